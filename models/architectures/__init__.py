@@ -1,0 +1,1 @@
+"""Networks, one file each; a model is built from one of them."""

@@ -1,0 +1,1 @@
+"""What pre-training minimises: one file per term of the survey."""

@@ -1,0 +1,141 @@
+"""What a task is: a form, an official file format, metrics, and where the data comes from."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tasks.forms import Form
+
+
+class DataError(ValueError):
+    """Data that is missing or malformed; the message names the file, the line and the next step."""
+
+
+class MissingData(DataError):
+    """A file of the official layout is not there: the cell is "not applicable", the rest of a run goes on."""
+
+
+class UnknownTask(LookupError):
+    """No task of that name; the message offers the nearest ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Example:
+    """One row of a data set. `tasks.forms` says what ``inputs`` and ``gold`` hold in each form."""
+
+    id: str
+    inputs: tuple[str, ...]
+    gold: Any = None
+    group: str | None = None
+    """Examples that share a group (the questions of one passage) are resampled together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a data set comes from, for people and for the board."""
+
+    citation: str
+    licence: str
+    url: str
+    survey: str
+    """Section of the survey (Qiu et al., 2020) that uses it, or "" when none does."""
+
+
+Metric = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
+"""Gold and predictions, in the same order, to named values; pure, without TensorFlow. Bounded metrics are in percent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A downstream benchmark.
+
+    ``files`` maps each split to the official file names, relative to the data set's folder; several candidates for one
+    file are joined by "|". ``read(folder, split)`` yields the examples of one split in file order.
+    """
+
+    name: str
+    title: str
+    form: Form
+    source: Source
+    folders: tuple[str, ...]
+    """Where the data set lies below the data folder: the first of these that exists."""
+    files: Mapping[str, tuple[str, ...]]
+    read: Callable[[Path, str], Iterable[Example]]
+    metrics: tuple[Metric, ...]
+    headline: str
+    """The value that the board shows: a name that one of ``metrics`` returns, or "a+b" for the mean of two of them."""
+    labels: tuple[str, ...] = ()
+    """The classes of a classification task, the tags of a tagging task, in a fixed order."""
+    higher_is_better: bool = True
+    chance: float | None = None
+    """Headline of a coin or of the constant answer, where it is known in advance."""
+    report: str = "dev"
+    """The split whose scores are reported: "test" where its labels are public, otherwise "dev"."""
+    version: int = 1
+    """Raised whenever scores from before and after a change may not be compared."""
+    notes: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def folder(self, data: Path) -> Path:
+        """The data set's folder below ``data``; `MissingData` when it is not there."""
+        for name in self.folders:
+            if (data / name).is_dir():
+                return data / name
+        raise MissingData(
+            f"{self.title}: no folder {' or '.join(self.folders)} in {data}. "
+            f"Expected files: {', '.join(sorted({f for names in self.files.values() for f in names}))} ({self.source.url})."
+        )
+
+    def paths(self, data: Path, split: str) -> list[Path]:
+        """The official files of ``split``; `MissingData` names the first that is not there."""
+        if split not in self.files:
+            raise MissingData(f"{self.title} has no {split} split; it has {', '.join(self.files)}.")
+        folder, found = self.folder(data), []
+        for names in self.files[split]:
+            candidates = [folder / name for name in names.split("|")]
+            path = next((path for path in candidates if path.exists()), None)
+            if path is None:
+                raise MissingData(f"{self.title}: the file {candidates[0]} of the {split} split is missing.")
+            found.append(path)
+        return found
+
+    def examples(self, data: Path, split: str) -> list[Example]:
+        """All examples of ``split``, in file order; `DataError` when the files are missing or malformed."""
+        self.paths(data, split)
+        examples = list(self.read(self.folder(data), split))
+        if not examples:
+            raise DataError(f"{self.title}: the {split} split in {self.folder(data)} has no example.")
+        return examples
+
+    def fingerprint(self, data: Path, splits: Iterable[str]) -> str:
+        """SHA-256 over names and bytes of the files of ``splits``: two runs that agree on it read the same data."""
+        digest = hashlib.sha256()
+        for path in (path for split in splits for path in self.paths(data, split)):
+            for file in _files_below(path):
+                digest.update(f"{file.relative_to(path.parent)}\0{file.stat().st_size}\0".encode())
+                digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+    def score(self, gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+        """All metrics and the headline under the key "headline"."""
+        if len(gold) != len(predictions):
+            raise DataError(f"{self.title}: {len(gold)} gold rows but {len(predictions)} predictions.")
+        values: dict[str, float] = {}
+        for metric in self.metrics:
+            values |= metric(gold, predictions)
+        return values | {"headline": headline(self.headline, values)}
+
+
+def headline(names: str, values: Mapping[str, float]) -> float:
+    """The mean of the values that ``names`` ("f1", "accuracy+f1") lists."""
+    parts = [values[name] for name in names.split("+")]
+    return sum(parts) / len(parts)
+
+
+def _files_below(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from sorted(file for file in path.rglob("*") if file.is_file())
+    else:
+        yield path

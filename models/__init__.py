@@ -1,7 +1,7 @@
 """The survey's pre-trained models, one flat file each, named like the paper.
 
-The folder is the registry: a file that defines ``CARD``, ``SIZES`` and ``build`` is a model under its own name. Listing imports
-nothing, loading imports one module, and TensorFlow waits until ``build`` is called.
+The folder is the registry: a file that defines ``CARD``, ``SIZES`` and ``build`` is a model under its own name.
+Listing imports nothing, loading imports one module, and TensorFlow waits until ``build`` is called.
 """
 
 import difflib
@@ -28,7 +28,9 @@ def load(name: str) -> ModuleType:
     """The module of the model called ``name``; `UnknownModel` with the nearest names when there is none."""
     if name not in names():
         near = difflib.get_close_matches(name, names(), n=3) or names()
-        raise UnknownModel(f"There is no model '{name}'. Nearest: {', '.join(near)}. `python -m bench ls models` shows all.")
+        raise UnknownModel(
+            f"There is no model '{name}'. Nearest: {', '.join(near)}. `python -m bench ls models` shows all."
+        )
     return importlib.import_module(f"models.{name}")
 
 

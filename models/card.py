@@ -58,7 +58,8 @@ class Card:
 class Size:
     """Shape of a network. Each architecture uses what it needs of it.
 
-    ``layers`` L, ``width`` D, ``heads`` H, ``inner`` the width of the feed-forward layers, ``length`` the longest input in tokens.
+    ``layers`` L, ``width`` D, ``heads`` H, ``inner`` the width of the feed-forward layers, ``length`` the longest
+    input in tokens.
     """
 
     layers: int

@@ -1,15 +1,16 @@
 """What ``build`` returns, and what every encoder gives: all that the harness knows of a model.
 
-Letters in shape comments, here and everywhere: B batch, T tokens, D width, H heads, V vocabulary, L layers, S target tokens.
+Letters in shape comments, here and everywhere: B batch, T tokens, D width, H heads, V vocabulary, L layers, S target
+tokens.
 
 A *batch* is a dict of named arrays. Encoders read
 
     tokens    int32 [B, T]  ids; 0 is padding, at the right end, and hides itself from attention
     segments  int32 [B, T]  0 for the first text, 1 for the second (optional; zeros when absent)
 
-and objectives read whatever their own ``batches`` put there besides. Randomness inside a network (dropout, a generator's samples)
-comes only from ``seed``, an int32 [2] tensor; ``seed=None`` means inference. So the same (weights, batch, seed) always gives
-the same loss, on any device and after any restart.
+and objectives read whatever their own ``batches`` put there besides. Randomness inside a network (dropout, a
+generator's samples) comes only from ``seed``, an int32 [2] tensor; ``seed=None`` means inference. So the same
+(weights, batch, seed) always gives the same loss, on any device and after any restart.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,8 @@ from models.corpus import Corpus
 
 Batch = dict[str, np.ndarray]
 Batches = Callable[[int, int], Batch]
-"""(step, seed) to a batch: stateless, so that any host can make any batch again. Shapes never change from step to step."""
+"""(step, seed) to a batch: stateless, so that any host can make any batch again. Shapes never change from step to
+step."""
 
 
 class Encoding(NamedTuple):
@@ -38,9 +40,9 @@ class Encoding(NamedTuple):
 class Pretrainable:
     """A model ready for `bench.pretrain` and for every adaptation.
 
-    ``encoder(batch, seed=None) -> Encoding`` and ``loss(batch, seed=None) -> {"loss": [], ...}`` are Keras layers, built (their
-    variables exist). ``loss`` holds the encoder and the objective's own heads, so ``loss.variables`` is everything; other entries
-    of its result (accuracies, parts of the loss) are shown and recorded.
+    ``encoder(batch, seed=None) -> Encoding`` and ``loss(batch, seed=None) -> {"loss": [], ...}`` are Keras layers,
+    built (their variables exist). ``loss`` holds the encoder and the objective's own heads, so ``loss.variables`` is
+    everything; other entries of its result (accuracies, parts of the loss) are shown and recorded.
     """
 
     encoder: Any
@@ -48,8 +50,8 @@ class Pretrainable:
     batches: Callable[[Corpus, int, int], Batches]
     """(corpus, B, T) to `Batches`."""
     decode: Callable | None = None
-    """(batch with ``tokens`` [B, T] and ``targets`` [B, S] that begin with [CLS], seed=None) to next-token logits [B, S, V]:
-    position s predicts target s + 1. None where a model cannot generate."""
+    """(batch with ``tokens`` [B, T] and ``targets`` [B, S] that begin with [CLS], seed=None) to next-token logits [B,
+    S, V]: position s predicts target s + 1. None where a model cannot generate."""
     log_likelihood: Callable | None = None
-    """(batch with ``tokens`` [B, T]) to float [B, T]: ln p(token t | tokens before t), 0 at t = 0 and at padding. None where a model
-    is not a left-to-right language model."""
+    """(batch with ``tokens`` [B, T]) to float [B, T]: ln p(token t | tokens before t), 0 at t = 0 and at padding. None
+    where a model is not a left-to-right language model."""

@@ -21,8 +21,17 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Task:
-    """The task called ``name``; `UnknownTask` with the nearest names when there is none."""
+    """The task called ``name``; `UnknownTask` with the nearest names when there is none.
+
+    A file may offer variants of its data set (the language pairs of Multi30k): "multi30k-de-fr" is
+    ``variant("de-fr")`` of its file.
+    """
+    stem, dash, variant = name.partition("-")
+    if dash and stem in names() and hasattr(module := importlib.import_module(f"tasks.{stem}"), "variant"):
+        return module.variant(variant)
     if name not in names():
         near = difflib.get_close_matches(name, names(), n=3) or names()
-        raise UnknownTask(f"There is no task '{name}'. Nearest: {', '.join(near)}. `python -m bench ls tasks` shows all.")
+        raise UnknownTask(
+            f"There is no task '{name}'. Nearest: {', '.join(near)}. `python -m bench ls tasks` shows all."
+        )
     return importlib.import_module(f"tasks.{name}").TASK

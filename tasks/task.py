@@ -44,7 +44,8 @@ class Source:
 
 
 Metric = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
-"""Gold and predictions, in the same order, to named values; pure, without TensorFlow. Bounded metrics are in percent."""
+"""Gold and predictions, in the same order, to named values; pure, without TensorFlow. Bounded metrics are in
+percent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class Task:
                 return data / name
         raise MissingData(
             f"{self.title}: no folder {' or '.join(self.folders)} in {data}. "
-            f"Expected files: {', '.join(sorted({f for names in self.files.values() for f in names}))} ({self.source.url})."
+            f"Expected files: {', '.join(sorted({f for part in self.files.values() for f in part}))} ({self.source.url})."
         )
 
     def paths(self, data: Path, split: str) -> list[Path]:

@@ -1,0 +1,22 @@
+"""How a pre-trained model meets a task: one adaptation per file, and the heads that forms put on encoders.
+
+An adaptation file defines ``SUMMARY`` and ``Reading(encoder)``: a Keras layer that turns an `Encoding` into what heads
+read. The folder is the registry; `bench.adapt.settings` holds each form's hyper-parameters and imports no TensorFlow.
+"""
+
+from pathlib import Path
+
+_MACHINERY = {"__init__", "settings", "adapted", "loop"}
+
+
+class NotApplicable(Exception):
+    """A pair of model and task that cannot be: ``code`` for machines, the message ("because ...") for the board."""
+
+    def __init__(self, code: str, text: str):
+        super().__init__(text)
+        self.code = code
+
+
+def names() -> tuple[str, ...]:
+    """Every adaptation's name, sorted."""
+    return tuple(sorted(f.stem for f in Path(__file__).parent.glob("[!_]*.py") if f.stem not in _MACHINERY))

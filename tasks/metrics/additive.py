@@ -1,7 +1,7 @@
 """Metrics whose value follows from sums over examples.
 
-Accuracy, F1, Matthews, BLEU and most others are functions of per-example counts added up. Keeping the counts apart from the
-function makes the bootstrap over examples a matrix product instead of thousands of scorer calls.
+Accuracy, F1, Matthews, BLEU and most others are functions of per-example counts added up. Keeping the counts apart
+from the function makes the bootstrap over examples a matrix product instead of thousands of scorer calls.
 """
 
 from collections.abc import Callable, Sequence

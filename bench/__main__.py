@@ -1,0 +1,136 @@
+"""``python -m bench``, also installed as ``ptmbench``: command names to modules, exceptions to exit statuses."""
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import TextIO
+
+import click
+
+from bench import errors
+from bench.commands import COMMANDS
+
+
+class Lazy(click.Group):
+    """A group that knows its commands' names and one-line helps from a table, and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return getattr(importlib.import_module(f"bench.commands.{COMMANDS[cmd_name].module}"), cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise errors.UsageError(
+                f"There is no command '{args[0]}'.{nearest(args[0])} `python -m bench --help` shows all."
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+
+
+def nearest(name: str) -> str:
+    """ " Nearest: run." or nothing."""
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=3)
+    return f" Nearest: {', '.join(near)}." if near else ""
+
+
+@click.group(cls=Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ptmbench", prog_name="ptmbench")
+@click.option("--debug", is_flag=True, help="Show tracebacks; may stand anywhere (or set PTMBENCH_DEBUG=1).")
+@click.pass_context
+def commands(ctx: click.Context, debug: bool) -> None:
+    """Compare pre-trained language models: same corpus, vocabulary, size and compute, every cell with its cost.
+
+    Begin with `python -m bench run demo`. Exit status: 0 done, 1 some cells failed, 2 wrong usage, 4 missing or broken
+    data, checkpoint or machine, 70 an error of this program, 130 or 143 stopped by a signal.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; never raises for what a user did."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given or os.environ.get("PTMBENCH_DEBUG", "0") not in ("", "0")
+    given = [argument for argument in given if argument != "--debug"]
+    try:
+        signal.signal(signal.SIGTERM, _terminated)
+        code = _run(given)
+        sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
+        return code if isinstance(code, int) else errors.OK
+    except BaseException as error:
+        if debug and not isinstance(error, BrokenPipeError):
+            import traceback
+
+            traceback.print_exception(error)
+        return _report(error, debug)
+
+
+def _run(arguments: list[str]) -> object:
+    """What click's own ``main`` does, without its ideas about pipes and interrupts."""
+    try:
+        with commands.make_context("python -m bench", arguments) as context:
+            return commands.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+
+
+def _report(error: BaseException, debug: bool) -> int:
+    """Say on stderr what went wrong; the exit status."""
+    if isinstance(error, BrokenPipeError):
+        _drop(sys.stdout)
+        return errors.BROKEN_PIPE
+    if isinstance(error, OSError):
+        _drop(sys.stdout)
+    if isinstance(error, SystemExit):
+        if error.code == errors.TERMINATED:
+            _tell("Stopped by SIGTERM. The same command takes up what is left.")
+        return error.code if isinstance(error.code, int) else errors.UNEXPECTED
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        _tell("Stopped. The same command takes up what is left.")
+        return errors.INTERRUPTED
+    if isinstance(error, click.ClickException):
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "python -m bench"
+        _tell(f"{errors.printable(error.format_message())} `{path} --help` shows the choices.")
+        return errors.USAGE
+    status = errors.status(error)
+    _tell(errors.sentence(error))
+    if status == errors.UNEXPECTED and not debug:
+        _tell("This is an error of ptmbench itself: the same command with --debug shows where.")
+    return status
+
+
+def _tell(text: str) -> None:
+    """A sentence on stderr, if anybody still listens there."""
+    try:
+        print(f"ptmbench: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
+
+
+def _drop(stream: TextIO) -> None:
+    """Point a stream that cannot be written at nothing, or Python complains about it once more when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(errors.TERMINATED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

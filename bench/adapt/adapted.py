@@ -1,0 +1,159 @@
+"""A network under a head, traced once and used by every task of the form, every seed, and the random twin alike."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bench import pretrain
+from bench.adapt.heads import Row, stack
+from bench.adapt.settings import Settings
+from bench.step import TrainStep
+from models.card import Size
+from models.pretrainable import Encoding
+from models.tokenizers import Tokenizer, Vocabulary
+from tasks.forms import Form
+
+
+class Adapted:
+    """An encoder, a reading of it, a head, one training step and one forward function, all with free batch size and
+    length."""
+
+    def __init__(
+        self, network: Any, vocabulary: Vocabulary, form: Form, adaptation: str, outputs: int, settings: Settings
+    ):
+        self.network, self.vocabulary, self.form = network, vocabulary, form
+        self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
+        network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout
+        self.reading = self.adaptation.Reading(network.encoder)
+        self.head = importlib.import_module(f"bench.adapt.heads.{form}").Head(outputs)
+        self.own: list[Any] = []
+        """Variables that the adaptation adds, with a value to begin from."""
+        if form is not Form.GENERATION:
+            self._outputs(_example(form), None)  # makes the variables of the reading and the head
+            self.own = [*self.reading.trainable_variables, *self.head.trainable_variables]
+        self._beginning = [v.numpy() for v in self.own]
+        self.learning = list(self.own)
+        if not self.adaptation.FREEZES:
+            inside = network.loss if form is Form.GENERATION else network.encoder
+            self.learning += inside.trainable_variables
+        self.step = TrainStep(
+            self._loss, self.learning, weight_decay=settings.weight_decay, clip=settings.clip, dynamic=True
+        )
+        self._forward: Any = None
+        self._next: Any = None
+        self._evaluate: Any = None
+
+    def reset(self, weights: Mapping[str, np.ndarray], seed: int) -> None:
+        """Begin anew: the network's weights as given, the adaptation's own drawn from ``seed``, the optimizer empty."""
+        pretrain.assign(self.network.loss.variables, weights)
+        rng = np.random.default_rng([seed, 1])
+        for variable, value in zip(self.own, self._beginning, strict=True):
+            variable.assign(rng.normal(0.0, 0.02, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
+        self.step.reset()
+
+    def state(self) -> list[np.ndarray]:
+        return [v.numpy() for v in self.learning]
+
+    def restore(self, state: list[np.ndarray]) -> None:
+        for variable, value in zip(self.learning, state, strict=True):
+            variable.assign(value)
+
+    def forward(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The head's numbers for a batch; for generation, greedily decoded ids [B, S]."""
+        if self.form is Form.GENERATION:
+            return self._generate(batch)
+        if self._forward is None:
+            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
+            self._forward = tf.function(lambda b: self._outputs(b, None), autograph=False).get_concrete_function(specs)
+        return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
+
+    def mean_loss(self, rows: Sequence[Row], size: int = 64) -> float:
+        """The loss on ``rows`` without dropout, averaged over batches."""
+        if self._evaluate is None:
+            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in stack(rows[:1]).items()}
+            self._evaluate = tf.function(lambda b: self._loss(b, None)["loss"], autograph=False).get_concrete_function(
+                specs
+            )
+        batches = [stack(rows[i : i + size]) for i in range(0, len(rows), size)]
+        return float(
+            np.mean([self._evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches])
+        )
+
+    def _loss(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        return {"loss": self.head.loss(self._outputs(batch, seed), batch)}
+
+    def _outputs(self, batch: Mapping[str, Any], seed: Any) -> Any:
+        if self.form is Form.GENERATION:
+            return self.network.decode(batch, seed)
+        inputs = {name: batch[name] for name in ("tokens", "segments")}
+        if self.form is Form.CHOICE:  # [B, C, T] to [B * C, T]
+            inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
+        encoding = self.network.encoder(inputs, seed=seed)
+        if self.adaptation.FREEZES:
+            encoding = Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
+        return self.head(self.reading(encoding, inputs), batch)
+
+    def _generate(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        tokens, longest = tf.convert_to_tensor(batch["tokens"]), batch["targets"].shape[1]
+        if self._next is None:
+
+            def following(tokens: Any, targets: Any, place: Any) -> Any:
+                logits = self.network.decode({"tokens": tokens, "targets": targets}, None)  # [B, S, V]
+                never = [self.vocabulary.pad, self.vocabulary.cls]  # padding and the start symbol are no words
+                barred = tf.reduce_sum(tf.one_hot(never, self.vocabulary.size, 1e9, 0.0), axis=0)
+                return tf.argmax(logits[:, place] - barred, axis=-1, output_type=tf.int32)
+
+            spec = tf.TensorSpec([None, None], tf.int32)
+            self._next = tf.function(following, autograph=False).get_concrete_function(
+                spec, spec, tf.TensorSpec([], tf.int32)
+            )
+        targets = np.zeros((len(tokens), longest), np.int32)
+        targets[:, 0] = batch["targets"][:, 0]  # [CLS]
+        ended = np.zeros(len(tokens), bool)
+        for place in range(longest - 1):
+            ids = self._next(tokens, tf.convert_to_tensor(targets[:, : place + 1]), tf.constant(place)).numpy()
+            targets[:, place + 1] = np.where(ended, 0, ids)
+            ended |= ids == self.vocabulary.sep
+            if ended.all():
+                break
+        return targets[:, 1:]
+
+
+@lru_cache(maxsize=4)
+def adapted(
+    model: str,
+    shape: Size,
+    tokenizer: Tokenizer,
+    form: Form,
+    adaptation: str,
+    outputs: int,
+    baked: tuple[float, float, float],
+) -> Adapted:
+    """The `Adapted` for these choices, built and traced once a process. ``baked``: dropout, weight decay, clip."""
+    dropout, weight_decay, clip = baked
+    settings = Settings(dropout=dropout, weight_decay=weight_decay, clip=clip)
+    network = pretrain.build(model, shape, tokenizer, 0)
+    return Adapted(network, tokenizer.vocabulary, form, adaptation, outputs, settings)
+
+
+@lru_cache(maxsize=8)
+def random_weights(model: str, shape: Size, tokenizer: Tokenizer, seed: int) -> dict[str, np.ndarray]:
+    """The weights that a run with ``seed`` begins from: those of a random twin."""
+    keras.utils.clear_session(free_memory=False)
+    return pretrain.weights(pretrain.build(model, shape, tokenizer, seed).loss.variables)
+
+
+def _example(form: Form) -> dict[str, np.ndarray]:
+    """A batch of the smallest kind, to make variables with."""
+    tokens = np.full((2, 2, 8) if form is Form.CHOICE else (2, 8), 5, np.int32)
+    scalar = np.zeros(2, np.int32)
+    return {
+        "tokens": tokens, "segments": tokens * 0, "inside": tokens * 0 + 1, "tags": tokens * 0,
+        "label": scalar, "choice": scalar,
+        "unused": np.zeros((2, 4096), np.float32),
+    }  # fmt: skip

@@ -1,0 +1,79 @@
+"""What each form puts on an encoder, one file per form.
+
+A file defines two things. ``Codec(task, tokenizer, settings, train)`` works in numpy, one per task: ``rows(examples)``
+makes the arrays that batches are stacked from, ``predictions(examples, rows, outputs)`` turns a head's numbers into
+what metrics compare. ``Head(outputs)`` is a Keras layer, shared by every task of the form: ``head(reading, batch)``
+gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises.
+
+Every model reads the same layout, and makes of it what its paper did (the first token, the last one, the mean ...):
+
+    [CLS] first text [SEP]                     segments 0
+    [CLS] first text [SEP] second text [SEP]   segments 0 ... 0 1 ... 1
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.tokenizers import Vocabulary
+
+
+@dataclass(frozen=True)
+class Row:
+    """One input of the network: named arrays for a batch, the index of its example, and what only the codec needs
+    again."""
+
+    arrays: dict[str, np.ndarray]
+    example: int
+    note: Any = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the network reads, without padding."""
+        return int(np.count_nonzero(self.arrays["tokens"]))
+
+
+PADDING = {"tags": -1, "starts": -1, "ends": -1}
+"""What fills an array up to the longest of its batch, where that is not 0."""
+
+
+def stack(rows: Sequence[Row], multiple: int = 8) -> dict[str, np.ndarray]:
+    """A batch: every array filled up at its right end to the longest, rounded up so that few different shapes occur."""
+    batch = {}
+    for name, first in rows[0].arrays.items():
+        arrays = [np.asarray(row.arrays[name]) for row in rows]
+        if first.ndim == 0:
+            batch[name] = np.stack(arrays)
+            continue
+        shape = [max(a.shape[axis] for a in arrays) for axis in range(first.ndim)]
+        shape[-1] = -(-shape[-1] // multiple) * multiple
+        filled = np.full([len(rows), *shape], PADDING.get(name, 0), first.dtype)
+        for target, array in zip(filled, arrays, strict=True):
+            target[tuple(slice(0, n) for n in array.shape)] = array
+        batch[name] = filled
+    return batch
+
+
+def layout(vocabulary: Vocabulary, texts: Sequence[Sequence[int]], length: int) -> dict[str, np.ndarray]:
+    """``tokens`` and ``segments`` of one or two texts; the longer one loses its end until both fit into ``length``."""
+    texts = [list(text) for text in texts]
+    room = length - 1 - len(texts)
+    while sum(map(len, texts)) > room:
+        longest = max(texts, key=len)
+        del longest[max(room - sum(map(len, texts)) + len(longest), len(longest) // 2) :]
+    tokens, segments = [vocabulary.cls], [0]
+    for segment, text in enumerate(texts):
+        tokens += [*text, vocabulary.sep]
+        segments += [segment] * (len(text) + 1)
+    return {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}
+
+
+def classes(count: int) -> int:
+    """Outputs for ``count`` classes, rounded up to a power of four: tasks with 2, 3 and 4 classes share one traced
+    step."""
+    width = 4
+    while width < count:
+        width *= 4
+    return width

@@ -1,0 +1,50 @@
+"""Choice: each choice is read with the context, one score each, a softmax over them (Radford et al., 2018, section
+3.3)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from bench.adapt.heads import Row, layout, stack
+from bench.adapt.settings import Settings
+from models.tokenizers import Tokenizer
+from tasks.task import Example, Task
+
+
+class Codec:
+    """Context and choices to one row of C sequences; scores to the index of the best choice."""
+
+    outputs = 1
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
+        self.tokenizer, self.settings = tokenizer, settings
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        vocabulary, rows = self.tokenizer.vocabulary, []
+        for i, example in enumerate(examples):
+            context, *choices = self.tokenizer.encode(example.inputs)
+            each = [Row(layout(vocabulary, [context, choice], self.settings.length), i) for choice in choices]
+            gold = np.int32(-1 if example.gold is None else example.gold)
+            rows.append(Row(stack(each, multiple=1) | {"choice": gold}, i))  # tokens [C, T]
+        return rows
+
+    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[int]:
+        return [int(np.argmax(scores)) for scores in outputs]
+
+
+class Head(keras.layers.Layer):
+    """Reads a batch in which the choices of every example lie side by side, [B * C, T]; `bench.adapt.adapted` lays
+    them so."""
+
+    def __init__(self, outputs: int):
+        super().__init__(name="head")
+        self.dense = keras.layers.Dense(1, name="score")
+
+    def call(self, reading: Any, batch: dict[str, Any]) -> Any:
+        return ops.reshape(self.dense(reading.pooled), (ops.shape(batch["choice"])[0], -1))  # [B, C]
+
+    def loss(self, scores: Any, batch: dict[str, Any]) -> Any:
+        return ops.mean(keras.losses.sparse_categorical_crossentropy(batch["choice"], scores, from_logits=True))

@@ -1,0 +1,57 @@
+"""Generation: the model's own decoder writes the target, token by token; no new weights."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from bench.adapt.heads import Row, layout
+from bench.adapt.settings import Settings
+from models.tokenizers import Tokenizer
+from tasks.task import Example, Task
+
+
+class Codec:
+    """Source and target to token ids, generated ids to text. Targets are [CLS] text [SEP]."""
+
+    outputs = 0
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
+        self.tokenizer, self.settings = tokenizer, settings
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        vocabulary = self.tokenizer.vocabulary
+        sources = self.tokenizer.encode([e.inputs[0] for e in examples])
+        targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
+        return [
+            Row(
+                {
+                    "tokens": layout(vocabulary, [source], self.settings.length)["tokens"],
+                    "targets": layout(vocabulary, [target], self.settings.target_length)["tokens"],
+                },
+                i,
+            )
+            for i, (source, target) in enumerate(zip(sources, targets, strict=True))
+        ]
+
+    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+        texts = []
+        for ids in outputs:
+            ends = np.flatnonzero(ids == self.tokenizer.vocabulary.sep)
+            texts.append(self.tokenizer.decode(ids[: ends[0]] if len(ends) else ids))
+        return texts
+
+
+class Head(keras.layers.Layer):
+    """Holds no weights: the loss of next-token logits that `Pretrainable.decode` gives."""
+
+    def __init__(self, outputs: int):
+        super().__init__(name="head")
+
+    def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
+        following = batch["targets"][:, 1:]  # [B, S - 1]
+        known = ops.cast(following != 0, "float32")
+        each = keras.losses.sparse_categorical_crossentropy(following, logits[:, :-1], from_logits=True)
+        return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)

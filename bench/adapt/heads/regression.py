@@ -1,0 +1,50 @@
+"""Regression: one number on the pooled vector, in units of the training set's standard deviation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from bench.adapt.heads import Row, layout
+from bench.adapt.settings import Settings
+from models.tokenizers import Tokenizer
+from tasks.task import Example, Task
+
+
+class Codec:
+    """Texts to token ids, scores to standard units and back; predictions stay within the range seen in training."""
+
+    outputs = 1
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
+        gold = np.array([e.gold for e in train], np.float64)
+        self.mean, self.deviation, self.low, self.high = gold.mean(), gold.std() or 1.0, gold.min(), gold.max()
+        self.tokenizer, self.settings = tokenizer, settings
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        parts = [self.tokenizer.encode([e.inputs[i] for e in examples]) for i in range(len(examples[0].inputs))]
+        rows = []
+        for i, (example, *texts) in enumerate(zip(examples, *parts, strict=True)):
+            arrays = layout(self.tokenizer.vocabulary, texts, self.settings.length)
+            score = 0.0 if example.gold is None else (example.gold - self.mean) / self.deviation
+            rows.append(Row(arrays | {"score": np.float32(score)}, i))
+        return rows
+
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+    ) -> list[float]:
+        return [float(np.clip(value[0] * self.deviation + self.mean, self.low, self.high)) for value in outputs]
+
+
+class Head(keras.layers.Layer):
+    def __init__(self, outputs: int):
+        super().__init__(name="head")
+        self.dense = keras.layers.Dense(1, name="score")
+
+    def call(self, reading: Any, batch: dict[str, Any]) -> Any:
+        return self.dense(reading.pooled)  # [B, 1]
+
+    def loss(self, scores: Any, batch: dict[str, Any]) -> Any:
+        return ops.mean(ops.square(scores[:, 0] - batch["score"]))

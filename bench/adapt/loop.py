@@ -1,0 +1,104 @@
+"""Training under a head, with early stopping, and prediction: the loop that all adaptations share."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bench.adapt.heads import Row, stack
+from bench.adapt.settings import Settings
+from bench.pretrain import Diverged
+from bench.step import warm_up_then_linear
+
+_POOL = 50
+"""Batches whose rows are sorted together: enough to hardly pad, few enough to stay random."""
+
+
+@dataclass
+class Course:
+    """What a training run did. Seconds are wall-clock."""
+
+    steps: int = 0
+    tokens: int = 0
+    best_score: float = -math.inf
+    best_step: int = 0
+    curve: list[dict[str, float]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: {"trace": 0.0, "train": 0.0, "select": 0.0})
+
+
+def epoch_batches(rows: Sequence[Row], size: int, seed: int, epoch: int) -> list[list[Row]]:
+    """One pass over ``rows`` in an order that follows from (seed, epoch), rows of like length side by side."""
+    rng = np.random.default_rng([seed, 2, epoch])
+    order, batches = rng.permutation(len(rows)), []
+    for begin in range(0, len(order), size * _POOL):
+        pool = sorted(order[begin : begin + size * _POOL], key=lambda i: _length(rows[i]))
+        batches += [[rows[i] for i in pool[k : k + size]] for k in range(0, len(pool), size)]
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def train(
+    adapted: Any,
+    rows: Sequence[Row],
+    settings: Settings,
+    seed: int,
+    score: Callable[[], float],
+    advance: Callable[..., None] = lambda *a, **k: None,
+) -> Course:
+    """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better)."""
+    course, best, stale = Course(), adapted.state(), 0
+    per_epoch = math.ceil(len(rows) / settings.batch)
+    steps = per_epoch * settings.epochs
+    if settings.max_steps:
+        steps = min(steps, settings.max_steps)
+    every = max(1, per_epoch // settings.evaluations)
+    started, losses = time.perf_counter(), []
+    for epoch in range(settings.epochs):
+        for batch_rows in epoch_batches(rows, settings.batch, seed, epoch):
+            rate = warm_up_then_linear(course.steps, steps, settings.learning_rate, settings.warmup)
+            scalars = adapted.step(stack(batch_rows), (seed, course.steps), rate)
+            if course.steps == 0:  # the first call of a process traces; others find the trace ready
+                scalars["loss"].numpy()
+                course.seconds["trace"] = time.perf_counter() - started
+                started = time.perf_counter()
+            losses.append(scalars["loss"])
+            course.steps += 1
+            course.tokens += sum(row.tokens for row in batch_rows)
+            advance(1)
+            if course.steps % every == 0 or course.steps == steps:
+                loss = float(np.mean([float(value) for value in losses]))
+                if not math.isfinite(loss):
+                    raise Diverged(course.steps, seed)
+                course.seconds["train"] += time.perf_counter() - started
+                started, losses = time.perf_counter(), []
+                value = score()
+                course.seconds["select"] += time.perf_counter() - started
+                started = time.perf_counter()
+                course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
+                if value > course.best_score:
+                    course.best_score, course.best_step, best, stale = value, course.steps, adapted.state(), 0
+                else:
+                    stale += 1
+            if course.steps == steps or stale > settings.patience:
+                course.seconds["train"] += time.perf_counter() - started
+                adapted.restore(best)
+                return course
+    adapted.restore(best)
+    return course
+
+
+def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarray]:
+    """The head's numbers for every row, in the order of ``rows``; rows of like length are run together."""
+    results: list[Any] = [None] * len(rows)
+    order = sorted(range(len(rows)), key=lambda i: _length(rows[i]))
+    for begin in range(0, len(order), size):
+        places = order[begin : begin + size]
+        for place, value in zip(places, adapted.forward(stack([rows[i] for i in places])), strict=True):
+            results[place] = value
+    return results
+
+
+def _length(row: Row) -> int:
+    return row.arrays["tokens"].shape[-1]

@@ -1,0 +1,86 @@
+"""Hyper-parameters of an adaptation: one stated default per form, every one of them open to ``--set``. No
+TensorFlow."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+from tasks.forms import Form
+
+
+class SettingError(ValueError):
+    """An unknown hyper-parameter or a value that does not fit; the message offers the nearest names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``--set name=value`` may change. Lengths are in tokens."""
+
+    epochs: int = 4
+    batch: int = 32
+    learning_rate: float = 3e-4
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    dropout: float = 0.1
+    length: int = 128
+    target_length: int = 32
+    """Longest output of a generation task."""
+    stride: int = 64
+    """How far the windows over a long context or text are apart."""
+    patience: int = 2
+    """Training stops after this many evaluations in a row without a better score on the selection split."""
+    evaluations: int = 1
+    """Evaluations per epoch."""
+    max_steps: int = 0
+    """Training steps at most; 0 is no limit."""
+    train_limit: int = 0
+    """Training examples at most, drawn from the seed; 0 is no limit."""
+    selection: int = 1000
+    """Examples at most that early stopping looks at."""
+
+
+_BY_FORM: Mapping[Form, Mapping[str, float]] = {
+    Form.REGRESSION: {"epochs": 6},
+    Form.TAGGING: {"epochs": 6, "learning_rate": 5e-4},
+    Form.SPAN: {"epochs": 3, "length": 256, "stride": 128},
+    Form.CHOICE: {"epochs": 10, "batch": 16, "patience": 4},
+    Form.GENERATION: {"epochs": 8, "learning_rate": 1e-3, "patience": 3},
+    Form.LANGUAGE_MODELLING: {"batch": 16},
+}
+_FEATURES: Mapping[str, float] = {"learning_rate": 2e-3, "epochs": 8, "patience": 3}
+"""Frozen features: only a small head learns, which takes larger and more steps."""
+
+
+def defaults(form: Form, adaptation: str) -> Settings:
+    """The stated defaults of ``form`` under ``adaptation``."""
+    settings = replace(Settings(), **_BY_FORM.get(form, {}))
+    return replace(settings, **_FEATURES) if adaptation == "features" else settings
+
+
+def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Settings:
+    """``settings`` with ``changes``, of which text is read as the field's own type; `SettingError` for what does not
+    fit."""
+    kinds = {field.name: type(getattr(settings, field.name)) for field in fields(settings)}
+    values = {}
+    for name, value in changes.items():
+        if name not in kinds:
+            near = difflib.get_close_matches(name, kinds, n=3) or kinds
+            raise SettingError(f"There is no setting '{name}'. Nearest: {', '.join(near)}.")
+        try:
+            number = float(value)
+            values[name] = kinds[name](number)
+        except ValueError as error:
+            raise SettingError(f"{name} takes a number, not '{value}'.") from error
+        if (
+            values[name] != number
+            or number < 0
+            or (number == 0 and name in ("epochs", "batch", "length", "stride", "evaluations"))
+        ):
+            raise SettingError(f"{name}={value} is out of range: it takes a {kinds[name].__name__} above 0.")
+    return replace(settings, **values)
+
+
+def recorded(settings: Settings) -> dict[str, float]:
+    """For the record: every hyper-parameter by name."""
+    return asdict(settings)

@@ -1,0 +1,150 @@
+"""Rows without a network: what a constant answer and a linear model over words reach. No TensorFlow.
+
+A benchmark number means little without its floor. ``majority`` gives the training set's most frequent answer;
+``bag-of-words`` is TF-IDF with logistic or ridge regression, the most frequent tag of each word, or the nearest
+training example's answer.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.adapt import NotApplicable
+from tasks.forms import Form
+from tasks.task import Example, Task
+
+Predictor = Callable[[Task, Sequence[Example], Sequence[Example]], list[Any]]
+"""(task, training examples, examples to predict) to predictions."""
+
+
+def predict(name: str, task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Any]:
+    """Predictions of the baseline ``name``; `NotApplicable` where it has no meaning for the form."""
+    predictor = _PREDICTORS[name].get(task.form)
+    if predictor is None:
+        raise NotApplicable("no-baseline", f"because {name} has no meaning for a {task.form} task.")
+    return predictor(task, train, examples)
+
+
+def _most_common(values: Sequence[Any]) -> Any:
+    return Counter(values).most_common(1)[0][0]
+
+
+def _constant(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Any]:
+    return [_most_common([e.gold for e in train])] * len(examples)
+
+
+def _mean(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[float]:
+    return [float(np.mean([e.gold for e in train]))] * len(examples)
+
+
+def _constant_tag(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
+    tag = _most_common([tag for e in train for tag in e.gold])
+    return [[tag] * len(e.inputs) for e in examples]
+
+
+def _constant_text(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    return [_most_common([e.gold[0] for e in train])] * len(examples)
+
+
+def _vectors(train: Sequence[Example], examples: Sequence[Example]) -> tuple[Any, Any]:
+    """TF-IDF of each text, and for pairs the size of their difference, as sparse matrices."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(token_pattern=r"\S+", sublinear_tf=True, min_df=1)
+    vectorizer.fit([text for e in train for text in e.inputs])
+
+    def transform(rows: Sequence[Example]) -> Any:
+        parts = [vectorizer.transform([e.inputs[i] for e in rows]) for i in range(len(rows[0].inputs))]
+        if len(parts) == 2:
+            parts += [abs(parts[0] - parts[1]), parts[0].multiply(parts[1]).sum(axis=1)]
+        return hstack([part if hasattr(part, "tocsr") else np.asarray(part) for part in parts]).tocsr()
+
+    return transform(train), transform(examples)
+
+
+def _logistic(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    from sklearn.linear_model import LogisticRegression
+
+    labels = [e.gold for e in train]
+    if len(set(labels)) < 2:
+        return _constant(task, train, examples)
+    x, y = _vectors(train, examples)
+    return [str(label) for label in LogisticRegression(C=4.0, max_iter=1000).fit(x, labels).predict(y)]
+
+
+def _ridge(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[float]:
+    from sklearn.linear_model import Ridge
+
+    gold = np.array([e.gold for e in train], float)
+    x, y = _vectors(train, examples)
+    return [float(v) for v in np.clip(Ridge(alpha=1.0).fit(x, gold).predict(y), gold.min(), gold.max())]
+
+
+def _tag_of_word(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
+    """Each word's most frequent tag, the overall most frequent one for words never seen."""
+    counts: dict[str, Counter] = defaultdict(Counter)
+    for example in train:
+        for word, tag in zip(example.inputs, example.gold, strict=True):
+            counts[word][tag] += 1
+    usual = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+    other = _most_common([tag for e in train for tag in e.gold])
+    return [[usual.get(word, other) for word in e.inputs] for e in examples]
+
+
+def _words_of_choices(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[int]:
+    """A logistic model over (context, choice) pairs, right or wrong; the choice that it finds most likely right."""
+    pairs = [
+        [Example(id="", inputs=(e.inputs[0], c), gold=str(int(k == e.gold))) for k, c in enumerate(e.inputs[1:])]
+        for e in train
+    ]
+    asked = [[Example(id="", inputs=(e.inputs[0], c)) for c in e.inputs[1:]] for e in examples]
+    from sklearn.linear_model import LogisticRegression
+
+    flat = [pair for row in pairs for pair in row]
+    x, y = _vectors(flat, [pair for row in asked for pair in row])
+    right = LogisticRegression(C=4.0, max_iter=1000).fit(x, [p.gold for p in flat]).predict_proba(y)[:, 1]
+    edges = np.cumsum([len(row) for row in asked])[:-1]
+    return [int(np.argmax(scores)) for scores in np.split(right, edges)]
+
+
+def _nearest_target(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """The target of the training source that shares most words."""
+    from sklearn.neighbors import NearestNeighbors
+
+    x, y = _vectors(train, examples)
+    nearest = NearestNeighbors(n_neighbors=1, metric="cosine").fit(x).kneighbors(y, return_distance=False)[:, 0]
+    return [train[i].gold[0] for i in nearest]
+
+
+def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[tuple[float, int, int]]:
+    """Unigram likelihood with add-one smoothing; all words never seen share one entry of the vocabulary."""
+    counts = Counter(word for e in train for word in e.inputs[0].split())
+    total = sum(counts.values()) + len(counts) + 1
+    scored = []
+    for text in (e.inputs[0] for e in examples):
+        words = text.split()
+        scored.append((-sum(math.log((counts[word] + 1) / total) for word in words), len(words), len(text)))
+    return scored
+
+
+_PREDICTORS: dict[str, dict[Form, Predictor]] = {
+    "majority": {
+        Form.CLASSIFICATION: _constant,
+        Form.REGRESSION: _mean,
+        Form.TAGGING: _constant_tag,
+        Form.CHOICE: _constant,
+        Form.GENERATION: _constant_text,
+    },
+    "bag-of-words": {
+        Form.CLASSIFICATION: _logistic,
+        Form.REGRESSION: _ridge,
+        Form.TAGGING: _tag_of_word,
+        Form.CHOICE: _words_of_choices,
+        Form.GENERATION: _nearest_target,
+        Form.LANGUAGE_MODELLING: _unigrams,
+    },
+}

@@ -1,0 +1,84 @@
+"""How long to pre-train: one number in one of four units.
+
+The unit matters: equal tokens, equal FLOPs and equal minutes may rank models differently.
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+from bench.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A pre-training budget: at most one of the four is set; none means the suite's own.
+
+    ``steps`` optimizer steps; ``tokens`` input tokens read; ``flops`` training FLOPs by the model's formula;
+    ``minutes`` wall time. Only the first three repeat exactly.
+    """
+
+    steps: int | None = None
+    tokens: int | None = None
+    flops: float | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [field.name for field in fields(self) if getattr(self, field.name) is not None]
+        if len(given) > 1:
+            flags = " and ".join(f"--{name}" for name in given)
+            raise UsageError(f"{flags} exclude each other: a budget has one unit. Give one of {_FLAGS}.")
+        for name in given:
+            if not (math.isfinite(self.amount) and self.amount > 0):
+                raise UsageError(f"--{name} must be a positive number, not {self.amount}.")
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        steps: str | None = None,
+        tokens: str | None = None,
+        flops: str | None = None,
+        minutes: str | None = None,
+    ) -> "Budget":
+        """A budget from option texts such as "2000", "20e6" or "1.5e15"; `UsageError` for anything else."""
+        return cls(
+            steps=_whole("steps", steps),
+            tokens=_whole("tokens", tokens),
+            flops=_number("flops", flops),
+            minutes=_number("minutes", minutes),
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """The unit that is set, or None."""
+        return next((field.name for field in fields(self) if getattr(self, field.name) is not None), None)
+
+    @property
+    def amount(self) -> int | float | None:
+        """The number, in ``unit``."""
+        return getattr(self, self.unit) if self.unit else None
+
+    def flag(self) -> str:
+        """The option that gives this budget again: "--tokens 20000000"; "" when none is set."""
+        return f"--{self.unit} {self.amount!r}" if self.unit else ""
+
+
+_FLAGS = ", ".join(f"--{field.name}" for field in fields(Budget))
+
+
+def _number(name: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--{name} takes a number such as 2000, 20e6 or 1.5e9, not '{text}'.") from None
+
+
+def _whole(name: str, text: str | None) -> int | None:
+    value = _number(name, text)
+    if value is None or not math.isfinite(value):
+        return value  # type: ignore[return-value]  # nan and inf are refused with a sentence by Budget itself
+    if value != int(value):
+        raise UsageError(f"--{name} counts whole {name}, so it cannot be {text}.")
+    return int(value)

@@ -1,0 +1,28 @@
+"""The commands of the command line, one small module per group of them.
+
+The table is all that `--help` needs: a module is imported when one of its commands is called, and what that command
+runs is imported inside it.
+"""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    module: str
+    """The module below `bench.commands` that defines it, under its own name."""
+    help: str
+
+
+COMMANDS = {
+    "run": Command("runs", "Run a suite: pre-train its models, adapt them to its tasks, build the board."),
+    "pretrain": Command("runs", "Pre-train one model on a corpus and save a checkpoint."),
+    "evaluate": Command("runs", "Adapt one checkpoint to tasks and score it."),
+    "score": Command("files", "Score a file of predictions against an official gold file."),
+    "predict": Command("files", "Write predictions of fine-tuned checkpoints, as the test server wants them."),
+    "encode": Command("files", "Write the hidden vectors of a text file's lines."),
+    "board": Command("files", "Build the board from the records of one or more runs."),
+    "ls": Command("names", "List models, objectives, tasks or suites."),
+    "info": Command("names", "Show a model's card, a task's sheet, an objective or a suite."),
+    "data": Command("data", "Make the embedded data, list or check a data folder."),
+    "doctor": Command("machine", "Examine this machine and installation."),
+}

@@ -1,0 +1,143 @@
+"""``data make``, ``data ls``, ``data check``: the data folder, before anything is trained on it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.commands.options import Existing
+from bench.errors import ENVIRONMENT, OK, printable
+
+
+@click.group()
+def data() -> None:
+    """Make the embedded data, list or check a data folder."""
+
+
+@data.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the world.")
+def make(folder: Path, seed: int) -> None:
+    """Write the microworld into FOLDER: a raw corpus and data for every form, in the official layouts."""
+    from tasks.microworld import make as work
+
+    work(folder, seed=seed)
+    click.echo(folder)
+
+
+@data.command("ls")
+@click.argument("folder", type=Existing("data folder", folder=True), required=False)
+@click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout: one entry per task and split.")
+def ls(folder: Path | None, as_json: bool) -> None:
+    """Show which tasks' files lie in FOLDER; without FOLDER, which files each task takes and where they come from."""
+    rows = list(_expected() if folder is None else _present(folder))
+    if as_json:
+        from bench.commands.files import dumps
+
+        click.echo(dumps(rows))
+        return
+    _table(rows)
+    if folder is not None:
+        states = {task: [row["state"] for row in rows if row["task"] == task] for task in {row["task"] for row in rows}}
+        whole = sum(all(state == "found" for state in found) for found in states.values())
+        some = sum("found" in found for found in states.values()) - whole
+        missing = sum(row["state"] == "missing" for row in rows)
+        click.echo(
+            f"\n{whole} of {len(states)} tasks complete, {some} in part; {missing} of {len(rows)} splits missing.",
+            err=True,
+        )
+
+
+@data.command()
+@click.argument("folder", type=Existing("data folder", folder=True))
+@click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout: one entry per task and split.")
+def check(folder: Path, as_json: bool) -> int:
+    """Read every split of every task in FOLDER: rows, fingerprint, problems. Exit status 4 if any is malformed."""
+    from bench.console import progress
+
+    rows = []
+    with progress("Reading", unit="splits", brief=True) as bar:
+        for row in _read(folder):
+            rows.append(row)
+            bar.advance(1, task=row["task"])
+    if as_json:
+        from bench.commands.files import dumps
+
+        click.echo(dumps(rows))
+    else:
+        _table(
+            [
+                {key: row[key] for key in ("task", "split", "state", "rows", "fingerprint")}
+                for row in rows
+                if row["state"] != "missing"
+            ]
+        )
+    broken = [row for row in rows if row["state"] == "malformed"]
+    for row in broken:
+        click.echo(f"{row['task']} {row['split']}: {row['problem']}", err=True)
+    read = sum(row["state"] == "ok" for row in rows)
+    missing = len(rows) - read - len(broken)
+    click.echo(
+        f"\n{read} splits read, {len(broken)} malformed, {missing} missing (`data ls {folder}` names them).", err=True
+    )
+    if not read:
+        click.echo(f"{folder} holds no task's data: `data ls` shows the expected files.", err=True)
+    return ENVIRONMENT if broken or not read else OK
+
+
+def _expected() -> Iterator[dict[str, Any]]:
+    import tasks
+
+    for task in map(tasks.load, tasks.names()):
+        for split, files in task.files.items():
+            yield {
+                "task": task.name,
+                "split": split,
+                "folder": " or ".join(task.folders),
+                "files": ", ".join(name.replace("|", " or ") for name in files),
+                "from": task.source.url,
+            }
+
+
+def _present(folder: Path) -> Iterator[dict[str, Any]]:
+    import tasks
+    from tasks.task import MissingData
+
+    for task in map(tasks.load, tasks.names()):
+        for split in task.files:
+            try:
+                paths = task.paths(folder, split)
+            except MissingData as error:
+                yield {"task": task.name, "split": split, "state": "missing", "where": printable(str(error))}
+                continue
+            where = ", ".join(printable(str(path.relative_to(folder))) for path in paths)
+            yield {"task": task.name, "split": split, "state": "found", "where": where}
+
+
+def _read(folder: Path) -> Iterator[dict[str, Any]]:
+    """One row per task and split: its state is ok, missing or malformed."""
+    import tasks
+    from tasks.task import MissingData
+
+    for task in map(tasks.load, tasks.names()):
+        for split in task.files:
+            row = {"task": task.name, "split": split, "state": "ok", "rows": None, "fingerprint": None, "problem": None}
+            try:
+                row["rows"] = len(task.examples(folder, split))
+                row["fingerprint"] = task.fingerprint(folder, [split])[:16]
+            except MissingData as error:
+                row |= {"state": "missing", "problem": printable(str(error))}
+            except Exception as error:  # whatever a reader trips over, the other splits still want reading
+                row |= {"state": "malformed", "problem": printable(f"{error}" or type(error).__name__)}
+            yield row
+
+
+def _table(rows: list[dict[str, Any]]) -> None:
+    """Columns as wide as their widest cell; the last one is left ragged."""
+    if not rows:
+        return
+    cells = [list(rows[0]), *([("" if value is None else str(value)) for value in row.values()] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())

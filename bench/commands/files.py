@@ -1,0 +1,94 @@
+"""Commands from files to files: ``score``, ``predict``, ``encode``, ``board``."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import environment
+from bench.commands.options import Existing
+
+
+@click.command()
+@click.argument("task")
+@click.option("--gold", type=Existing("gold file"), required=True, help="The official file with the answers.")
+@click.option(
+    "--predictions", type=Existing("file of predictions"), required=True, help="In the task's official format."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def score(task: str, gold: Path, predictions: Path, as_json: bool) -> None:
+    """Score a file of predictions of TASK as its official scorer does."""
+    from bench.score_files import score as work
+
+    values = work(task, gold, predictions)
+    if as_json:
+        click.echo(dumps(values))
+        return
+    width = max(len(name) for name in values)
+    for name, value in values.items():
+        click.echo(f"{name:<{width}}  {value:.6g}" if isinstance(value, float) else f"{name:<{width}}  {value}")
+
+
+@click.command()
+@click.argument("checkpoints", metavar="CHECKPOINT...", type=Existing("checkpoint"), nargs=-1, required=True)
+@click.option("--split", default="test", show_default=True, help="The split to predict.")
+@click.option(
+    "--data", type=Existing("data folder", folder=True), help="Data folder; the embedded microworld if not given."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder for the files; GLUE tasks also give a zip."
+)
+def predict(**options: Any) -> int:
+    """Predict a split with fine-tuned checkpoints, in the files and spellings that the test server takes."""
+    environment.prepare()
+    from bench.predict import predict as work
+
+    return work(**options)
+
+
+@click.command()
+@click.argument("checkpoint", type=Existing("checkpoint"))
+@click.option("--input", "source", type=Existing("input file"), required=True, help="Text, one example a line.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
+@click.option("--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Lines per batch.")
+def encode(**options: Any) -> int:
+    """Write the hidden vectors that CHECKPOINT gives to each line."""
+    environment.prepare()
+    from bench.predict import encode as work
+
+    return work(**options)
+
+
+@click.command()
+@click.argument("folders", metavar="FOLDER...", type=Existing("run folder", folder=True), nargs=-1, required=True)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the page; without it the tables go to stdout.")
+@click.option("--format", "form", type=click.Choice(("markdown", "csv", "json")), help="Print the tables on stdout.")
+def board(folders: tuple[Path, ...], out: Path | None, form: str | None) -> None:
+    """Build the board from the records below FOLDER...: one static page with --out, tables on stdout otherwise."""
+    from leaderboard import board as work
+
+    if out is not None:
+        page = work.build(list(folders), out)
+        click.echo(page, err=form is not None)
+    if form is not None or out is None:
+        click.echo(work.text(list(folders), form or "markdown"))
+
+
+def dumps(value: Any) -> str:
+    """JSON without NaN, which is none: numbers that are not finite become "nan", "inf", "-inf"."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=2, default=_plain)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(value: Any) -> Any:
+    """Scalars of numpy as Python's own, anything else (paths) as text."""
+    return _finite(value.item()) if hasattr(value, "item") else str(value)

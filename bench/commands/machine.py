@@ -1,0 +1,28 @@
+"""``doctor``: is this machine ready, and what would a record say about it."""
+
+import click
+
+from bench.errors import ENVIRONMENT, OK
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="A JSON list of findings on stdout.")
+def doctor(as_json: bool) -> int:
+    """Examine this machine and installation. Exit status 4 when something that is needed is missing."""
+    from dataclasses import asdict
+
+    from bench.doctor import examine
+
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        if not as_json:
+            mark = {"ok": "  ", "warning": "? ", "missing": "! "}[finding.state]
+            click.echo(f"{mark}{finding.name:<28} {finding.value}")
+            if finding.advice:
+                click.echo(f"  {'':<28} {finding.advice}")
+    if as_json:
+        from bench.commands.files import dumps
+
+        click.echo(dumps([asdict(finding) for finding in findings]))
+    return ENVIRONMENT if any(finding.state == "missing" for finding in findings) else OK

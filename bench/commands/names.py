@@ -1,0 +1,168 @@
+"""``ls`` and ``info``: what there is. ``ls`` reads folders and docstrings, and imports no model and no task."""
+
+import ast
+import difflib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = {"models": "models", "objectives": "models/objectives", "tasks": "tasks", "suites": "bench/suites"}
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """The names of one kind, as its own registry lists them."""
+    import models
+    import tasks
+    from bench import suites
+
+    registries = {
+        "models": models.names,
+        "objectives": models.objectives,
+        "tasks": tasks.names,
+        "suites": suites.names,
+    }
+    return registries[kind]()
+
+
+def docstring(kind: str, name: str) -> str:
+    """The docstring that opens the file, without running it."""
+    source = (ROOT / FOLDERS[kind] / f"{name}.py").read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(source)) or ""
+
+
+def summary(kind: str, name: str) -> str:
+    """The first line of the docstring."""
+    return next(iter(docstring(kind, name).splitlines()), "")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(tuple(FOLDERS)), required=False)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object on stdout: kind to a list of names and summaries."
+)
+def ls(kind: str | None, as_json: bool) -> None:
+    """List models, objectives, tasks or suites; all of them without KIND."""
+    kinds = (kind,) if kind else tuple(FOLDERS)
+    found = {kind: [{"name": name, "summary": summary(kind, name)} for name in names(kind)] for kind in kinds}
+    if as_json:
+        import json
+
+        click.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        return
+    for number, (title, rows) in enumerate(found.items()):
+        if not kind:
+            click.echo(f"{chr(10) if number else ''}{title}")
+        width = max((len(row["name"]) for row in rows), default=0)
+        for row in rows:
+            click.echo(f"{'' if kind else '  '}{row['name']:<{width}}  {row['summary']}".rstrip())
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(min=64),
+    default=8192,
+    show_default=True,
+    help="Vocabulary that parameters count.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def info(name: str, vocabulary: int, as_json: bool) -> None:
+    """Show everything about NAME: a model's card and sizes, a task's sheet, an objective or a suite."""
+    sheets = [(kind, _SHEETS[kind](name, vocabulary)) for kind in FOLDERS if name in names(kind)]
+    if not sheets:
+        every = sorted({name for kind in FOLDERS for name in names(kind)})
+        near = difflib.get_close_matches(name, every, n=3) or every[:8]
+        raise UsageError(
+            f"There is nothing called '{name}'. Nearest: {', '.join(near)}. `python -m bench ls` shows all."
+        )
+    if as_json:
+        from bench.commands.files import dumps
+
+        click.echo(dumps(dict(sheets)))
+        return
+    for kind, sheet in sheets:
+        click.echo(f"{name} ({kind[:-1]})\n\n{docstring(kind, name)}\n")
+        for key, value in sheet.items():
+            _entry(key, value)
+
+
+def _model(name: str, vocabulary: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    import models
+    from models.tokenizers import Vocabulary
+
+    module = models.load(name)
+    words = Vocabulary(size=vocabulary)
+    sizes = {}
+    for label, size in module.SIZES.items():
+        every, embedding = module.parameters(size, words)
+        sizes[label] = asdict(size) | {"parameters": every, "embedding_parameters": embedding}
+    return asdict(module.CARD) | {"sizes": sizes, "vocabulary": vocabulary}
+
+
+def _task(name: str, vocabulary: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    import tasks
+
+    task = tasks.load(name)
+    return {
+        "title": task.title,
+        "form": str(task.form),
+        "headline": task.headline,
+        "higher_is_better": task.higher_is_better,
+        "chance": task.chance,
+        "reported_split": task.report,
+        "labels": list(task.labels),
+        "folders": list(task.folders),
+        "files": {split: list(files) for split, files in task.files.items()},
+        "source": asdict(task.source),
+        "version": task.version,
+        "notes": task.notes,
+    }
+
+
+def _suite(name: str, vocabulary: int) -> dict[str, Any]:
+    from dataclasses import fields
+
+    from bench import suites
+
+    suite = suites.load(name)
+    return {field.name: getattr(suite, field.name) for field in fields(suite)} | {"budget": suite.budget.flag()}
+
+
+_SHEETS = {"models": _model, "objectives": lambda name, vocabulary: {}, "tasks": _task, "suites": _suite}
+
+
+def _entry(key: str, value: Any, indent: str = "  ") -> None:
+    """One line per value; tables and lists of tables go one level deeper."""
+    label = f"{indent}{key.replace('_', ' ')}"
+    if isinstance(value, dict) and value:
+        if all(not isinstance(part, dict | list | tuple) for part in value.values()) and indent != "  ":
+            click.echo(
+                f"{label}: " + ", ".join(f"{name.replace('_', ' ')} {_text(part)}" for name, part in value.items())
+            )
+            return
+        click.echo(f"{label}:")
+        for name, part in value.items():
+            _entry(str(name), part, indent + "  ")
+    elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+        click.echo(f"{label}:")
+        for part in value:
+            click.echo(f"{indent}  " + ", ".join(f"{name} {_text(entry)}" for name, entry in part.items()))
+    elif value not in (None, "", (), []):
+        click.echo(f"{label}: {_text(value)}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

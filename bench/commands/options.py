@@ -1,0 +1,160 @@
+"""Option types and sets of options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.budget import Budget
+from bench.errors import EnvironmentProblem, UsageError
+
+KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
+SIZES = ("tiny", "mini", "small", "base")
+
+
+class Existing(click.ParamType):
+    """A path that must be there. A missing file is status 4 (environment), where click would say 2 (usage)."""
+
+    name = "path"
+
+    def __init__(self, what: str, *, folder: bool = False) -> None:
+        self.what, self.folder = what, folder
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        if not path.exists():
+            raise EnvironmentProblem(f"The {self.what} {path} does not exist. Check the path, or create it first.")
+        if self.folder and not path.is_dir():
+            raise EnvironmentProblem(f"The {self.what} {path} is a file, but a folder is needed.")
+        return path
+
+
+class Spread(click.Command):
+    """A command whose ``--corpus`` takes all up to the next option: ``--corpus a.txt b.txt --steps 10``."""
+
+    greedy = "--corpus"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread, taking = [], False
+        for argument in args:
+            if argument.startswith("-") and argument != "-":
+                taking = argument == self.greedy
+                spread += [] if taking else [argument]
+            else:
+                spread += [self.greedy, argument] if taking else [argument]
+        if self.greedy in args and self.greedy not in spread:
+            raise UsageError(f"{self.greedy} needs at least one file or folder after it.")
+        return super().parse_args(ctx, spread)
+
+
+def listed(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Callback: "a,b" and repeated options to one tuple without repeats; None when the option was not given."""
+    if not values:
+        return None
+    names = tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
+    if not names:
+        raise UsageError(f"{param.opts[0]} needs at least one name, separated by commas.")
+    return names
+
+
+def settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+    """Callback: repeated ``key=value`` to a dict with Python numbers and booleans in it."""
+    found: dict[str, Any] = {}
+    for value in values:
+        key, equals, text = (part.strip() for part in value.partition("="))
+        if not equals or not key or not text:
+            raise UsageError(f"--set takes key=value, such as --set learning_rate=3e-5, not '{value}'.")
+        if key in found:
+            raise UsageError(f"--set {key} is given twice.")
+        found[key] = literal(text)
+    return found
+
+
+def literal(text: str) -> int | float | bool | str:
+    """ "3" is an int, "3e-5" a float, "true" and "false" booleans, anything else stays text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def named(*flags: str, help: str) -> Callable:
+    """An option that takes names separated by commas."""
+    return click.option(*flags, multiple=True, metavar="NAME,...", callback=listed, help=help)
+
+
+def budget_options(function: Callable) -> Callable:
+    """The four ways to give a pre-training budget; `budget` makes one of them."""
+    for name, help in (
+        ("minutes", "Pre-training budget in minutes of wall time (does not repeat exactly)."),
+        ("flops", "Pre-training budget in training FLOPs, e.g. 1e14."),
+        ("tokens", "Pre-training budget in input tokens, e.g. 20e6."),
+        ("steps", "Pre-training budget in optimizer steps."),
+    ):
+        function = click.option(f"--{name}", metavar="N", help=help)(function)
+    return function
+
+
+def budget(options: dict[str, Any]) -> Budget:
+    """Take the four budget options out of ``options``."""
+    return Budget.parse(**{name: options.pop(name) for name in ("steps", "tokens", "flops", "minutes")})
+
+
+def cell_options(function: Callable) -> Callable:
+    """What ``run`` and ``evaluate`` say alike about cells."""
+    for option in (
+        click.option(
+            "--limit",
+            type=click.IntRange(min=1),
+            help="Use only the first N examples of a split; marked, not official.",
+        ),
+        click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; one per core if not given."),
+        click.option("--retry", is_flag=True, help="Run the cells again that failed before."),
+        click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
+        click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            callback=settings,
+            help="Change a setting; may repeat.",
+        ),
+        named("--adaptation", "adaptations", help="How a model meets a task: finetune, features."),
+        click.option(
+            "--out", type=click.Path(path_type=Path), help="Folder of the run; a run there is taken up again."
+        ),
+        click.option("--seed", type=click.IntRange(min=0), help="This one seed only, in place of --seeds."),
+        click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell, counted from 0."),
+        click.option(
+            "--data",
+            type=Existing("data folder", folder=True),
+            help="Data folder; the embedded microworld if not given.",
+        ),
+        named("--tasks", help="Tasks; `ls tasks` shows all."),
+    ):
+        function = option(function)
+    return function
+
+
+def pretraining_options(function: Callable) -> Callable:
+    """What ``run`` and ``pretrain`` say alike about pre-training."""
+    for option in (
+        click.option("--vocabulary", type=click.IntRange(min=64), metavar="N", help="Size of the vocabulary."),
+        click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer."),
+        click.option(
+            "--corpus",
+            type=Existing("corpus file"),
+            multiple=True,
+            metavar="FILE...",
+            help="Unlabelled text: files or folders.",
+        ),
+        budget_options,
+    ):
+        function = option(function)
+    return function

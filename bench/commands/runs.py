@@ -1,0 +1,79 @@
+"""Commands that train: ``run``, ``pretrain``, ``evaluate``. They parse; the engine works."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import environment
+from bench.commands.options import (
+    SIZES,
+    Existing,
+    Spread,
+    budget,
+    cell_options,
+    named,
+    pretraining_options,
+    settings,
+)
+
+
+@click.command(cls=Spread)
+@click.argument("suite")
+@named("--models", help="Models (`ls models` shows all), random-MODEL for a twin that is not pre-trained, baselines.")
+@named("--sizes", help=f"Sizes: {', '.join(SIZES)}.")
+@click.option("--no-baselines", "baselines", flag_value=False, default=True, help="No random twins, no baselines.")
+@cell_options
+@pretraining_options
+def run(**options: Any) -> int:
+    """Run SUITE: every model x size x task x seed of it is one cell, recorded once.
+
+    Options narrow or replace what the suite says. Stopped at any moment and started again with the same options, a run
+    redoes only the cell that was lost. A cell that fails is recorded with its reason; the others go on, and the exit
+    status is 1.
+    """
+    given = budget(options)
+    environment.prepare()
+    from bench.run import run_suite
+
+    return run_suite(budget=given, **options)
+
+
+@click.command(cls=Spread)
+@click.argument("model")
+@click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the checkpoint.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, order and noise."
+)
+@click.option("--batch", type=click.IntRange(min=1), help="Sequences per step.")
+@click.option("--length", type=click.IntRange(min=8), help="Tokens per sequence.")
+@click.option(
+    "--strategy",
+    type=click.Choice(("default", "mirrored")),
+    default="default",
+    show_default=True,
+    help="tf.distribute.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", callback=settings, help="Change a setting; may repeat."
+)
+@pretraining_options
+def pretrain(**options: Any) -> int:
+    """Pre-train MODEL and save a checkpoint. An interrupted pre-training goes on from its last save."""
+    given = budget(options)
+    environment.prepare()
+    from bench.pretrain import pretrain_command
+
+    return pretrain_command(budget=given, **options)
+
+
+@click.command()
+@click.argument("checkpoint", type=Existing("checkpoint"))
+@cell_options
+def evaluate(**options: Any) -> int:
+    """Adapt CHECKPOINT to tasks, with several seeds, and record the scores."""
+    environment.prepare()
+    from bench.run import evaluate as work
+
+    return work(**options)

@@ -1,0 +1,199 @@
+"""The machine below the run: quiet libraries, threads, and what a record says about where it was made.
+
+Every function imports what it needs when it is called: the command line starts without TensorFlow.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import logging
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+PACKAGES = (
+    "ptmbench",
+    "tensorflow",
+    "keras",
+    "keras-hub",
+    "tensorflow-text",
+    "tokenizers",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pandas",
+    "sacrebleu",
+    "rouge-score",
+)
+"""Packages whose version can change a score; every record lists them."""
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def prepare(threads: int | None = None) -> None:
+    """Settle what TensorFlow reads once, at its import: call this before anything imports it.
+
+    ``threads`` bounds the threads of one operation and of BLAS; None leaves both to the libraries. Logs come back when
+    TF_CPP_MIN_LOG_LEVEL is set outside. oneDNN (TF_ENABLE_ONEDNN_OPTS) is left alone: it changes speed and last digits.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    if threads is not None:
+        for name in ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
+            os.environ[name] = str(threads)
+        os.environ["TF_NUM_INTEROP_THREADS"] = "1"
+    for name in ("tensorflow", "absl"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    if "tensorflow" not in sys.modules and not any(isinstance(finder, _QuietImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _QuietImport())
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of `PACKAGES`, from the installed metadata; nothing is imported."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+@cache
+def commit() -> str:
+    """The clone's git commit, "+changes" appended when tracked files differ from it; "unknown" outside a clone."""
+    head = _git("rev-parse", "HEAD")
+    if not head:
+        return "unknown"
+    return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+@cache
+def device() -> str:
+    """What computes: the accelerators TensorFlow sees, or the processor. Imports TensorFlow."""
+    prepare()
+    import tensorflow as tf
+
+    names = [
+        tf.config.experimental.get_device_details(found).get("device_name", found.device_type)
+        for found in tf.config.list_physical_devices()
+        if found.device_type != "CPU"
+    ]
+    return " + ".join(names) or f"{processor()}, {cores()} cores"
+
+
+@cache
+def processor() -> str:
+    """The processor's name as its maker prints it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def cores() -> int:
+    """Processor cores that this process may use, which a container makes fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process held since its start, or since `reset_peak_memory`."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, the others KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def reset_peak_memory() -> bool:
+    """Begin a new peak, so that each cell has its own; False where the kernel does not offer it."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def cache_folder() -> Path:
+    """Where tokenizers and tokenised corpora are kept: PTMBENCH_CACHE, or the user's cache folder."""
+    if chosen := os.environ.get("PTMBENCH_CACHE"):
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ptmbench", appauthor=False)
+
+
+def command_line() -> str:
+    """The command that started this process, to paste into a shell."""
+    return shlex.join(["python", "-m", "bench", *sys.argv[1:]])
+
+
+class _QuietImport(importlib.abc.MetaPathFinder):
+    """Keeps TensorFlow's import quiet: its C++ side logs there before it has read any log level."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def quietly(module: ModuleType) -> None:
+                with without_log_lines():
+                    execute(module)
+
+            spec.loader.exec_module = quietly  # type: ignore[method-assign]
+        return spec
+
+
+_LOG_LINE = re.compile(rb"WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:\d\d|[IWE]0000 ")
+
+
+@contextmanager
+def without_log_lines() -> Iterator[None]:
+    """Hold back what the block writes on the stderr of the process, then write it without the lines of C++ logs."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held:
+        stderr = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            held.seek(0)
+            for line in held:
+                if not _LOG_LINE.match(line):
+                    os.write(2, line)
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,80 @@
+"""Exit statuses, and which exceptions mean what to the shell.
+
+Only the command line catches: the rooms raise with a sentence, `status` turns the exception into an exit status. The
+table names classes by their path, because importing the rooms to name their classes would cost what laziness saves: an
+error can only come from a module that is loaded.
+"""
+
+import errno
+import sys
+
+OK, CELLS_FAILED, USAGE, ENVIRONMENT, UNEXPECTED = 0, 1, 2, 4, 70
+BROKEN_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
+
+
+class UsageError(ValueError):
+    """An option, a name or a value that the command line cannot take; the message says which there are."""
+
+
+class EnvironmentProblem(RuntimeError):
+    """Something outside the program is missing or broken: a file, a checkpoint, a folder, a library."""
+
+
+STATUSES = {
+    "bench.pretrain.Diverged": CELLS_FAILED,
+    "bench.errors.UsageError": USAGE,
+    "bench.adapt.settings.SettingError": USAGE,
+    "models.UnknownModel": USAGE,
+    "tasks.task.UnknownTask": USAGE,
+    "bench.errors.EnvironmentProblem": ENVIRONMENT,
+    "tasks.task.DataError": ENVIRONMENT,
+    "models.corpus.CorpusError": ENVIRONMENT,
+    "models.tokenizers.TokenizerError": ENVIRONMENT,
+    "bench.checkpoint.CheckpointError": ENVIRONMENT,
+    "leaderboard.record.RecordError": ENVIRONMENT,
+}
+
+_DISK = {
+    errno.ENOSPC: "The disk is full",
+    errno.EDQUOT: "The disk quota is used up",
+    errno.EROFS: "The file system is read-only",
+    errno.EACCES: "Permission denied",
+    errno.EPERM: "Operation not permitted",
+    errno.ENOENT: "There is no such file or folder",
+    errno.EISDIR: "A file was expected, but this is a folder",
+    errno.ENOTDIR: "A folder was expected, but this is a file",
+}
+
+
+def status(error: BaseException) -> int:
+    """The exit status for ``error``; subclasses count as what they derive from."""
+    known = _known(error)
+    if known is not None:
+        return known
+    return ENVIRONMENT if isinstance(error, OSError | MemoryError) else UNEXPECTED
+
+
+def sentence(error: BaseException) -> str:
+    """What to tell the user about ``error``: one line, safe to print on a terminal."""
+    if isinstance(error, MemoryError):
+        return "The machine ran out of memory: take a smaller --size, --batch or --limit, or fewer --jobs."
+    if isinstance(error, OSError) and _known(error) is None:
+        what = _DISK.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+        return printable(f"{what}: {error.filename}." if error.filename else f"{what}.")
+    text = str(error) or type(error).__name__
+    return printable(text if status(error) != UNEXPECTED else f"{type(error).__name__}: {text}")
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters made visible: names from data sets must not steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text).strip()
+
+
+def _known(error: BaseException) -> int | None:
+    """The status of the first class in the table that ``error`` is an instance of."""
+    for path, known in STATUSES.items():
+        module, _, name = path.rpartition(".")
+        cls = getattr(sys.modules.get(module), name, None)
+        if cls is not None and isinstance(error, cls):
+            return known
+    return None

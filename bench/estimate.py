@@ -1,0 +1,104 @@
+"""What a plan will cost, before anything runs: FLOPs by formula, time by a short look at this machine. No
+TensorFlow."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import models
+import tasks
+from bench import cell as cells
+from bench.console import duration
+from bench.plan import Cell, Plan, Pretraining
+from bench.pretrain import Recipe, recipe_of, sized, steps_of
+from models.tokenizers import Vocabulary
+from tasks.forms import Form
+from tasks.task import DataError
+
+_EFFICIENCY = 0.4
+"""Share of a matrix product's rate that small networks reach in training."""
+_TOKENS_PER_WORD = 1.4
+_FIXED = 1.0
+"""Seconds that a cell takes besides its arithmetic: weights, batches, scores."""
+
+
+def table(plan: Plan, data: Path) -> str:
+    """The plan as tab-separated lines, each with its cost estimate, and a total as the last line."""
+    rate, lines, total = flops_per_second() * _EFFICIENCY, [], 0.0
+    lines.append("what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime")
+    for pretraining in plan.pretrainings:
+        tokens, flops, seconds = _pretraining(pretraining, rate)
+        total += seconds
+        lines.append(
+            f"pre-train\t{pretraining.model}-{pretraining.size}\t\t\t{pretraining.seed}\t{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
+        )
+    examples: dict[str, Any] = {}
+    for cell in plan.cells:
+        name = f"{cell.row.name}-{cell.row.size}" if cell.row.size else cell.row.name
+        tokens, flops, note = _cell(cell, data, examples)
+        seconds = flops / rate + _FIXED
+        total += 0.0 if note else seconds
+        cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
+        lines.append(f"cell\t{name}\t{cell.task}\t{cell.adaptation}\t{cell.seed}\t{cost}")
+    count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
+    lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
+    return "\n".join(lines)
+
+
+def flops_per_second() -> float:
+    """What one core's matrix product reaches here, float32, in FLOP/s; a quarter of a second of measuring."""
+    import numpy as np
+
+    a = np.ones((512, 512), np.float32)
+    best, until = 0.0, time.perf_counter() + 0.25
+    while time.perf_counter() < until:
+        started = time.perf_counter()
+        a @ a
+        best = max(best, 2 * 512**3 / (time.perf_counter() - started))
+    return best
+
+
+def _pretraining(pretraining: Pretraining, rate: float) -> tuple[float, float, float]:
+    module, recipe = models.load(pretraining.model), recipe_of(pretraining.recipe)
+    shape = sized(module, pretraining.size, recipe.length)
+    per_step = recipe.batch * recipe.length
+    per_token = module.flops_per_token(shape, Vocabulary(size=pretraining.vocabulary), recipe.length)
+    steps = steps_of(pretraining.budget, per_step, per_step * per_token)
+    if steps is None:
+        seconds = pretraining.budget.minutes * 60
+        return seconds * rate / per_token, seconds * rate, seconds
+    flops = steps * per_step * per_token
+    return steps * per_step, flops, flops / rate
+
+
+def _cell(cell: Cell, data: Path, seen: dict[str, Any]) -> tuple[float, float, str]:
+    """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
+    examples."""
+    task = tasks.load(cell.task)
+    if cell.task not in seen:
+        try:
+            splits = {name: cells.read(task, data, name) for name in {"train", task.report} if name in task.files}
+            seen[cell.task] = {name: (len(part), _words(part[:1000])) for name, part in splits.items()}
+        except DataError as error:
+            seen[cell.task] = str(error)
+    if isinstance(seen[cell.task], str):
+        return 0.0, 0.0, seen[cell.task]
+    if cell.row.kind == "baseline":
+        return 0.0, 0.0, ""
+    shape = sized(models.load(cell.row.model), cell.row.size, Recipe().length)
+    everything, embedding = models.load(cell.row.model).parameters(shape, Vocabulary(size=8000))
+    longest = cell.settings["length"]
+    tokens = {name: count * min(words * _TOKENS_PER_WORD, longest) for name, (count, words) in seen[cell.task].items()}
+    if cell.form is Form.LANGUAGE_MODELLING:
+        trained, predicted = 0.0, tokens[task.report] * longest
+    else:
+        trained, predicted = tokens.get("train", 0.0) * cell.settings["epochs"], tokens[task.report]
+    weight = everything - embedding
+    passes = 2 if cell.adaptation == "features" else 6
+    return trained + predicted, weight * (passes * trained + 2 * predicted), ""
+
+
+def _words(examples: list[Any]) -> float:
+    """Mean number of words of an example, special tokens counted as one each."""
+    lengths = [sum(len(text.split()) for text in e.inputs) + 1 + len(e.inputs) for e in examples]
+    return sum(lengths) / len(lengths)

@@ -1,0 +1,202 @@
+"""Models x sizes x tasks x adaptations x seeds to cells. Pure: reads no data, runs nothing, imports no TensorFlow.
+
+A cell's key is a hash of all that its result depends on. Two runs that plan the same cell agree on its key; that is
+how an interrupted run knows what is done, and how nothing is ever done twice.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench.adapt import settings as adaptation_settings
+from bench.budget import Budget
+from bench.errors import UsageError
+from tasks.forms import Form
+
+BASELINES = {"majority": "majority", "bag-of-words": "bag of words"}
+"""Rows without a network: what the constant answer and a linear model over words reach."""
+RANDOM = "random-"
+VERSION = 1
+"""Raised when the harness itself changes what the same cell scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of the board: a model at a size, its random twin, or a baseline."""
+
+    name: str
+    kind: str
+    """pretrained, random or baseline (the kinds of `leaderboard.record`)."""
+    model: str | None = None
+    size: str | None = None
+    division: str = "controlled"
+
+    @classmethod
+    def parse(cls, name: str, size: str | None) -> "Row":
+        """ "bert", "random-bert", "majority": whatever ``--models`` takes."""
+        if name in BASELINES:
+            return cls(name=name, kind="baseline")
+        kind = "random" if name.startswith(RANDOM) else "pretrained"
+        return cls(name=name, kind=kind, model=name.removeprefix(RANDOM), size=size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretraining:
+    """One model to pre-train; cells name it by its key."""
+
+    model: str
+    size: str
+    corpus: tuple[str, ...]
+    corpus_sha256: str
+    corpus_name: str
+    tokenizer: str
+    vocabulary: int
+    budget: Budget
+    recipe: Mapping[str, float]
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        matters = asdict(self)
+        del matters["corpus"], matters["corpus_name"]  # where the text lies does not matter, what it says does
+        return digest({"pretraining": matters})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One score to be: (model, size, budget, task, adaptation, seed)."""
+
+    row: Row
+    task: str
+    task_version: int
+    form: Form
+    data_sha256: str
+    adaptation: str
+    settings: Mapping[str, float]
+    seed: int
+    tokenizer: str
+    """Key of the shared tokenizer, as a random twin reads the same tokens."""
+    pretraining: str | None = None
+    """Key of a `Pretraining`, or "checkpoint:<sha256>" for weights that exist."""
+    limit: int = 0
+
+    @property
+    def key(self) -> str:
+        return digest({"cell": asdict(self), "version": VERSION})
+
+    @property
+    def group(self) -> str:
+        """Cells of one group share a traced step: same network, form and adaptation."""
+        row = self.row
+        return f"{row.model or row.name}.{row.size or 'none'}.{self.form}.{self.adaptation}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    pretrainings: tuple[Pretraining, ...]
+    cells: tuple[Cell, ...]
+
+    def groups(self) -> dict[str, list[Cell]]:
+        groups: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault(cell.group, []).append(cell)
+        return groups
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        content = json.loads(text)
+        pretrainings = tuple(
+            Pretraining(**(p | {"budget": Budget(**p["budget"]), "corpus": tuple(p["corpus"])}))
+            for p in content["pretrainings"]
+        )
+        cells = tuple(Cell(**(c | {"row": Row(**c["row"]), "form": Form(c["form"])})) for c in content["cells"])
+        return cls(pretrainings=pretrainings, cells=cells)
+
+
+def rows_of(names: Sequence[str], sizes: Sequence[str], baselines: bool) -> list[Row]:
+    """The rows that ``names`` stand for. With ``baselines``, each model brings its random twin, and the run its
+    floor."""
+    rows = []
+    for name in names:
+        if name in BASELINES:
+            rows.append(Row.parse(name, None))
+            continue
+        for size in sizes:
+            rows.append(Row.parse(name, size))
+            if baselines and not name.startswith(RANDOM):
+                rows.append(Row.parse(RANDOM + name, size))
+    if baselines:
+        rows += [Row.parse(name, None) for name in BASELINES]
+    return list(dict.fromkeys(rows))
+
+
+def adaptation_of(row: Row, form: Form, adaptation: str) -> str:
+    """How ``row`` meets a task of ``form`` when ``adaptation`` is asked for: some pairs have only one way."""
+    if row.kind == "baseline":
+        return "baseline"
+    return "likelihood" if form is Form.LANGUAGE_MODELLING else adaptation
+
+
+def settings_of(
+    form: Form, adaptation: str, suite: Mapping[str, Mapping[str, float]], chosen: Mapping[str, Any]
+) -> dict[str, float]:
+    """Defaults of the form, then the suite's changes, then the user's."""
+    settings = adaptation_settings.defaults(form, adaptation)
+    for name in ("", str(form), f"{form}/{adaptation}"):
+        settings = adaptation_settings.changed(settings, suite.get(name, {}))
+    return adaptation_settings.recorded(adaptation_settings.changed(settings, chosen))
+
+
+def cells_of(
+    rows: Sequence[Row],
+    tasks: Sequence[Any],
+    *,
+    adaptations: Sequence[str],
+    seeds: Sequence[int],
+    data_sha256: Mapping[str, str],
+    pretraining_of: Mapping[Row, str],
+    tokenizer: str,
+    suite_settings: Mapping[str, Mapping[str, float]] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    limit: int = 0,
+) -> tuple[Cell, ...]:
+    """Every combination, in the order in which a reader of the board goes through them."""
+    if not rows or not tasks:
+        raise UsageError("There is nothing to run: name at least one model and one task.")
+    cells: dict[str, Cell] = {}
+    for row in rows:
+        for task in tasks:
+            for asked in adaptations:
+                adaptation = adaptation_of(row, task.form, asked)
+                # Baselines and likelihoods draw nothing at random: one seed is all there is.
+                drawn = (
+                    seeds[:1]
+                    if adaptation == "baseline" or (adaptation == "likelihood" and row.kind != "random")
+                    else seeds
+                )
+                for seed in drawn:
+                    cell = Cell(
+                        row=row,
+                        task=task.name,
+                        task_version=task.version,
+                        form=task.form,
+                        data_sha256=data_sha256[task.name],
+                        adaptation=adaptation,
+                        settings=settings_of(task.form, adaptation, suite_settings or {}, settings or {}),
+                        seed=seed,
+                        tokenizer=tokenizer if row.kind != "baseline" else "",
+                        pretraining=pretraining_of.get(row),
+                        limit=limit,
+                    )
+                    cells[cell.key] = cell
+    return tuple(cells.values())
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of ``value`` as canonical JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()

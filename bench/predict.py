@@ -1,0 +1,156 @@
+"""Use what a run made: predictions of adapted checkpoints as the test server takes them, and hidden vectors of any
+text."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tasks
+from bench import checkpoint, environment
+from bench.adapt.settings import Settings
+from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
+from bench.console import progress, say
+from bench.errors import OK, UsageError
+from models.card import Size
+from models.tokenizers import Tokenizer
+from tasks.task import MissingData, Task
+
+
+def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: Path) -> int:
+    """Predict ``split`` with adapted checkpoints (``run --keep`` and ``evaluate --keep`` make them) into files below
+    ``out``.
+
+    GLUE tasks' test splits are packed into the server's zip as well; a checkpoint of MNLI predicts MNLI-mm and the
+    diagnostic set too.
+    """
+    environment.prepare()
+    opened = [_adapted(Path(folder)) for folder in checkpoints]
+    if data is None:
+        raise UsageError("`predict` reads the task's own files: give the data folder with --data.")
+    from bench import submission
+
+    glue: dict[str, Sequence[Any]] = {}
+    for found in opened:
+        name = found.about["task"]
+        for task in [tasks.load(name), *_served_by(name)]:
+            try:
+                examples = task.examples(data, split)
+            except MissingData as error:
+                if task.name == name:
+                    raise
+                say(f"Left out: {error}")
+                continue
+            with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
+                predictions = _predictions(found, task, data, examples)
+                bar.advance(len(predictions))
+            lines = [
+                json.dumps({"id": e.id, "prediction": p}, ensure_ascii=False)
+                for e, p in zip(examples, predictions, strict=True)
+            ]
+            write_text(out / f"{task.name}.{split}.jsonl", "\n".join(lines) + "\n")
+            print(out / f"{task.name}.{split}.jsonl")
+            if "submission" in task.extra:
+                if task.name in glue:
+                    raise UsageError(f"Two checkpoints predict {task.name}: give one for each task.")
+                glue[task.name] = predictions
+    if glue and split == "test":
+        report = submission.write_glue(glue, out)
+        for line in report.notes:
+            say(line)
+        print(report.path)
+    return OK
+
+
+def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int:
+    """Write the hidden vectors that a pre-trained checkpoint gives to each line of ``source`` as an .npz file.
+
+    ``pooled`` float32 [N, D]; ``tokens`` float32 [M, D], all lines' token vectors one after the other, special tokens
+    included; ``offsets`` int64 [N + 1], where each line's begin; ``ids`` int32 [M].
+    """
+    import io
+
+    environment.prepare()
+    from bench import pretrain
+    from bench.adapt.heads import Row, layout, stack
+    from bench.checkpoint import read
+
+    found = read(checkpoint)
+    lines = source.read_text(encoding="utf-8-sig").split("\n")
+    lines = [line.rstrip("\r") for line in lines[: -1 if lines[-1] == "" else None]]
+    if not lines:
+        raise UsageError(f"{source} is empty: give text, one example a line.")
+    shape, tokenizer = Size(**found.about["shape"]), Tokenizer.load(found.path("tokenizer.json"))
+    network = pretrain.build(found.about["model"], shape, tokenizer, 0)
+    pretrain.assign(network.loss.variables, found.arrays())
+    network.encoder.dropout = 0.0
+    rows = [Row(layout(tokenizer.vocabulary, [ids], shape.length), i) for i, ids in enumerate(tokenizer.encode(lines))]
+    import tensorflow as tf
+
+    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in ("tokens", "segments")}
+    forward = tf.function(lambda b: tuple(network.encoder(b, seed=None))[:2], autograph=False).get_concrete_function(
+        spec
+    )
+    pooled, vectors = [], []
+    with progress("encode", len(rows), "lines", brief=True) as bar:
+        for begin in range(0, len(rows), batch):
+            part = rows[begin : begin + batch]
+            hidden, whole = forward({name: tf.constant(value) for name, value in stack(part).items()})
+            pooled.append(whole.numpy())
+            vectors += [h[: row.tokens] for h, row in zip(hidden.numpy(), part, strict=True)]
+            bar.advance(len(part))
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        pooled=np.concatenate(pooled),
+        tokens=np.concatenate(vectors),
+        offsets=np.cumsum([0, *map(len, vectors)]),
+        ids=np.concatenate([row.arrays["tokens"] for row in rows]),
+    )
+    out = out if out.suffix == ".npz" else out.with_name(out.name + ".npz")
+    write_bytes(out, buffer.getvalue())
+    print(out)
+    return OK
+
+
+def _adapted(folder: Path) -> Checkpoint:
+    found = checkpoint.read(folder)
+    if found.about.get("kind") != "adapted":
+        raise CheckpointError(
+            f"{folder} holds a {found.about.get('kind')} model, but `predict` needs one adapted to a task: "
+            "make it with `run --keep` or `evaluate --keep`, which write below adapted/ of the run folder."
+        )
+    return found
+
+
+def _served_by(name: str) -> list[Task]:
+    """Tasks without a training set of their own that a model of task ``name`` answers."""
+    return [task for task in map(tasks.load, tasks.names()) if task.extra.get("trained_on") == name]
+
+
+def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
+    """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
+    from bench import cell as cells
+    from bench.adapt import adapted as shared
+    from bench.adapt import loop
+    from bench.pretrain import assign
+
+    about = found.about
+    settings, trained = Settings(**about["settings"]), tasks.load(about["task"])
+    tokenizer = Tokenizer.load(found.path("tokenizer.json"))
+    train, _, _ = cells.splits(trained, data, settings, about["limit"])
+    head = importlib.import_module(f"bench.adapt.heads.{task.form}")
+    codec = head.Codec(trained, tokenizer, settings, train)
+    baked = (settings.dropout, settings.weight_decay, settings.clip)
+    network = shared.adapted(
+        about["model"], Size(**about["shape"]), tokenizer, task.form, about["adaptation"], codec.outputs, baked
+    )
+    arrays = found.arrays()
+    assign(network.network.loss.variables, arrays)
+    for i, variable in enumerate(network.own):
+        variable.assign(arrays[f"adapted/{i:03d}"])
+    rows = codec.rows(examples)
+    return codec.predictions(examples, rows, loop.outputs(network, rows))

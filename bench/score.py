@@ -1,0 +1,62 @@
+"""Predictions to scores with their spread over examples, and the file that keeps the predictions. No TensorFlow."""
+
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.checkpoint import write_bytes
+from leaderboard import stats
+from tasks.metrics.additive import Additive
+from tasks.task import Example, Task, headline
+
+
+def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, dict[str, float]]:
+    """Every metric of ``task`` and the headline, each as {"value", "low", "high"}: 95 % intervals over examples.
+
+    Examples of one group (questions about one passage) are drawn together. The headline's interval comes from the same
+    draws, so that a mean of two metrics has the interval of the mean.
+    """
+    gold = [example.gold for example in examples]
+    groups = [example.group for example in examples]
+    groups = groups if any(groups) else None
+    values = task.score(gold, predictions)
+    if all(isinstance(metric, Additive) for metric in task.metrics):
+        import numpy as np
+
+        tables = [metric.statistics(gold, predictions) for metric in task.metrics]
+        edges = np.cumsum([0, *(table.shape[1] for table in tables)])
+
+        def together(sums: np.ndarray) -> dict[str, float]:
+            named: dict[str, float] = {}
+            for metric, first, last in zip(task.metrics, edges, edges[1:], strict=False):
+                named |= metric.value(sums[first:last])
+            return named | {"headline": headline(task.headline, named)}
+
+        intervals = stats.bootstrap_interval(np.concatenate(tables, axis=1), together, groups)
+    else:
+        intervals = stats.bootstrap_metric(task.score, gold, predictions, groups)
+    return {
+        name: {"value": float(value), "low": intervals[name].low, "high": intervals[name].high}
+        for name, value in values.items()
+    }
+
+
+def keep_predictions(folder: Path, key: str, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, str]:
+    """Write id, gold and prediction of every example as gzipped JSON lines; the path below ``folder`` and the SHA-256
+    of the file.
+
+    Equal predictions give equal bytes: the gzip header carries no time and no name.
+    """
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as packed:
+        for example, prediction in zip(examples, predictions, strict=True):
+            row = {"id": example.id, "gold": example.gold, "prediction": prediction}
+            packed.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+    content = buffer.getvalue()
+    file = f"predictions/{key[:32]}.jsonl.gz"
+    write_bytes(folder / file, content)
+    return {"file": file, "sha256": hashlib.sha256(content).hexdigest()}

@@ -1,0 +1,191 @@
+"""Official files of predictions against official files of gold, scored as the official scorers do. No TensorFlow.
+
+==========================  ==================================  ================================================
+form                        gold                                predictions
+==========================  ==================================  ================================================
+classification, regression  the official file of a split        ``index<TAB>prediction`` under that header (GLUE)
+choice                      the official file of a split        a line ``{"idx": 0, "label": 1}`` each (SuperGLUE)
+span                        the official file of a split        one JSON object {question id: answer} (SQuAD)
+tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
+generation                  one reference a line, or the        one text a line
+                            official folder
+==========================  ==================================  ================================================
+
+Rows that do not match are refused with the first that does not: a scorer that skips them flatters or hides a mistake.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import tasks
+from bench.errors import UsageError
+from tasks.conll2003 import sentences
+from tasks.files import entry, json_lines, label, lines, number, rows
+from tasks.forms import Form
+from tasks.task import DataError, Example, Task
+
+
+def score(task_name: str, gold: Path, predictions: Path) -> dict[str, Any]:
+    """{"task", "examples", all metrics of the task, "headline"}; `DataError` names the first row that mismatches."""
+    task = tasks.load(task_name)
+    if task.form is Form.LANGUAGE_MODELLING:
+        raise UsageError(
+            f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
+        )
+    if gold.is_dir() and task.form is not Form.GENERATION:
+        raise DataError(f"{gold} is a folder; name one file of it, such as {_official(task, task.report)}.")
+    if predictions.is_dir():
+        raise DataError(f"{predictions} is a folder; name the file of predictions.")
+    right, guesses = _READERS[task.form](task, gold, predictions)
+    return {"task": task.name, "examples": len(right)} | task.score(right, guesses)
+
+
+def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    """GLUE: the n-th row of the official file has index n."""
+    examples, numeric = _labelled(task, gold), task.form is Form.REGRESSION
+    guesses: list[Any] = []
+    for line, (index, guess) in rows(predictions, ("index", "prediction")):
+        if index.strip() != str(len(guesses)):
+            raise DataError(f"{predictions}, line {line}: expected index {len(guesses)}, found {index!r:.80}.")
+        value = guess.strip()
+        guesses.append(number(predictions, line, value) if numeric else label(predictions, line, value, task.labels))
+    if len(guesses) != len(examples):
+        where = f"index {min(len(guesses), len(examples))} is the first in only one of them"
+        raise DataError(f"{gold} has {len(examples)} rows but {predictions} has {len(guesses)}: {where}.")
+    return [example.gold for example in examples], guesses
+
+
+def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    found: dict[str, int] = {}
+    for line, record in json_lines(predictions):
+        key = str(entry(predictions, line, record, "idx", int))
+        if key in found:
+            raise DataError(f"{predictions}, line {line}: idx {key} is there twice.")
+        found[key] = entry(predictions, line, record, "label", int)
+    return _matched(_labelled(task, gold), found, gold, predictions)
+
+
+def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    text = "\n".join(line for _, line in lines(predictions))
+    try:
+        found = json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{predictions}, line {error.lineno}: not JSON ({error.msg}).") from error
+    except _Repeated as error:
+        raise DataError(f"{predictions} answers the question {error} twice.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{predictions} must be one JSON object from question ids to answers.")
+    for key, answer in found.items():
+        if not isinstance(answer, str):
+            raise DataError(f"{predictions}: the answer to {key} must be a text, not {answer!r:.80}.")
+    return _matched(_labelled(task, gold), found, gold, predictions)
+
+
+def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    """Tags as both files spell them, so that token accuracy is the official script's too."""
+    del task
+    right, guesses = [], []
+    for ours, theirs in zip_longest(sentences(gold), sentences(predictions)):
+        if ours is None or theirs is None:
+            longer, line = (predictions, theirs[0]) if ours is None else (gold, ours[0])
+            raise DataError(
+                f"{longer}, line {line}: this sentence is number {len(right) + 1}; the other file has none."
+            )
+        (line, _, words), (place, _, tagged) = ours, theirs
+        alone = all(len(columns) == 1 for columns in tagged)  # a file of tags only
+        for offset, (word, guess) in enumerate(zip_longest(words, tagged)):
+            if word is None or guess is None or not (alone or word[0] == guess[0]):
+                raise DataError(
+                    f"{predictions}, line {place + offset}: expected {_shown(word)} of {gold}, line {line + offset}, "
+                    f"but found {_shown(guess)}. Both files need the same words and empty lines."
+                )
+        right.append([columns[-1] for columns in words])
+        guesses.append([columns[-1] for columns in tagged])
+    if not right:
+        raise DataError(f"{gold} holds no sentence.")
+    return right, guesses
+
+
+def _texts(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    examples = _labelled(task, gold) if gold.is_dir() else None
+    right = [(text,) for _, text in lines(gold)] if examples is None else [example.gold for example in examples]
+    guesses = [text for _, text in lines(predictions)]
+    if len(right) != len(guesses) or not right:
+        where = f"line {min(len(right), len(guesses)) + 1} is the first in only one of them"
+        raise DataError(f"{gold} has {len(right)} references but {predictions} has {len(guesses)} lines: {where}.")
+    return right, guesses
+
+
+_READERS = {
+    Form.CLASSIFICATION: _rows,
+    Form.REGRESSION: _rows,
+    Form.CHOICE: _choices,
+    Form.SPAN: _answers,
+    Form.TAGGING: _tags,
+    Form.GENERATION: _texts,
+}
+
+
+def _labelled(task: Task, gold: Path) -> list[Example]:
+    """The examples of a gold file of any name, read by the task's own reader.
+
+    Readers take a folder and a split, so ``gold`` is shown to them under an official name: the split whose file is
+    called like it (the layouts of a data set's splits may differ), or else the one that is reported.
+    """
+    split = next((split for split in task.files if gold.name in _names(task, split)), task.report)
+    name = next(
+        (name for name in task.files[split][0].split("|") if name.endswith(gold.suffix)), _official(task, split)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        stand_in = Path(folder) / name
+        stand_in.parent.mkdir(parents=True, exist_ok=True)
+        stand_in.symlink_to(gold.resolve(), target_is_directory=gold.is_dir())
+        try:
+            examples = list(task.read(Path(folder), split))
+        except DataError as error:
+            raise type(error)(str(error).replace(str(stand_in), str(gold))) from error
+    if not examples:
+        raise DataError(f"{gold} holds no example of {task.title}.")
+    for example in examples:
+        if example.gold is None:
+            raise DataError(f"{gold} has no answer for {example.id}: score a split whose answers are public.")
+    return examples
+
+
+def _names(task: Task, split: str) -> set[str]:
+    return {Path(name).name for names in task.files[split] for name in names.split("|")}
+
+
+def _official(task: Task, split: str) -> str:
+    return task.files[split][0].split("|")[0]
+
+
+def _matched(examples: Sequence[Example], found: dict[str, Any], gold: Path, predictions: Path) -> tuple[list, list]:
+    for example in examples:
+        if example.id not in found:
+            raise DataError(f"{predictions} has no prediction for {example.id} of {gold}.")
+    known = {example.id for example in examples}
+    if extra := next((key for key in found if key not in known), None):
+        raise DataError(f"{predictions} has a prediction for {extra}, which {gold} does not hold.")
+    return [example.gold for example in examples], [found[example.id] for example in examples]
+
+
+def _shown(columns: list[str] | None) -> str:
+    return repr(columns[0]) if columns else "the end of the sentence"
+
+
+class _Repeated(ValueError):
+    """A key that a JSON object holds twice; Python would keep the last silently."""
+
+
+def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Repeated(key)
+        found[key] = value
+    return found

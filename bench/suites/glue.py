@@ -1,0 +1,19 @@
+"""GLUE (Wang et al., 2019): the nine tasks and the diagnostic set, by fine-tuning models pre-trained on the same text.
+
+    python -m bench run glue --data DIR --models bert,gpt,elmo --seeds 3 --out runs/glue
+
+The models pre-train on whatever unlabelled English lies in the data folder: WikiText-2's training articles and
+plain-text books.
+"""
+
+from bench.budget import Budget
+from bench.suites import Suite
+
+SUITE = Suite(
+    summary="GLUE by fine-tuning, models pre-trained on the data folder's English text",
+    models=("bert", "gpt", "elmo", "electra", "t5", "word2vec"),
+    sizes=("mini",),
+    tasks=("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "mnli_mm", "qnli", "rte", "wnli", "ax"),
+    budget=Budget(tokens=20_000_000),
+    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+)

@@ -1,0 +1,193 @@
+"""Records arranged for a board: rows x columns, with what may not be mixed kept apart.
+
+A row is a model at a size with one adaptation, a column is a task in one version on one data set, a cell is the seeds
+of that pair. Everything that was left out or could mislead ends up in ``notes``: nothing is dropped in silence.
+"""
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from leaderboard.record import Record
+from leaderboard.stats import Interval, Summary, combined, overlap, summarise
+
+_KIND_WORDS = {
+    "pretrained": "pre-trained",
+    "random": "random weights",
+    "baseline": "baseline",
+    "published": "published",
+}
+_ADAPTATION_WORDS = {"finetune": "fine-tuning", "features": "frozen features"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the board; ``part`` tells rows apart that would otherwise look the same (another corpus, say)."""
+
+    name: str
+    label: str
+    size: str
+    kind: str
+    division: str
+    adaptation: str
+    part: str = ""
+    records: tuple[Record, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def words(self) -> str:
+        """Size, kind and adaptation in words: the second line under the label."""
+        adaptation = "" if self.kind == "baseline" else _ADAPTATION_WORDS.get(self.adaptation, self.adaptation)
+        return " · ".join(part for part in (self.size, _KIND_WORDS[self.kind], adaptation, self.part) if part)
+
+    @property
+    def title(self) -> str:
+        return f"{self.label} ({self.words})"
+
+    @property
+    def card(self) -> dict[str, Any]:
+        return next((record.row["card"] for record in self.records if record.row["card"]), {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A task in one version on one data set."""
+
+    task: dict[str, Any] = field(compare=False)
+    part: str = ""
+    key: str
+
+    @property
+    def official(self) -> bool:
+        """Whether it is the data set that papers report on, whole: microworld writes other data in the same format."""
+        return (self.task.get("source") or "official") == "official"
+
+    @property
+    def title(self) -> str:
+        """The task's title with what sets the column apart, and the source of the data where it is not official."""
+        title = f"{self.task['title']} ({self.part})" if self.part else self.task["title"]
+        return title if self.official else f"{title} [{self.task['source']}]"
+
+    @property
+    def averaged(self) -> bool:
+        """Only headlines that rise with quality can be averaged: they are in percent, perplexity is not."""
+        return self.task["higher_is_better"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """The seeds of one row on one column; at least one record."""
+
+    records: tuple[Record, ...]
+
+    @cached_property
+    def ok(self) -> tuple[Record, ...]:
+        return tuple(record for record in self.records if record.status == "ok")
+
+    @cached_property
+    def values(self) -> dict[int, float]:
+        return {record.seed: float(record.headline["value"]) for record in self.ok}
+
+    @cached_property
+    def summary(self) -> Summary:
+        return summarise(list(self.values.values()))
+
+    @cached_property
+    def interval(self) -> Interval:
+        bounds = [Interval(_float(record.headline["low"]), _float(record.headline["high"])) for record in self.ok]
+        return combined(list(self.values.values()), bounds)
+
+    @property
+    def blank(self) -> tuple[str, str] | None:
+        """Why there is no score: a code and a sentence; None where there is one."""
+        return None if self.ok else (self.records[0].reason["code"], self.records[0].reason["text"])
+
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """What a reader must know beside the score, as short phrases: "1 of 3 seeds diverged"."""
+        counts = Counter(record.status for record in self.records if record.status != "ok")
+        marks = [
+            f"{counts[status]} of {len(self.records)} seeds {status.replace('_', ' ')}" for status in sorted(counts)
+        ]
+        if self.ok and len({_canonical(record.adaptation["settings"]) for record in self.ok}) > 1:
+            marks.append("settings differ between seeds")
+        return tuple(marks) if self.ok else ()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(record.command for record in self.records if record.command))
+
+
+NOT_RUN = ("not-run", "No record of this cell was found.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    cells: dict[tuple[Row, Column], Cell]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def averaged(self) -> tuple[Column, ...]:
+        """The columns of the average; of a task in several versions the one with most rows."""
+        best: dict[str, Column] = {}
+        for column in (column for column in self.columns if column.averaged):
+            rival = best.get(column.task["name"])
+            if rival is None or self._filled(column) > self._filled(rival):
+                best[column.task["name"]] = column
+        return tuple(column for column in self.columns if column in best.values())
+
+    def macro(self, row: Row) -> dict[int, float]:
+        """Average over all averaged columns for every seed that has them all; {} for an incomplete row."""
+        return self._macros[row]
+
+    @cached_property
+    def _macros(self) -> dict[Row, dict[int, float]]:
+        return {row: self._macro(row) for row in self.rows}
+
+    def _macro(self, row: Row) -> dict[int, float]:
+        cells = [self.cells.get((row, column)) for column in self.averaged]
+        if not cells or any(cell is None or not cell.ok for cell in cells):
+            return {}
+        seeds = set.intersection(*(set(cell.values) for cell in cells))
+        return {seed: math.fsum(cell.values[seed] for cell in cells) / len(cells) for seed in sorted(seeds)}
+
+    def definition(self) -> str:
+        """The average in words, so that nobody has to guess what was averaged."""
+        titles = ", ".join(f"{column.title} ({column.task['headline']})" for column in self.averaged)
+        left = [column.title for column in self.columns if column not in self.averaged]
+        out = f" Not in it: {', '.join(left)} (lower is better, or another version of a task)." if left else ""
+        return (
+            f"Average: unweighted mean of the headlines of {len(self.averaged)} tasks: {titles}. It is taken "
+            f"seed by seed, and only for rows with a score on every one of these tasks.{out}"
+        )
+
+    def leaders(self, column: Column) -> set[Row]:
+        """The best row and those whose interval meets its interval."""
+        scored = {
+            row: cell
+            for row in self.rows
+            if (cell := self.cells.get((row, column))) and math.isfinite(cell.summary.mean)
+        }
+        if len(scored) < 2:
+            return set()
+        sign = 1 if column.task["higher_is_better"] else -1
+        best = max(scored, key=lambda row: sign * scored[row].summary.mean)
+        if not math.isfinite(sum(scored[best].interval)):
+            return {best}
+        known = {row for row in scored if math.isfinite(sum(scored[row].interval))}
+        return {row for row in known if overlap(scored[row].interval, scored[best].interval)}
+
+    def _filled(self, column: Column) -> int:
+        return sum(1 for row in self.rows if (cell := self.cells.get((row, column))) and cell.ok)
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _float(value: float | None) -> float:
+    return math.nan if value is None else float(value)

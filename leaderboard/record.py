@@ -1,0 +1,211 @@
+"""The sealed result of a cell: one JSON file, written once, that outlives the code that made it.
+
+The board and every later comparison are pure functions of these files, so a record carries all that they need: card,
+task, budget spent, scores with their intervals, versions and the command that repeats the cell. A record is whole or
+it is not there: it is linked under its name only after its bytes are on the disk. The seal is a SHA-256 over the
+canonical JSON (sorted keys, no spaces) without the seal itself; it notices accidents, it is no signature.
+
+JSON has no NaN, and a diverged cell has little else: non-finite floats are stored as "nan", "inf" and "-inf" and read
+back as floats in the places that hold numbers.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from leaderboard.layout import SCHEMA, LayoutError, check, plain, restore_numbers
+
+FOLDER = "records"
+_LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes, so more is not a record
+
+
+class RecordError(ValueError):
+    """A record that cannot be trusted or written; the message names the file and the next step."""
+
+
+class RecordExists(RecordError):
+    """The cell has its record already; records are never overwritten."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One cell's result. The nested parts are plain dicts in the layout that `leaderboard.layout` checks."""
+
+    key: str
+    """Hex digest of all that matters to the result."""
+    status: str
+    row: Mapping[str, Any]
+    task: Mapping[str, Any]
+    adaptation: Mapping[str, Any]
+    seed: int
+    reason: Mapping[str, str] | None = None
+    """{"code", "text"} wherever ``status`` is not "ok"."""
+    pretraining: Mapping[str, Any] | None = None
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """{name: {"value", "low", "high"}}, with the headline under "headline"; low and high bound 95 % over examples."""
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    curve: tuple[Mapping[str, float], ...] = ()
+    predictions: Mapping[str, str] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None = None
+    device: str | None = None
+    command: str = ""
+    finished: str = ""
+    """ISO 8601, UTC."""
+    schema: int = SCHEMA
+    seal: str = ""
+
+    @property
+    def file_name(self) -> str:
+        """``<task>.<row label>.<adaptation>.s<seed>.<key>.json``, each part reduced to harmless characters."""
+        parts = (slug(self.task["name"]), slug(self.row["label"]), slug(self.adaptation["name"]))
+        return f"{'.'.join(parts)}.s{self.seed}.{self.key[:12]}.json"
+
+    @property
+    def headline(self) -> Mapping[str, float]:
+        """{"value", "low", "high"} of the headline metric; NaN where the cell has none."""
+        return {"value": math.nan, "low": math.nan, "high": math.nan} | dict(self.scores.get("headline", {}))
+
+
+def write(folder: Path, record: Record) -> Path:
+    """Seal ``record`` and put it below the run folder ``folder``; returns its path.
+
+    Raises `RecordExists` when the cell has a record, `RecordError` when the record breaks the layout. A process
+    killed at any moment leaves either no record or a whole one (and at worst a hidden temporary file, which nothing
+    reads).
+    """
+    try:
+        body = _body(record)
+        check(body)
+    except LayoutError as error:
+        raise RecordError(f"The record of {str(record.key)[:12]} cannot be written: {error}") from error
+    body["seal"] = _seal(body)
+    records = Path(folder) / FOLDER
+    records.mkdir(parents=True, exist_ok=True)
+    path = records / record.file_name
+    temporary = records / f".{record.key[:12]}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    try:
+        with open(temporary, "x", encoding="utf-8") as file:
+            json.dump(body, file, indent=1, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        _publish(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(records)
+    return path
+
+
+def read(path: Path) -> Record:
+    """The record in ``path``, its seal and layout verified; `RecordError` says what is wrong with it."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise RecordError(f"{path.name} is larger than {_LARGEST >> 20} MiB, so it is not a record. Move it away.")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path.name} is not UTF-8 text: it was damaged after it was written. {_AGAIN}") from error
+    try:
+        body = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        line = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise RecordError(f"{path.name} is not whole JSON{line}: it was cut short or damaged. {_AGAIN}") from error
+    if not isinstance(body, dict):
+        raise RecordError(f"{path.name} holds no JSON object, so it is not a record. {_AGAIN}")
+    schema = body.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise RecordError(
+            f"{path.name} has schema {schema}; this version of ptmbench reads up to {SCHEMA}. Update ptmbench."
+        )
+    try:
+        sealed = body.get("seal") == _seal(body)
+    except (ValueError, RecursionError):
+        sealed = False
+    if not sealed:
+        raise RecordError(f"{path.name} does not match its seal: it was changed after it was written. {_AGAIN}")
+    try:
+        check(body)
+    except LayoutError as error:
+        raise RecordError(f"{path.name} breaks the layout of a record: {error} {_AGAIN}") from error
+    restore_numbers(body)
+    return Record(**body)
+
+
+_AGAIN = "Delete it and run the same command again: only this cell is redone."
+
+
+def slug(text: str) -> str:
+    """``text`` as a part of a file name: lower-case ASCII letters, digits and hyphens, never empty, never a path."""
+    plain = unicodedata.normalize("NFKD", str(text)).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48].strip("-") or "unnamed"
+
+
+def _publish(temporary: Path, path: Path) -> None:
+    """Give the finished file its name; unlike a rename, a hard link refuses to replace what is there."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError as error:
+        raise RecordExists(
+            f"{path} is there already. Records are written once; delete it to run the cell again."
+        ) from error
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            raise RecordExists(
+                f"{path} is there already. Records are written once; delete it to run the cell again."
+            ) from None
+        os.replace(temporary, path)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name survive a power cut, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def _seal(body: Mapping[str, Any]) -> str:
+    unsealed = {name: value for name, value in body.items() if name != "seal"}
+    return hashlib.sha256(
+        json.dumps(unsealed, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    ).hexdigest()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _body(record: Record) -> dict[str, Any]:
+    order = (
+        "schema",
+        "key",
+        "status",
+        "reason",
+        "row",
+        "pretraining",
+        "task",
+        "adaptation",
+        "seed",
+        "scores",
+        "cost",
+        "curve",
+    )
+    order += ("predictions", "versions", "commit", "device", "command", "finished")
+    return {name: plain(getattr(record, name), name) for name in order}

@@ -1,0 +1,247 @@
+"""The board's tables as pandas frames: pure functions of records, shared by HTML, CSV, Markdown and JSON."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from leaderboard.arrange import arrange
+from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
+from leaderboard.record import Record
+from leaderboard.stats import Summary, differences, summarise
+from leaderboard.text import csv_cell, markdown_cell
+
+Records = Iterable[Record] | Grid
+"""Every table takes records, or the grid of them where several tables share one."""
+_MIB = 2**20
+
+
+def number(value: float | None, signed: bool = False) -> str:
+    """A score to one decimal; "" for None, "nan" for what is not a number."""
+    return "" if value is None else f"{value:+.1f}" if signed else f"{value:.1f}"
+
+
+def spread(summary: Summary, signed: bool = False) -> str:
+    """ "mean ± sd (n)"; without the middle part for a single seed, "" for none."""
+    if not summary.n:
+        return ""
+    deviation = f" ± {number(summary.sd)}" if math.isfinite(summary.sd) else ""
+    return f"{number(summary.mean, signed)}{deviation} ({summary.n})"
+
+
+def shown(cell: Cell | None) -> str:
+    """What a cell shows: its score with spread and marks, or in brackets the code of the reason for the blank."""
+    code = NOT_RUN[0] if cell is None else cell.blank[0] if cell.blank else ""
+    return f"[{code}]" if code else "; ".join((spread(cell.summary), *cell.marks))
+
+
+def scores(records: Records) -> pd.DataFrame:
+    """Models x tasks: "mean ± sd (n)" of the headlines, or the reason code of a blank; the average in front."""
+    grid = _grid(records)
+    lines = [
+        [*_identity(row), spread(summarise(list(grid.macro(row).values())))]
+        + [shown(grid.cells.get((row, column))) for column in grid.columns]
+        for row in grid.rows
+    ]
+    return pd.DataFrame(lines, columns=[*_IDENTITY, "average", *task_titles(grid.columns)], dtype=object)
+
+
+def cells(records: Records) -> pd.DataFrame:
+    """One line per model and task, numbers unrounded: for spreadsheets and other programs."""
+    grid = _grid(records)
+    lines = [_cell_line(row, column, grid.cells.get((row, column))) for row in grid.rows for column in grid.columns]
+    return pd.DataFrame(lines, columns=[*_IDENTITY, *_CELL])
+
+
+def macro(records: Records) -> pd.DataFrame:
+    """The average over tasks per row with its spread over seeds; blank, with what is missing, for incomplete rows.
+
+    The definition stands in ``frame.attrs["definition"]``.
+    """
+    grid = _grid(records)
+    lines = []
+    for row in grid.rows:
+        summary = summarise(list(grid.macro(row).values()))
+        missing = [column.title for column in grid.averaged if not _scored(grid, row, column)]
+        lines.append([*_identity(row), *_numbers(summary), ", ".join(missing)])
+    frame = pd.DataFrame(lines, columns=[*_IDENTITY, *_SUMMARY, "missing"])
+    frame.attrs["definition"] = grid.definition()
+    return frame
+
+
+def twins(records: Records) -> pd.DataFrame:
+    """Pre-trained minus the same network with random weights, seed by seed: what pre-training brought.
+
+    Mean and sample standard deviation of the differences over seeds, and the t interval of their mean.
+    """
+    grid = _grid(records)
+    lines = []
+    for row, twin in twin_rows(grid):
+        average = differences(grid.macro(row), grid.macro(twin))
+        line = [*_identity(row), *_numbers(average)]
+        lines.append(line + [spread(twin_difference(grid, row, twin, column), True) for column in grid.columns])
+    return pd.DataFrame(lines, columns=[*_IDENTITY, *_SUMMARY, *task_titles(grid.columns)])
+
+
+def cost(records: Records) -> pd.DataFrame:
+    """What each row spent: parameters, pre-training, adaptation per cell, and the peak of memory."""
+    return pd.DataFrame(
+        [[*_identity(row), *cost_of(row).values()] for row in _grid(records).rows], columns=[*_IDENTITY, *_COST]
+    )
+
+
+def reported(records: Records) -> pd.DataFrame:
+    """The papers' own scores beside ours, on official data only. Corpus, size and split differ: no contest."""
+    grid = _grid(records)
+    lines = []
+    for row in grid.rows:
+        if row.kind in ("random", "baseline"):
+            continue
+        for entry in row.card.get("reported") or ():
+            name = entry["task"].casefold()
+            for column in (one for one in grid.columns if one.official and name in _names(one)):
+                cell = grid.cells.get((row, column))
+                measured, metric = _measured(cell, column, entry["metric"])
+                source = [entry.get("split") or "", entry.get("source") or ""]
+                ours = [measured or shown(cell), metric, column.task.get("split") or ""]
+                lines.append([*_identity(row), column.title, entry["metric"], entry["value"], *source, *ours])
+    heads = ["task", "metric", "reported", "reported split", "source", "measured", "measured metric", "measured split"]
+    return pd.DataFrame(lines, columns=[*_IDENTITY, *heads])
+
+
+def to_markdown(frame: pd.DataFrame) -> str:
+    """A pipe table in which no cell can break out of its place."""
+    safe = frame.map(lambda value: "" if _blank(value) else markdown_cell(_plain(value)))
+    safe.columns = [markdown_cell(name) for name in frame.columns]
+    return safe.to_markdown(index=False, tablefmt="github", disable_numparse=True) + "\n"
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """CSV in which no cell starts a formula; numbers keep all their digits."""
+    safe = frame.astype(object).map(csv_cell)
+    safe.columns = [csv_cell(name) for name in frame.columns]
+    return safe.to_csv(index=False, lineterminator="\n")
+
+
+def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
+    """Each pre-trained row with the random row of the same network, size and adaptation."""
+    random = {_network(row): row for row in grid.rows if row.kind == "random"}
+    return [(row, random[_network(row)]) for row in grid.rows if row.kind == "pretrained" and _network(row) in random]
+
+
+def twin_difference(grid: Grid, row: Row, twin: Row, column: Column) -> Summary:
+    one, other = grid.cells.get((row, column)), grid.cells.get((twin, column))
+    return differences(one.values if one else {}, other.values if other else {})
+
+
+def cost_of(row: Row) -> dict[str, Any]:
+    """The cost columns of one row; None where no record says."""
+    costs = [record.cost for record in row.records]
+    made = [record.pretraining for record in row.records if record.pretraining]
+    # one pre-training serves many cells: it is counted once per weights, and shown as the mean over them
+    unique = list({str(one.get("weights_sha256")) + str(one.get("seed")): one for one in made}.values())
+    seconds = [_get(one, "seconds", "total") for one in costs]
+    peak = _most(_get(one, "peak_memory_bytes") for one in costs)
+    values = (
+        _most(_get(one, "parameters") for one in costs),
+        _most(_get(one, "parameters_embedding") for one in costs),
+        *(_mean(_get(one, name) for one in unique) for name in ("tokens", "flops", "seconds")),
+        _mean(_get(one, "flops") for one in costs),
+        _mean(seconds),
+        sum(value for value in seconds if value is not None) or None,
+        None if peak is None else peak / _MIB,
+        ", ".join(sorted({record.device for record in row.records if record.device})),
+    )
+    return dict(zip(_COST, values, strict=True))
+
+
+def task_titles(columns: Sequence[Column]) -> list[str]:
+    """Column heads, made unique by the task's name where two tasks share a title."""
+    titles = [column.title for column in columns]
+    return [
+        title if titles.count(title) == 1 else f"{title} [{column.key}]"
+        for title, column in zip(titles, columns, strict=True)
+    ]
+
+
+_IDENTITY = ["model", "size", "kind", "division", "adaptation", "variant"]
+_SUMMARY = ["seeds", "mean", "sd", "low", "high"]
+_CELL = ["task", "version", "split", "metric", *_SUMMARY, "chance", "note", "reason code", "reason", "command"]
+_COST = ["parameters", "embedding parameters", "pre-training tokens", "pre-training FLOPs", "pre-training seconds"]
+_COST += ["FLOPs per cell", "seconds per cell", "seconds of all cells", "peak memory MiB", "device"]
+
+
+def _grid(records: Records) -> Grid:
+    return records if isinstance(records, Grid) else arrange(records)
+
+
+def _network(row: Row) -> tuple[str, str, str]:
+    return (row.name.removeprefix("random-"), row.size, row.adaptation)  # a twin is called bert or random-bert
+
+
+def _identity(row: Row) -> list[str]:
+    return [row.label, row.size, row.kind, row.division, row.adaptation, row.part]
+
+
+def _numbers(summary: Summary) -> list[float | int | None]:
+    if not summary.n:
+        return [0, None, None, None, None]
+    return [summary.n, summary.mean, summary.sd, *summary.interval]
+
+
+def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:
+    task = column.task
+    code, text = NOT_RUN if cell is None else cell.blank or ("", "")
+    numbers = [0, None, None, None, None]
+    if cell and cell.ok:
+        numbers = [cell.summary.n, cell.summary.mean, cell.summary.sd, *cell.interval]
+    note = "; ".join(cell.marks) if cell else ""
+    command = " ; ".join(cell.commands) if cell else ""
+    place = [column.title, task["version"], task.get("split") or "", task["headline"]]
+    return [*_identity(row), *place, *numbers, task.get("chance"), note, code, text, command]
+
+
+def _scored(grid: Grid, row: Row, column: Column) -> bool:
+    cell = grid.cells.get((row, column))
+    return bool(cell and cell.ok)
+
+
+def _measured(cell: Cell | None, column: Column, metric: str) -> tuple[str, str]:
+    """Our score under the paper's metric, or the headline where we have no metric of that name."""
+    if cell is None or not cell.ok:
+        return "", ""
+    name = metric if all(metric in record.scores for record in cell.ok) else "headline"
+    values = [float(record.scores[name]["value"]) for record in cell.ok]
+    return spread(summarise(values)), column.task["headline"] if name == "headline" else name
+
+
+def _names(column: Column) -> set[str]:
+    return {column.task["name"].casefold(), column.task["title"].casefold()}
+
+
+def _get(part: Mapping[str, Any], *path: str) -> float | None:
+    """The number at ``path``, or None: costs come from any version of the harness."""
+    value: Any = part
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _blank(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)

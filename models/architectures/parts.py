@@ -1,0 +1,97 @@
+"""The few operations that every Transformer here is laid from: plain functions of tensors.
+
+Activations travel as [B * T, D]: a 2-D product keeps the weight gradient one product too, where a [B, T, D] input
+would make TensorFlow form B of them and add them up. Nothing here owns a variable or keeps state.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+HIDDEN = -1e9
+"""Added to the score of a key that may not be seen: its weight is exactly 0 in float32, and a row of nothing else
+stays finite."""
+
+
+def shape(tensor: tf.Tensor) -> list[Any]:
+    """The shape with an int wherever it is known at trace time, a scalar tensor elsewhere."""
+    dynamic = tf.shape(tensor)
+    return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
+
+
+def check_length(length: Any, longest: int, what: str) -> None:
+    """`ValueError` when the ``length`` of an input exceeds the ``longest`` that the positions of the network reach.
+
+    A length that is only known while the graph runs is checked there (`tf.errors.InvalidArgumentError`).
+    """
+    advice = f"the {what} takes at most {longest} tokens: cut the text, or build it with Size(length=...)."
+    if isinstance(length, int):
+        if length > longest:
+            raise ValueError(f"An input of {length} tokens is too long: {advice}")
+    else:
+        tf.debugging.assert_less_equal(length, longest, message=f"An input is too long: {advice}")
+
+
+def fold(seed: tf.Tensor | None, salt: int) -> tf.Tensor | None:
+    """A seed of its own for the place called ``salt``, from the seed of the step; None stays None.
+
+    The salt is spread over 64 bits (the finaliser of SplitMix64, Steele et al., 2014) before it is mixed in, so
+    that neighbouring places and neighbouring steps cannot meet. One operation, where TensorFlow's own
+    ``stateless_fold_in`` takes three.
+    """
+    if seed is None:
+        return None
+    mixed = (salt + 1) * 0x9E3779B97F4A7C15 % 2**64
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
+    mixed ^= mixed >> 31
+    words = [word - 2**32 if word >= 2**31 else word for word in (mixed >> 32, mixed % 2**32)]
+    return tf.bitwise.bitwise_xor(seed, tf.constant(words, tf.int32))
+
+
+def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.Tensor:
+    """Zeroes a share ``rate`` of ``x`` and scales the rest up; ``seed`` None or ``rate`` 0 leaves ``x`` as it is.
+
+    A pure function: the mask follows from (seed, salt) by the Philox generator, on every device alike.
+    """
+    if seed is None or not rate:
+        return x
+    return tf.nn.experimental.stateless_dropout(x, rate, fold(seed, salt), rng_alg="philox")
+
+
+def layer_norm(x: tf.Tensor, scale: Any, bias: Any, epsilon: float) -> tf.Tensor:
+    """Ba et al. (2016), over the last axis."""
+    mean = tf.reduce_mean(x, -1, keepdims=True)
+    centred = x - mean
+    variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
+    return centred * tf.math.rsqrt(variance + epsilon) * scale + bias
+
+
+def rms_norm(x: tf.Tensor, scale: Any, epsilon: float) -> tf.Tensor:
+    """Zhang and Sennrich (2019): `layer_norm` without centring and bias, as in T5."""
+    return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + epsilon) * scale
+
+
+def dense(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
+    """x [N, I] @ kernel [I, O] + bias [O]."""
+    return tf.nn.bias_add(tf.matmul(x, kernel), bias)  # [N, O]
+
+
+def split_heads(x: tf.Tensor, batch: Any, tokens: Any, heads: int, parts: int = 1) -> list[tf.Tensor]:
+    """[B * T, parts * D] to ``parts`` tensors [B, H, T, D / H]."""
+    width = x.shape[-1] // parts
+    pieces = tf.split(x, parts, axis=-1) if parts > 1 else [x]
+    return [tf.transpose(tf.reshape(piece, [batch, tokens, heads, width // heads]), [0, 2, 1, 3]) for piece in pieces]
+
+
+def attention(
+    q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, bias: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int
+) -> tf.Tensor:
+    """Softmax attention of queries [B, H, T, K] over keys and values [B, H, U, K], as [B * T, H * K].
+
+    ``bias``, broadcast to [B, H, T, U], carries masks and relative positions. Any scaling of the scores belongs
+    into ``q``: it is smaller there than in the scores.
+    """
+    weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + bias)  # [B, H, T, U]
+    context = tf.matmul(dropout(weights, rate, seed, salt), v)  # [B, H, T, K]
+    return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, q.shape[1] * q.shape[3]])  # [B * T, D]

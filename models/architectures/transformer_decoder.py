@@ -1,0 +1,107 @@
+"""The left-to-right Transformer decoder of GPT: each token sees itself and what stands before it.
+
+Source: Radford et al. (2018), sections 3.1 and 4.1: learned positions, layer-norm after each residual sum and none
+on the embeddings, GELU (in the tanh form of the authors' code), no segments. Its nearest relative here is
+`transformer_encoder`.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.parts import HIDDEN, attention, check_length, dense, dropout, layer_norm, shape, split_heads
+from models.card import Size
+from models.pretrainable import Encoding
+
+EPSILON = 1e-5
+
+
+def initializer() -> keras.initializers.Initializer:
+    """Normal with standard deviation 0.02 (section 4.1); a fresh one per weight, so that no two weights are equal."""
+    return keras.initializers.RandomNormal(stddev=0.02)
+
+
+class TransformerDecoder(keras.layers.Layer):
+    """Batch to `Encoding`; the pooled vector is that of the last token, the only one that has seen the whole text.
+
+    ``dropout`` is read when a graph is traced.
+    """
+
+    causal = True
+
+    def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):
+        super().__init__(name=name)
+        self.width, self.depth, self.length, self.heads, self.dropout = (
+            size.width,
+            size.layers,
+            size.length,
+            size.heads,
+            0.1,
+        )
+        self.token_embedding = self.add_weight((vocabulary, size.width), initializer(), name="tokens")
+        self.positions = self.add_weight((size.length, size.width), initializer(), name="positions")
+        self.blocks = [self._block(f"layer_{index}", size.width, size.inner) for index in range(size.layers)]
+        self.built = True
+
+    def _block(self, name: str, width: int, inner: int) -> SimpleNamespace:
+        def weight(part: str, *dims: int, start: Any = "zeros") -> keras.Variable:
+            return self.add_weight(dims, start, name=f"{name}_{part}")
+
+        return SimpleNamespace(
+            qkv_kernel=weight("qkv_kernel", width, 3 * width, start=initializer()),
+            qkv_bias=weight("qkv_bias", 3 * width),
+            output_kernel=weight("output_kernel", width, width, start=initializer()),
+            output_bias=weight("output_bias", width),
+            attention_norm_scale=weight("attention_norm_scale", width, start="ones"),
+            attention_norm_bias=weight("attention_norm_bias", width),
+            inner_kernel=weight("inner_kernel", width, inner, start=initializer()),
+            inner_bias=weight("inner_bias", inner),
+            outer_kernel=weight("outer_kernel", inner, width, start=initializer()),
+            outer_bias=weight("outer_bias", width),
+            norm_scale=weight("norm_scale", width, start="ones"),
+            norm_bias=weight("norm_bias", width),
+        )
+
+    def hidden(self, tokens: tf.Tensor, seed: Any = None, gaps: bool = False) -> list[tf.Tensor]:
+        """The L + 1 tensors [B * T, D] for tokens [B, T]: embeddings, then each layer.
+
+        Padding at the right end needs no mask, since nothing before it looks there. With ``gaps`` there may be
+        padding between tokens: it is masked and takes up no position.
+        """
+        batch, length = shape(tokens)
+        check_length(length, self.length, "decoder")
+        bias = tf.linalg.band_part(tf.fill([length, length], -HIDDEN), -1, 0)[None, None] + HIDDEN  # [1, 1, T, T]
+        if gaps:
+            present = tf.not_equal(tokens, 0)
+            positions = tf.maximum(tf.cumsum(tf.cast(present, tf.int32), axis=1) - 1, 0)  # [B, T]
+            position_vectors = tf.gather(self.positions.value, positions)  # [B, T, D]
+            bias = tf.minimum(bias, tf.where(present, 0.0, HIDDEN)[:, None, None, :])  # [B, 1, T, T]
+        else:
+            position_vectors = self.positions[:length]  # [T, D]
+        x = tf.gather(self.token_embedding.value, tokens) + position_vectors  # [B, T, D]
+        x = dropout(tf.reshape(x, [-1, self.width]), self.dropout, seed, 0)  # [B * T, D]
+        layers = [x]
+        for index, block in enumerate(self.blocks):
+            salt = 10 * (index + 1)
+            q, k, v = split_heads(
+                dense(x, block.qkv_kernel, block.qkv_bias), batch, length, self.heads, 3
+            )  # [B, H, T, K]
+            context = attention(q * q.shape[-1] ** -0.5, k, v, bias, self.dropout, seed, salt)  # [B * T, D]
+            update = dropout(dense(context, block.output_kernel, block.output_bias), self.dropout, seed, salt + 1)
+            x = layer_norm(x + update, block.attention_norm_scale, block.attention_norm_bias, EPSILON)
+            inner = tf.nn.gelu(dense(x, block.inner_kernel, block.inner_bias), approximate=True)  # [B * T, F]
+            update = dropout(dense(inner, block.outer_kernel, block.outer_bias), self.dropout, seed, salt + 2)
+            x = layer_norm(x + update, block.norm_scale, block.norm_bias, EPSILON)
+            layers.append(x)
+        return layers
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
+        tokens = batch["tokens"]
+        batch_size, length = shape(tokens)
+        flat = self.hidden(tokens, seed)
+        count = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1)  # [B]
+        last = tf.range(batch_size) * length + tf.maximum(count - 1, 0)
+        layers = tuple(tf.reshape(x, [batch_size, length, self.width]) for x in flat)
+        return Encoding(tokens=layers[-1], pooled=tf.gather(flat[-1], last), layers=layers)

@@ -1,0 +1,89 @@
+"""ELECTRA: learn to tell which words were replaced.
+
+Clark, Luong, Le and Manning (2020). ELECTRA: Pre-training Text Encoders as Discriminators Rather Than Generators. ICLR.
+Taxonomy: contextual; Transformer encoder; RTD (with an MLM generator); no extension.
+
+MLM learns from 15 % of the tokens only, and shows the encoder a [MASK] that no task ever shows. Here a small masked
+language model, the generator, fills the gaps with samples, and the encoder says of every token whether it is the
+original. So each token teaches, and the input looks like text. The generator is thrown away afterwards.
+
+    L = L_MLM(generator) + 50 L_RTD        L_RTD = - 1/T sum_t ln p(token t is the original | x with samples put in)
+
+Nearest relative: BERT (`models.bert`), the same encoder without NSP and pooler; the pooled vector is that of [CLS]
+as it is.
+"""
+
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_8 = "Clark et al. (2020), table 8, ELECTRA-Base"
+
+CARD = Card(
+    title="ELECTRA",
+    citation="Clark et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("rtd", "mlm"),
+    loss="L_MLM + 50 L_RTD",
+    tokenizer="wordpiece",
+    corpus="BooksCorpus and English Wikipedia (3.3B tokens)",
+    parameters="110M (base), 14M (small)",
+    reported=(
+        Reported(task="cola", metric="matthews", value=59.7, source=_TABLE_8),
+        Reported(task="sst2", metric="accuracy", value=93.4, source=_TABLE_8),
+        Reported(task="mrpc", metric="accuracy", value=86.7, source=_TABLE_8),
+        Reported(task="stsb", metric="spearman", value=87.7, source=_TABLE_8),
+        Reported(task="qqp", metric="accuracy", value=89.1, source=_TABLE_8),
+        Reported(task="mnli", metric="accuracy", value=85.8, source=_TABLE_8),
+        Reported(task="qnli", metric="accuracy", value=92.7, source=_TABLE_8),
+        Reported(task="rte", metric="accuracy", value=73.1, source=_TABLE_8),
+    ),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def generator(size: Size) -> Size:
+    """The generator beside a discriminator of ``size``: as deep, and a third (base) or a quarter as wide (section
+    3.2, table 6)."""
+    part = 3 if size == SIZES["base"] else 4
+    heads = max(1, size.heads // part)
+    return Size(layers=size.layers, width=size.width // part, heads=heads, inner=size.inner // part, length=size.length)
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.objectives import rtd
+
+    encoder = TransformerEncoder(size, vocabulary.size, pooler=False)
+    return Pretrainable(
+        encoder=encoder,
+        loss=rtd.ReplacedTokens(encoder, generator(size)),
+        batches=lambda corpus, batch, length: rtd.batches(corpus, vocabulary, batch, length),
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights of discriminator, generator and heads, and of those in lookup tables."""
+    D, G, V = size.width, generator(size).width, vocabulary.size
+    tables = (V + size.length + 2) * D
+    stacks = sum(
+        part.layers * (4 * (part.width**2 + part.width) + 2 * part.width * part.inner + part.inner + 5 * part.width)
+        for part in (size, generator(size))
+    )
+    projection, mlm, rtd = D * G + G, G * D + 3 * D + V, D * D + D + D + 1
+    return tables + 2 * D + stacks + projection + mlm + rtd, tables
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass, matrix products and attention."""
+    D, G, V = size.width, generator(size).width, vocabulary.size
+    stacks = sum(
+        part.layers * (2 * (4 * part.width**2 + 2 * part.width * part.inner) + 4 * length * part.width)
+        for part in (size, generator(size))
+    )
+    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
+    return 3 * (stacks + 2 * D * G + masked * 2 * (G * D + D * V) + 2 * D * D + 2 * D)

@@ -1,0 +1,73 @@
+"""Left-to-right language modelling (LM): predict each token from those before it. Radford et al. (2018), section 3.1.
+
+    L_LM = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
+
+Text comes as runs of exactly T tokens cut from [CLS] document [SEP] [CLS] document [SEP] ...: no padding, and
+nothing is left out.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, stream
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to {"tokens": int32 [B, T]}."""
+    runs = Runs(stream(corpus, vocabulary), length)
+    return lambda step, seed: {"tokens": runs(step, batch, seed)}
+
+
+class CausalLm(keras.layers.Layer):
+    """``loss`` of a decoder with tied embeddings, and the two ways of asking it for probabilities.
+
+    ``encoder`` gives ``hidden(tokens, seed, gaps)`` (see `models.architectures.transformer_decoder`) and
+    ``token_embedding`` [V, D].
+    """
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        self.built = True
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+        nll, present = self._nll(batch["tokens"], seed)
+        return {"loss": tf.reduce_sum(nll) / tf.maximum(tf.reduce_sum(present), 1.0)}
+
+    def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
+        """ln p(token t | tokens before t), float [B, T]; 0 at t = 0 and at padding."""
+        nll, _ = self._nll(tf.convert_to_tensor(batch["tokens"], tf.int32), None)
+        return tf.pad(-nll, [[0, 0], [1, 0]])
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Next-token logits [B, S, V] for ``targets`` [B, S] as the continuation of ``tokens`` [B, T].
+
+        The padding between the two is masked and takes up no position, so a row's result does not depend on how
+        long the others are.
+        """
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        targets = tf.convert_to_tensor(batch["targets"], tf.int32)
+        x = self.encoder.hidden(tf.concat([tokens, targets], axis=1), seed, gaps=True)[-1]  # [B * (T + S), D]
+        rows, length, width = tf.shape(targets)[0], tf.shape(targets)[1], x.shape[-1]
+        x = tf.reshape(x, [rows, -1, width])[:, tf.shape(tokens)[1] :]  # [B, S, D]
+        logits = self._logits(tf.reshape(x, [-1, width]))
+        return tf.reshape(logits, [rows, length, logits.shape[-1]])
+
+    def _logits(self, x: tf.Tensor) -> tf.Tensor:
+        """[N, D] to [N, V]."""
+        return tf.matmul(x, self.encoder.token_embedding, transpose_b=True)
+
+    def _nll(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding; and 1 where there is a token, else 0."""
+        rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
+        x = self.encoder.hidden(tokens, seed)[-1]  # [B * T, D]
+        x = tf.reshape(tf.reshape(x, [rows, length, -1])[:, :-1], [-1, x.shape[-1]])  # [B * (T - 1), D]
+        following = tokens[:, 1:]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(following, [-1]), self._logits(x))
+        present = tf.cast(tf.not_equal(following, 0), tf.float32)  # [B, T - 1]
+        return tf.reshape(nll, [rows, length - 1]) * present, present

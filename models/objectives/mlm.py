@@ -1,0 +1,117 @@
+"""Masked language modelling (MLM): recover hidden tokens from both sides. Devlin et al. (2019), section 3.1 and
+appendix A.1.
+
+    L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)
+
+Of the 15 % of tokens in M, 80 % become [MASK], 10 % a random token, and 10 % stay, so that the encoder cannot rely
+on seeing where M is. Only the positions in M reach the vocabulary: their number per row is fixed, which saves 85 %
+of the output layer.
+"""
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import dense, layer_norm
+from models.architectures.transformer_encoder import EPSILON, initializer
+from models.tokenizers import Vocabulary
+
+RATE = 0.15
+
+
+def slots(length: int, rate: float = RATE) -> int:
+    """Masked positions per row of ``length`` tokens: room for the share ``rate`` of them, rounded up."""
+    return math.ceil(rate * length)
+
+
+def noise(
+    batch: dict[str, np.ndarray],
+    rng: np.random.Generator,
+    vocabulary: Vocabulary,
+    *,
+    rate: float = RATE,
+    mask: float = 0.8,
+    random: float = 0.1,
+) -> dict[str, np.ndarray]:
+    """``batch`` with ``tokens`` [B, T] corrupted, and ``masked_positions``, ``masked_labels`` int32 and
+    ``masked_weights`` float32 [B, M].
+
+    Of each row's text a share ``rate`` (rounded, at least one token) is drawn without replacement; special tokens
+    are never drawn. Of these a share ``mask`` becomes [MASK] and a share ``random`` another piece of text. Unused
+    slots have weight 0.
+    """
+    tokens = batch["tokens"]
+    rows, length = tokens.shape
+    order = rng.random(tokens.shape, dtype=np.float32)
+    order[(tokens == vocabulary.pad) | (tokens == vocabulary.cls) | (tokens == vocabulary.sep)] = 2.0
+    count = slots(length, rate)
+    positions = np.argsort(order, axis=1)[:, :count]  # [B, M]
+    text = (order < 2.0).sum(axis=1)
+    chosen = np.minimum(np.maximum(np.rint(rate * text), 1), text)[:, None]  # [B, 1]
+    used = np.arange(count) < chosen
+    positions = np.where(used, positions, 0)
+    row = np.arange(rows)[:, None]
+    labels = np.where(used, tokens[row, positions], vocabulary.pad)
+    draw = rng.random(positions.shape, dtype=np.float32)
+    replacement = np.where(
+        draw < mask,
+        vocabulary.mask,
+        np.where(draw < mask + random, rng.integers(vocabulary.first, vocabulary.size, positions.shape), labels),
+    )
+    corrupted = tokens.copy()
+    row, _ = np.broadcast_arrays(row, positions)
+    corrupted[row[used], positions[used]] = replacement[used]
+    return batch | {
+        "tokens": corrupted,
+        "masked_positions": positions.astype(np.int32),
+        "masked_labels": labels.astype(np.int32),
+        "masked_weights": used.astype(np.float32),
+    }
+
+
+def gather(tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """The vectors of tokens [B, T, D] at positions [B, M], as [B * M, D]."""
+    rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
+    flat = tf.reshape(tf.range(rows)[:, None] * length + positions, [-1])
+    return tf.gather(tf.reshape(tokens, [-1, tokens.shape[-1]]), flat)
+
+
+class MaskedLm(keras.layers.Layer):
+    """The head: dense, GELU, layer-norm, then the token embedding [V, E] as the output layer, with a bias of its own.
+
+    ``owner`` is the layer whose ``token_embedding`` is tied; ``width`` the encoder's D.
+    """
+
+    def __init__(self, owner: keras.layers.Layer, width: int, name: str = "mlm"):
+        super().__init__(name=name)
+        vocabulary, inner = owner.token_embedding.shape
+        self.owner = owner
+        self.kernel = self.add_weight((width, inner), initializer(), name="kernel")
+        self.bias = self.add_weight((inner,), "zeros", name="bias")
+        self.norm_scale = self.add_weight((inner,), "ones", name="norm_scale")
+        self.norm_bias = self.add_weight((inner,), "zeros", name="norm_bias")
+        self.output_bias = self.add_weight((vocabulary,), "zeros", name="output_bias")
+        self.built = True
+
+    def logits(self, tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
+        x = tf.nn.gelu(dense(gather(tokens, positions), self.kernel, self.bias))  # [B * M, E]
+        x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
+        return tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
+
+    def score(self, logits: tf.Tensor, batch: dict[str, Any]) -> dict[str, Any]:
+        """Loss and accuracy over the masked positions, from logits [B * M, V]."""
+        labels, weights = tf.reshape(batch["masked_labels"], [-1]), tf.reshape(batch["masked_weights"], [-1])
+        total = tf.maximum(tf.reduce_sum(weights), 1.0)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # [B * M]
+        hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), labels), tf.float32)
+        return {
+            "mlm_loss": tf.reduce_sum(nll * weights) / total,
+            "mlm_accuracy": tf.reduce_sum(hit * weights) / total,
+        }
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> dict[str, Any]:
+        return self.score(self.logits(encoding.tokens, batch["masked_positions"]), batch)

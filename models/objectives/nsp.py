@@ -1,0 +1,35 @@
+"""Next-sentence prediction (NSP): does the second text follow the first? Devlin et al. (2019), section 3.1, task 2.
+
+    L_NSP = - ln p(follows | pooled vector),  with as many random second texts as true ones
+
+The survey files it under contrastive objectives: the negatives are drawn from other documents.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.parts import dense
+from models.architectures.transformer_encoder import initializer
+
+RANDOM_SECOND = 0.5
+"""The share of rows whose second text is random."""
+
+
+class NextSentence(keras.layers.Layer):
+    """The head: two scores from the pooled vector [B, D]; class 1 is "follows"."""
+
+    def __init__(self, width: int, name: str = "nsp"):
+        super().__init__(name=name)
+        self.kernel = self.add_weight((width, 2), initializer(), name="kernel")
+        self.bias = self.add_weight((2,), "zeros", name="bias")
+        self.built = True
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> dict[str, Any]:
+        logits = dense(encoding.pooled, self.kernel, self.bias)  # [B, 2]
+        hit = tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["next"])
+        return {
+            "nsp_loss": tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(batch["next"], logits)),
+            "nsp_accuracy": tf.reduce_mean(tf.cast(hit, tf.float32)),
+        }

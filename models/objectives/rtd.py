@@ -1,0 +1,110 @@
+"""Replaced-token detection (RTD): which tokens did a small generator put in? Clark et al. (2020), sections 2 and 3.
+
+    L = L_MLM(generator) + 50 L_RTD        L_RTD = - 1/T sum_t ln p(token t is the original | x with samples put in)
+
+The survey tells of two stages; the authors train both networks jointly, from the first step, and so does this. No
+gradient passes through the samples. 85 % of the drawn positions become [MASK] and the rest stay as they are, as in
+the authors' code.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import dense, fold, shape
+from models.architectures.transformer_encoder import Stack, TransformerEncoder, initializer
+from models.card import Size
+from models.corpus import Corpus
+from models.objectives.mlm import MaskedLm, noise
+from models.objectives.sampling import Pairs
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+WEIGHT = 50.0
+MASK = 0.85
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to what `models.objectives.mlm.noise` gives and ``original`` [B, T]; second texts always follow
+    the first."""
+    pairs = Pairs(corpus, vocabulary, length, random_second=0.0)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rows, rng = pairs(step, batch, seed)
+        original = rows["tokens"]
+        del rows["next"]
+        return noise(rows, rng, vocabulary, mask=MASK, random=0.0) | {"original": original}
+
+    return make
+
+
+def sample(logits: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+    """One id per row of logits [N, V], int32 [N]: drawn from the softmax, or the likeliest without a ``seed``.
+
+    By the inverse of the cumulative distribution: one random number per row, where the Gumbel trick takes V of them
+    and two logarithms each.
+    """
+    if seed is None:
+        return tf.argmax(logits, -1, output_type=tf.int32)
+    cumulative = tf.cumsum(tf.nn.softmax(logits), axis=-1)  # [N, V]
+    draw = tf.random.stateless_uniform([tf.shape(logits)[0], 1], seed, alg="philox") * cumulative[:, -1:]
+    return tf.minimum(tf.searchsorted(cumulative, draw, side="right")[:, 0], logits.shape[-1] - 1)
+
+
+class ReplacedTokens(keras.layers.Layer):
+    """``loss`` of ELECTRA: the generator, its samples, and the discriminator, which is the ``encoder`` that is kept.
+
+    The generator, of ``size``, shares the encoder's embeddings through a projection of its own.
+    """
+
+    def __init__(self, encoder: TransformerEncoder, size: Size, name: str = "rtd"):
+        super().__init__(name=name)
+        self.encoder, width = encoder, encoder.width
+        with keras.name_scope("generator"):
+            self.generator = Stack(size)
+            self.mlm = MaskedLm(encoder, size.width)
+        self.projection_kernel = self.add_weight((width, size.width), initializer(), name="projection_kernel")
+        self.projection_bias = self.add_weight((size.width,), "zeros", name="projection_bias")
+        self.kernel = self.add_weight((width, width), initializer(), name="kernel")
+        self.bias = self.add_weight((width,), "zeros", name="bias")
+        self.output_kernel = self.add_weight((width, 1), initializer(), name="output_kernel")
+        self.output_bias = self.add_weight((1,), "zeros", name="output_bias")
+        self.built = True
+
+    def generate(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """The generator's logits [B * M, V] at the masked positions."""
+        self.generator.dropout = self.encoder.dropout
+        inner, (rows, length) = fold(seed, 2000), shape(batch["tokens"])
+        x = self.encoder.embeddings(batch, seed=inner)  # [B * T, D]
+        x = dense(x, self.projection_kernel, self.projection_bias)
+        x = self.generator(x, batch["tokens"], seed=inner)[-1]
+        return self.mlm.logits(tf.reshape(x, [rows, length, x.shape[-1]]), batch["masked_positions"])
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+        original, positions = batch["original"], batch["masked_positions"]
+        rows, length = shape(original)
+        logits = self.generate(batch, seed)
+        drawn = tf.reshape(sample(logits, fold(seed, 2001)), tf.shape(positions))  # [B, M]
+        used = tf.cast(batch["masked_weights"], tf.int32)
+        where = tf.stack([tf.broadcast_to(tf.range(rows)[:, None], tf.shape(positions)), positions], -1)  # [B, M, 2]
+        tokens = tf.tensor_scatter_nd_add(original, where, (drawn - batch["masked_labels"]) * used)  # [B, T]
+        encoding = self.encoder({"tokens": tokens, "segments": batch["segments"]}, seed=seed)
+        x = tf.reshape(encoding.tokens, [-1, self.encoder.width])  # [B * T, D]
+        x = tf.nn.gelu(dense(x, self.kernel, self.bias))
+        scores = tf.reshape(dense(x, self.output_kernel, self.output_bias), [rows, length])  # [B, T]
+        replaced = tf.cast(tf.not_equal(tokens, original), tf.float32)
+        present = tf.cast(tf.not_equal(original, 0), tf.float32)
+        total = tf.maximum(tf.reduce_sum(present), 1.0)
+        entropy = tf.nn.sigmoid_cross_entropy_with_logits(labels=replaced, logits=scores)
+        hit = tf.cast(tf.equal(scores > 0, replaced > 0), tf.float32)
+        parts = self.mlm.score(logits, batch)
+        rtd_loss = tf.reduce_sum(entropy * present) / total
+        return {
+            "loss": parts["mlm_loss"] + WEIGHT * rtd_loss,
+            **parts,
+            "rtd_loss": rtd_loss,
+            "rtd_accuracy": tf.reduce_sum(hit * present) / total,
+            "rtd_replaced": tf.reduce_sum(replaced * present) / total,
+        }

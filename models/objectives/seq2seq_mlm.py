@@ -1,0 +1,110 @@
+"""Sequence-to-sequence masked language modelling (Seq2Seq MLM): span corruption.
+
+Source: Raffel et al. (2020), sections 3.1.4 and 3.3.4.
+
+    L = - 1/S sum_s ln p(y_s | y_{<s}, x with spans hidden)
+
+15 % of the tokens are hidden in spans of 3 on average. In the input one sentinel stands for each span; the target
+lists the sentinels, each followed by the span that it hides. So the decoder writes a fifth of the text and not all
+of it.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, generator
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+RATE, SPAN = 0.15, 3.0
+
+
+def plan(length: int) -> tuple[int, int, int]:
+    """(tokens of raw text, hidden tokens, spans) that make an input of at most ``length`` tokens, [CLS] and [SEP]
+    included."""
+    for raw in range(2 * length, 1, -1):
+        noise = max(1, round(RATE * raw))
+        spans = min(max(1, round(noise / SPAN)), raw - noise)
+        if raw - noise + spans + 2 <= length:
+            return raw, noise, spans
+    raise ValueError(f"Inputs of {length} tokens are too short for span corruption: use at least 4.")
+
+
+def pieces(rng: np.random.Generator, rows: int, total: int, count: int) -> np.ndarray:
+    """Random sizes >= 1 of ``count`` pieces that make up ``total``, every division equally likely: int64 [rows,
+    count]."""
+    cuts = np.sort(np.argsort(rng.random((rows, total - 1)), axis=1)[:, : count - 1], axis=1) + 1
+    edges = np.concatenate([np.zeros((rows, 1), np.int64), cuts, np.full((rows, 1), total)], axis=1)
+    return np.diff(edges, axis=1)
+
+
+def corrupt(
+    text: np.ndarray, noise: int, spans: int, rng: np.random.Generator, vocabulary: Vocabulary
+) -> tuple[np.ndarray, np.ndarray]:
+    """Input and target rows of ``text`` [B, L]: int32 [B, L - noise + spans + 2] and [B, noise + spans + 2].
+
+    Kept and hidden spans alternate, a kept one first. Both rows begin with [CLS] and end with [SEP]; sentinels
+    count up from the first.
+    """
+    rows, length = text.shape
+    kept, hidden = pieces(rng, rows, length - noise, spans), pieces(rng, rows, noise, spans)
+    sizes = np.stack([kept, hidden], axis=2).reshape(-1)  # kept, hidden, kept, hidden, ... row after row
+    span = np.repeat(np.tile(np.arange(2 * spans), rows), sizes).reshape(rows, length)  # which piece each token is in
+    masked = span % 2 == 1
+    opens = masked & (np.diff(span, axis=1, prepend=0) != 0)
+    sentinel = np.asarray(vocabulary.sentinels, np.int32)
+    edge = np.full((rows, 1), vocabulary.cls), np.full((rows, 1), vocabulary.sep)
+    source = np.where(opens, sentinel[span // 2], text)[~masked | opens].reshape(rows, -1)
+    target = np.empty((rows, noise + spans), np.int32)
+    row = np.arange(rows)[:, None]
+    heads = np.cumsum(hidden, axis=1) - hidden + np.arange(spans)  # where each sentinel stands
+    is_head = np.zeros(target.shape, bool)
+    is_head[row, heads] = True
+    target[is_head] = np.tile(sentinel[:spans], rows)
+    target[~is_head] = text[masked]
+    return tuple(np.concatenate([edge[0], part, edge[1]], axis=1).astype(np.int32) for part in (source, target))
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` [B, T] and ``targets`` [B, S]; the text runs on over the ends of documents."""
+    raw, noise, spans = plan(length)
+    if spans > len(vocabulary.sentinels):
+        raise ValueError(
+            f"Inputs of {length} tokens need {spans} sentinels and the vocabulary has {len(vocabulary.sentinels)}: "
+            "use shorter inputs."
+        )
+    runs = Runs(corpus.ids, raw)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        source, target = corrupt(runs(step, batch, seed), noise, spans, generator(seed, step), vocabulary)
+        return {"tokens": np.pad(source, [(0, 0), (0, length - source.shape[1])]), "targets": target}
+
+    return make
+
+
+class Seq2SeqLm(keras.layers.Layer):
+    """``loss`` of an encoder-decoder: the target's negative log-likelihood per token, each token given the true
+    ones before it."""
+
+    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.decoder = encoder, decoder
+        self.built = True
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]."""
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
+        return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed=seed)
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+        targets = batch["targets"]
+        logits = self.decode({"tokens": batch["tokens"], "targets": targets[:, :-1]}, seed)
+        following = targets[:, 1:]  # [B, S - 1]
+        present = tf.cast(tf.not_equal(following, 0), tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, logits)
+        return {"loss": tf.reduce_sum(nll * present) / tf.maximum(tf.reduce_sum(present), 1.0)}

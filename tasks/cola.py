@@ -1,0 +1,52 @@
+"""CoLA, the Corpus of Linguistic Acceptability (survey, section 7.1): is this an English sentence a linguist accepts?
+
+Warstadt, Singh & Bowman, 2019: Neural network acceptability judgments, TACL 7; in GLUE since Wang et al., 2019.
+Licence: sentences quoted from published linguistics under fair use, compiled for research. Official files: train.tsv
+and dev.tsv have four columns and no header (source, label, the author's own mark, sentence); test.tsv has a header
+and no label.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import label, pick, rows
+from tasks.forms import Form
+from tasks.metrics.accuracy import accuracy
+from tasks.metrics.matthews import matthews
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+LABELS = ("0", "1")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Sentences in file order; ids are the test file's index, elsewhere the row's position from 0."""
+    path = pick(folder, FILES[split][0])
+    if split == "test":
+        for _, (index, sentence) in rows(path, ("index", "sentence")):
+            yield Example(id=index, inputs=(sentence,))
+        return
+    unnamed = rows(path, ("source", "label", "author's mark", "sentence"), header=False)
+    for position, (line, (_, gold, _, sentence)) in enumerate(unnamed):
+        yield Example(id=str(position), inputs=(sentence,), gold=label(path, line, gold, LABELS))
+
+
+TASK = Task(
+    name="cola",
+    title="CoLA",
+    form=Form.CLASSIFICATION,
+    source=Source(
+        citation="Warstadt et al., 2019: Neural network acceptability judgments",
+        licence="quotations from published linguistics, for research (fair use)",
+        url="https://nyu-mll.github.io/CoLA/",
+        survey="7.1",
+    ),
+    folders=("glue/CoLA", "CoLA"),
+    files=FILES,
+    read=read,
+    metrics=(matthews, accuracy),
+    headline="mcc",
+    labels=LABELS,
+    chance=0.0,
+    extra={"submission": {"file": "CoLA.tsv", "rows": 1063, "constant": "1"}},
+)

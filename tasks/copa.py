@@ -1,0 +1,53 @@
+"""COPA, Choice of Plausible Alternatives (survey, section 7.1): which of two is the cause or effect of a third?
+
+Roemmele, Bejan & Gordon, 2011: Choice of plausible alternatives, AAAI symposium; in SuperGLUE since Wang et al.,
+2019. Licence: BSD 2-clause. Official files: JSON lines with premise, question ("cause" or "effect"), choice1,
+choice2, idx and, in train and val, label.
+
+The question becomes a word of the context: "The man fell." asked for its cause is given as "The man fell because",
+asked for its effect as "The man fell so". Any model reads on from there, also one that has never seen a question put
+as "What was the CAUSE?".
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import entry, json_lines, label, malformed, pick
+from tasks.forms import Form
+from tasks.metrics.accuracy import accuracy
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
+CONNECTIVES = {"cause": "because", "effect": "so"}
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """(context, first choice, second choice) in file order; ids are the files' idx."""
+    path = pick(folder, FILES[split][0])
+    for line, record in json_lines(path):
+        premise, first, second = (entry(path, line, record, key) for key in ("premise", "choice1", "choice2"))
+        question = label(path, line, entry(path, line, record, "question"), tuple(CONNECTIVES))
+        gold = entry(path, line, record, "label", int) if split != "test" else None
+        if gold not in (None, 0, 1):
+            raise malformed(path, line, f"the label {gold} is none of 0, 1.")
+        context = f"{premise.strip().removesuffix('.')} {CONNECTIVES[question]}"
+        yield Example(id=str(entry(path, line, record, "idx", int)), inputs=(context, first, second), gold=gold)
+
+
+TASK = Task(
+    name="copa",
+    title="COPA",
+    form=Form.CHOICE,
+    source=Source(
+        citation="Roemmele et al., 2011: Choice of plausible alternatives",
+        licence="BSD 2-clause",
+        url="https://people.ict.usc.edu/~gordon/copa.html",
+        survey="7.1",
+    ),
+    folders=("superglue/COPA", "COPA"),
+    files=FILES,
+    read=read,
+    metrics=(accuracy,),
+    headline="accuracy",
+    chance=50.0,
+)

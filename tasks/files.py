@@ -1,0 +1,143 @@
+"""The low-level readers that the task files share: lines, tab-separated rows and JSON lines, one at a time.
+
+Official files were made by many hands, so nothing here guesses: text is UTF-8 (a byte order mark is dropped), a line
+ends at LF or CRLF and nowhere else (``str.splitlines`` would also cut at U+2028, U+0085 or form feeds that stand inside
+sentences), tabs separate and quotes are letters (the csv module's quoting would swallow whole rows of STS-B). Gzip is
+recognised by its first bytes. Everything is a generator: a file is read once and never held in memory.
+"""
+
+import gzip
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tasks.task import DataError, MissingData
+
+
+def pick(folder: Path, names: str) -> Path:
+    """The first of the "|"-joined ``names`` (an entry of ``Task.files``) that exists in ``folder``."""
+    for name in names.split("|"):
+        if (folder / name).exists():
+            return folder / name
+    wanted = names.replace("|", " or ")
+    raise MissingData(f"There is no file {wanted} in {folder}. Put the official file there or choose another split.")
+
+
+def malformed(path: Path, line: int, what: str) -> DataError:
+    """The error for a bad line of ``path``: where it is, ``what`` is wrong with it, and what to do."""
+    return DataError(f"{path}, line {line}: {what} Fetch the official file again, or mend this line.")
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text without its line end) for every line of a text file, plain or gzipped."""
+    number = 0
+    try:
+        with path.open("rb") as file:
+            packed = file.peek(2)[:2] == b"\x1f\x8b"  # the magic number of gzip (RFC 1952, section 2.3.1)
+            stream = io.BufferedReader(gzip.GzipFile(fileobj=file)) if packed else file
+            for number, raw in enumerate(stream, start=1):  # noqa: B007 - the handlers below name the line
+                if number == 1:
+                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except FileNotFoundError as error:
+        raise MissingData(
+            f"The file {path} is missing. Put the official file there or choose another split."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise malformed(path, number, f"byte {error.start + 1} of the line is not UTF-8 ({error.reason}).") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise malformed(path, number + 1, f"the gzip stream is damaged or cut short ({error}).") from error
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror or error}. Check the path and its permissions."
+        ) from error
+
+
+def rows(
+    path: Path, columns: Sequence[str], *, header: bool = True, ragged: str = "refuse"
+) -> Iterator[tuple[int, list[str]]]:
+    """(line number, the values of ``columns`` in the order asked for) for every row of a tab-separated file.
+
+    With ``header`` the first line names the columns and those not asked for are left out; without, ``columns`` are all
+    of them. Empty lines are skipped. A row with another number of fields than the header is refused, or left out where
+    ``ragged`` is "skip" (the official readers of QQP do that).
+    """
+    wanted, width = list(range(len(columns))), len(columns)
+    found = None if header else list(columns)
+    for number, text in lines(path):
+        if not text:
+            continue
+        fields = text.split("\t")
+        if found is None:
+            found, width = fields, len(fields)
+            lacking = [name for name in columns if name not in found]
+            if lacking:
+                raise malformed(path, number, f"the header lacks {_listed(lacking)}; it has {_listed(found)}.")
+            wanted = [found.index(name) for name in columns]
+            continue
+        if len(fields) != width:
+            if ragged == "skip":
+                continue
+            raise malformed(
+                path, number, f"{len(fields)} tab-separated fields where {width} were expected ({', '.join(found)})."
+            )
+        yield number, [fields[place] for place in wanted]
+    if found is None:
+        raise DataError(
+            f"{path} is empty: a header with {_listed(columns)} was expected. Fetch the official file again."
+        )
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) for every line of a JSON-lines file; empty lines are skipped."""
+    for number, text in lines(path):
+        if not text.strip():
+            continue
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise malformed(path, number, f"this is not JSON ({error}).") from error
+        except RecursionError as error:
+            raise malformed(path, number, "the JSON is nested too deeply.") from error
+        if not isinstance(record, dict):
+            raise malformed(path, number, f"a JSON object was expected, not {type(record).__name__}.")
+        yield number, record
+
+
+def entry(path: Path, line: int, record: dict[str, Any], key: str, kind: type = str) -> Any:
+    """``record[key]``, of type ``kind`` (str, int, list or dict)."""
+    value = record.get(key)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        shown = f"is {value!r:.60}" if key in record else "is missing"
+        raise malformed(path, line, f'the key "{key}" {shown}; {_KINDS.get(kind, kind.__name__)} was expected.')
+    return value
+
+
+def label(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
+    """``value`` if it is one of ``labels``."""
+    if value not in labels:
+        raise malformed(path, line, f"the label {value!r:.60} is none of {_listed(labels)}.")
+    return value
+
+
+def number(path: Path, line: int, value: str, low: float = -math.inf, high: float = math.inf) -> float:
+    """``value`` as a finite float between ``low`` and ``high``."""
+    try:
+        result = float(value)
+    except ValueError:
+        result = math.nan
+    if not (math.isfinite(result) and low <= result <= high):
+        limits = "" if math.isinf(low) and math.isinf(high) else f" from {low:g} to {high:g}"
+        raise malformed(path, line, f"{value!r:.60} is not a number{limits}.")
+    return result
+
+
+_KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,34 @@
+"""What several metrics share: ratios that are defined at zero, and checks of the shape of gold."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.task import DataError
+
+
+def percent(part: float, whole: float) -> float:
+    """100 part / whole, and 0 where there is nothing to divide by, as conlleval and the other scorers have it."""
+    return 100.0 * float(part) / float(whole) if whole else 0.0
+
+
+def f_measure(true_positives: float, predicted: float, actual: float) -> dict[str, float]:
+    """F1, precision and recall in percent from three counts."""
+    precision, recall = percent(true_positives, predicted), percent(true_positives, actual)
+    f1 = 2.0 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return {"f1": f1, "precision": precision, "recall": recall}
+
+
+def references(gold: Sequence[Any]) -> list[list[str]]:
+    """The gold of a generation task, checked: a bare string would otherwise be read as a list of letters."""
+    for row, texts in enumerate(gold, start=1):
+        if isinstance(texts, str) or not texts or not all(isinstance(text, str) for text in texts):
+            raise DataError(f"Example {row} needs a tuple of at least one reference text as gold, not {texts!r:.80}.")
+    return [list(texts) for texts in gold]
+
+
+def hypotheses(predictions: Sequence[Any]) -> list[str]:
+    """The predictions of a generation task, checked."""
+    for row, text in enumerate(predictions, start=1):
+        if not isinstance(text, str):
+            raise DataError(f"Example {row} needs a text as prediction (an empty one is allowed), not {text!r:.80}.")
+    return list(predictions)

@@ -1,0 +1,29 @@
+"""Pearson's and Spearman's correlation, as GLUE reports them for STS-B."""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+from tasks.task import DataError
+
+
+def correlation(gold: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
+    """{"pearson", "spearman"} in percent (-100 to 100), by scipy; ties share their mean rank.
+
+    Where either side is constant (or there is one example) a correlation is undefined: scipy and GLUE's scorer give
+    NaN. We give 0, because a collapsed regressor has learnt nothing, and because a NaN can neither be averaged over
+    seeds nor ranked.
+    """
+    for row, value in enumerate(predictions, start=1):
+        if not math.isfinite(value):
+            raise DataError(
+                f"Prediction {row} is {value}, not a finite number; did the training diverge? Lower the learning rate."
+            )
+    if len(set(gold)) < 2 or len(set(predictions)) < 2:
+        return {"pearson": 0.0, "spearman": 0.0}
+    from scipy import stats  # half a second: not before a score is asked for
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nearly constant input: the result is checked here
+        found = {"pearson": stats.pearsonr(gold, predictions)[0], "spearman": stats.spearmanr(gold, predictions)[0]}
+    return {name: 100.0 * float(value) if math.isfinite(value) else 0.0 for name, value in found.items()}

@@ -1,0 +1,64 @@
+"""Entity F1 as the CoNLL shared tasks count it (Tjong Kim Sang & De Meulder, 2003; the script conlleval).
+
+An entity counts when its first word, last word and type are all right. The rules below say where one starts, for
+IOB1, IOB2, IOE and IOBES tags alike, and they repair sequences that no scheme allows: an ``I-X`` after ``O`` or after
+another type starts an entity. They know no S tag: ``S-X S-X`` is one entity of two words, and so is ``B-X E-X B-X
+E-X`` of four. Published figures were counted this way, so it is kept. The older bracket tags are not read.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tasks.metrics.additive import Additive
+from tasks.metrics.common import f_measure, percent
+from tasks.task import DataError
+
+_STARTS = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I"), ("E", "E"), ("E", "I"), ("O", "E")}
+"""(previous, current) prefixes between which a new entity of the same type starts."""
+
+
+def entities(tags: Sequence[str]) -> list[tuple[int, int, str]]:
+    """The entities of one sentence as (first word, word after the last, type)."""
+    found: list[tuple[int, int, str]] = []
+    start, previous, previous_type = None, "O", ""
+    for position, tag in enumerate([*tags, "O"]):
+        prefix, _, kind = tag.partition("-")
+        starts = (previous, prefix) in _STARTS or (prefix != "O" and kind != previous_type)
+        if start is not None and (starts or prefix == "O" or kind != previous_type):
+            found.append((start, position, previous_type))
+            start = None
+        if starts:
+            start = position
+        previous, previous_type = prefix, kind
+    return found
+
+
+def iob2(tags: Sequence[str]) -> tuple[str, ...]:
+    """The same entities in IOB2 (every first word B, every other I), from tags in any of the schemes."""
+    plain = ["O"] * len(tags)
+    for start, end, kind in entities(tags):
+        plain[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
+    return tuple(plain)
+
+
+def _statistics(gold: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
+    rows = np.zeros((len(gold), 5))  # [N, 5] right, predicted, actual entities; right, all words
+    for row, (right, guess) in enumerate(zip(gold, predictions, strict=True)):
+        if len(right) != len(guess):
+            raise DataError(
+                f"Sentence {row + 1} has {len(right)} words but {len(guess)} predicted tags; give every word one tag."
+            )
+        actual, predicted = set(entities(right)), set(entities(guess))
+        hits = sum(a == b for a, b in zip(right, guess, strict=True))
+        rows[row] = len(actual & predicted), len(predicted), len(actual), hits, len(right)
+    return rows
+
+
+def _value(sums: np.ndarray) -> dict[str, float]:
+    right, predicted, actual, hits, words = sums
+    return f_measure(right, predicted, actual) | {"token_accuracy": percent(hits, words)}
+
+
+entity_f1 = Additive(_statistics, _value)
+"""{"f1", "precision", "recall", "token_accuracy"} in percent; token accuracy compares the tags as they are spelled."""

@@ -1,0 +1,25 @@
+"""F1 of one class, as GLUE reports it for MRPC and QQP."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tasks.metrics.additive import Additive
+from tasks.metrics.common import f_measure
+
+
+@cache
+def binary_f1(positive: Any) -> Additive:
+    """{"f1"} in percent of the class ``positive``; 0 when it is neither predicted nor present."""
+
+    def statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
+        pairs = [(guess == positive, right == positive) for right, guess in zip(gold, predictions, strict=True)]
+        counts = [(guess and right, guess, right) for guess, right in pairs]
+        return np.array(counts, np.float64).reshape(-1, 3)  # [N, 3] true positive, predicted, actual
+
+    def value(sums: np.ndarray) -> dict[str, float]:
+        return {"f1": f_measure(*sums)["f1"]}
+
+    return Additive(statistics, value)

@@ -1,0 +1,59 @@
+"""Exact match and F1 of SQuAD 1.1 (Rajpurkar et al., 2016, section 6.1; the script evaluate-v1.1).
+
+Both compare normalised texts and take the best of the gold answers. Where an answer normalises to nothing ("the"),
+equal texts match exactly and still have no word in common, so exact match may be 100 where F1 is 0: version 1.1
+counts so, 2.0 does not.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from tasks.forms import Answer
+from tasks.metrics.additive import Additive
+from tasks.metrics.common import percent
+from tasks.task import DataError
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only, as in the official script
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+
+
+def normalise(text: str) -> str:
+    """Lower case, then no ASCII punctuation, then no English articles, then single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def word_f1(gold: str, prediction: str) -> float:
+    """F1 (0 to 1) of the bags of normalised words; 0 when either is empty."""
+    right, guess = normalise(gold).split(), normalise(prediction).split()
+    common = sum((Counter(right) & Counter(guess)).values())
+    if not common:
+        return 0.0
+    precision, recall = common / len(guess), common / len(right)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _statistics(gold: Sequence[Sequence[Answer]], predictions: Sequence[str | None]) -> np.ndarray:
+    rows = np.zeros((len(gold), 3))  # [N, 3] exact match, F1, one
+    for row, (answers, guess) in enumerate(zip(gold, predictions, strict=True)):
+        if not answers:
+            raise DataError(
+                f"Question {row + 1} has no gold answer: SQuAD 1.1 has one for each, and its test set is not public."
+            )
+        rows[row, 2] = 1.0
+        if guess is not None:  # None is a question left open: it scores 0, and an empty text is compared like any other
+            rows[row, 0] = max(normalise(answer.text) == normalise(guess) for answer in answers)
+            rows[row, 1] = max(word_f1(answer.text, guess) for answer in answers)
+    return rows
+
+
+def _value(sums: np.ndarray) -> dict[str, float]:
+    exact, f1, questions = sums
+    return {"exact_match": percent(exact, questions), "f1": percent(f1, questions)}
+
+
+squad = Additive(_statistics, _value)
+"""{"exact_match", "f1"} in percent."""

@@ -1,0 +1,201 @@
+"""Makes the data folder: which splits there are, from which half of the lexicon, and how it lands on disk."""
+
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.microworld import documents, judgements, pairs, reading, writers
+from tasks.microworld.grammar import english, sentence
+from tasks.microworld.lexicon import Lexicon, lexicon
+from tasks.microworld.meaning import Sentence
+from tasks.microworld.mowari import mowari
+from tasks.microworld.world import world
+from tasks.task import DataError
+
+VERSION = 1
+"""Raised whenever the same (seed, sizes) gives other bytes: scores from before and after may not be compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How much of everything. Counts are rows, words where it says tokens."""
+
+    corpus_tokens: int = 400_000
+    foreign: float = 0.05
+    """Share of the corpus documents that are told in Mowari."""
+    people: int = 400
+    train: int = 800
+    dev: int = 300
+    test: int = 300
+    translations: int = 2000
+    """Training pairs English-Mowari; dev and test have as many as the other tasks."""
+    wiki_tokens: int = 40_000
+    """Training tokens of the language-modelling task; its dev and test have a tenth."""
+
+
+DEMO = Sizes()
+TWO_WAY = ("entailment", "not_entailment")
+THREE_WAY = ("entailment", "contradiction", "neutral")
+
+
+class _Split:
+    """One labelled split: its own chance, its half of the lexicon, its own world."""
+
+    def __init__(self, seed: int, words: Lexicon, task: str, split: str, rows: int, taken: set[Any]) -> None:
+        """``taken`` holds the items of the task's other splits, which this one may not repeat."""
+        self.rng = random.Random(f"microworld/{VERSION}/{seed}/{task}/{split}")
+        self.rows, self.taken = rows, taken
+        # A fifth of the dev and test items use shown words, so that an analysis can compare familiar and new words.
+        parts = (words.shown(),) if split == "train" else (words.held(), words.shown())
+        self.tellers = [documents.Teller(self.rng, part, world(self.rng, part, people=200)) for part in parts]
+
+    def draw(self, make: Callable[[random.Random, Lexicon], Any], *labels: Any) -> list[Any]:
+        """So many different items over a random generator and a lexicon, the same number of each of ``labels``."""
+        return self.tell(lambda teller: make(teller.rng, teller.lexicon), *labels)
+
+    def tell(self, make: Callable[[documents.Teller], Any], *labels: Any) -> list[Any]:
+        """The same over a teller, who also knows a world. Fewer items only where the language has no more of them."""
+        items: list[Any] = []
+        wanted = {label: self.rows // len(labels) + (i < self.rows % len(labels)) for i, label in enumerate(labels)}
+        for _ in range(20 * self.rows + 100):
+            if len(items) >= self.rows:
+                break
+            item = make(self.tellers[-1] if self.rng.random() < 0.2 else self.tellers[0])
+            if item in self.taken or (labels and not wanted[item.label]):
+                continue
+            if labels:
+                wanted[item.label] -= 1
+            self.taken.add(item)
+            items.append(item)
+        self.rng.shuffle(items)
+        return items
+
+
+def make(folder: Path, *, seed: int = 0, scale: Sizes = DEMO) -> None:
+    """Write the microworld into ``folder``, whole or not at all; a microworld that is there already is replaced.
+
+    Raises `DataError` when the folder holds anything else, so that nothing of anybody's is overwritten.
+    """
+    folder = Path(folder).absolute()
+    for field, value in asdict(scale).items():
+        if value < 0 or (field == "people" and value < 2) or (field == "foreign" and value >= 1):
+            raise DataError(f"microworld: {field}={value} is out of range; see `Sizes` for what each size means.")
+    _check(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        fresh.chmod(0o755)
+        _fill(fresh, seed, scale)
+        files = sum(1 for path in fresh.rglob("*") if path.is_file()) + 1
+        source = {"name": "microworld", "version": VERSION, "seed": seed, "sizes": asdict(scale), "files": files}
+        writers.write(fresh / "SOURCE.json", [json.dumps(source, indent=1)])
+        _land(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _check(folder: Path) -> None:
+    """Refuse to replace what is not exactly a microworld that this file wrote."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise DataError(f"{folder} is not a plain folder. Name a new or empty folder for the microworld.")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    try:
+        source = json.loads((folder / "SOURCE.json").read_text(encoding="utf-8"))
+        ours = source["name"] == "microworld" and source["files"] == sum(
+            1 for path in folder.rglob("*") if not path.is_dir()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = False
+    if not ours:
+        raise DataError(f"{folder} holds files that are no part of a microworld. Name a new or empty folder.")
+
+
+def _land(fresh: Path, folder: Path) -> None:
+    """Put the finished folder in its place; what stood there leaves only when the new one is whole."""
+    old = fresh.with_name(fresh.name + "-old")
+    if folder.exists():
+        os.replace(folder, old)
+    try:
+        os.replace(fresh, folder)
+    except OSError:
+        if old.exists():
+            os.replace(old, folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _fill(root: Path, seed: int, sizes: Sizes) -> None:
+    words = lexicon(seed)
+    rows = {"train": sizes.train, "dev": sizes.dev, "test": sizes.test}
+
+    def splits(task: str, *names: str) -> Iterator[tuple[str, _Split]]:
+        taken: set[Any] = set()
+        for name in names or writers.SPLITS:
+            yield name, _Split(seed, words, task, name, rows[name.split("_")[0]], taken)
+
+    for name, split in splits("CoLA"):
+        split.rows //= 2
+        judged = [one for pair in split.draw(judgements.acceptability) for one in pair]
+        split.rng.shuffle(judged)
+        writers.cola(root / "glue/CoLA", name, judged)
+    for name, split in splits("SST-2"):
+        writers.sst2(root / "glue/SST-2", name, split.draw(judgements.sentiment, "0", "1"))
+    for name, split in splits("MRPC"):
+        writers.mrpc(root / "glue/MRPC", name, split.draw(pairs.paraphrase, "0", "1"))
+    for name, split in splits("STS-B"):
+        writers.stsb(root / "glue/STS-B", name, split.draw(pairs.similarity))
+    for name, split in splits("RTE"):
+        judged = split.draw(pairs.entailment, *TWO_WAY)
+        writers.indexed_pairs(root / "glue/RTE", name, judged, ("sentence1", "sentence2"))
+    for name, split in splits("QNLI"):
+        writers.indexed_pairs(root / "glue/QNLI", name, split.tell(reading.answers, *TWO_WAY), ("question", "sentence"))
+    for name, split in splits("MNLI", "train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"):
+        writers.mnli(root / "glue/MNLI", name, split.draw(pairs.three_way, *THREE_WAY), "microworld")
+    for name, split in splits("COPA"):
+        file = root / f"superglue/COPA/{'val' if name == 'dev' else name}.jsonl"
+        writers.copa(file, split.draw(pairs.choice, 0, 1), labelled=name != "test")
+    for name, split in splits("CoNLL-2003"):
+        told = split.tell(judgements.named)
+        file = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}[name]
+        writers.conll(root / "conll2003" / file, (map(sentence, told[i : i + 8]) for i in range(0, len(told), 8)))
+    for name, split in splits("SQuAD", "train", "dev"):
+        writers.squad(root / f"squad/{name}-v1.1.json", reading.paragraphs(split.tell(reading.paragraph), split.rows))
+    for name, split in splits("AESLC"):
+        writers.letters(root / "aeslc/enron_subject_line" / name, split.tell(reading.letter), annotated=name != "train")
+    _running_text(root, seed, sizes, words)
+
+
+def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
+    """The files that show all words: the corpus, the translations and the language-modelling task."""
+
+    def teller(task: str) -> documents.Teller:
+        rng = random.Random(f"microworld/{VERSION}/{seed}/{task}")
+        return documents.Teller(rng, words, world(rng, words, people=sizes.people))
+
+    told = documents.corpus(teller("corpus"), tokens=sizes.corpus_tokens, foreign=sizes.foreign)
+    writers.write(root / "corpus/microworld.txt", (line for document in told for line in (*document, "")))
+
+    speaker, meanings = teller("Multi30k"), dict[Sentence, None]()
+    parts = {"train": sizes.translations, "val": sizes.dev, "test_2016_flickr": sizes.test}
+    for _ in range(20 * sum(parts.values())):
+        if len(meanings) >= sum(parts.values()):
+            break
+        meanings[speaker.rng.choice(speaker.document())] = None
+    rest = list(meanings)
+    for name, count in parts.items():
+        part, rest = rest[:count], rest[count:]
+        writers.write(root / f"multi30k/{name}.en", map(english, part))
+        writers.write(root / f"multi30k/{name}.mw", map(mowari, part))
+
+    writer = teller("WikiText-2")
+    for name, share in (("train", 1.0), ("valid", 0.1), ("test", 0.1)):
+        writers.wikitext(
+            root / f"wikitext-2/wiki.{name}.tokens", reading.articles(writer, int(share * sizes.wiki_tokens))
+        )

@@ -1,0 +1,137 @@
+"""The corpus: short documents, each about one person, place, group, work, day or law of the world."""
+
+import random
+from collections.abc import Callable, Iterator
+
+from tasks.microworld import speech
+from tasks.microworld import world as facts
+from tasks.microworld.grammar import english
+from tasks.microworld.lexicon import CLASSES, Lexicon
+from tasks.microworld.meaning import Kind, Phrase, Sentence
+from tasks.microworld.mowari import mowari
+from tasks.microworld.world import Person, Work, World, he
+
+
+class Teller:
+    """Tells documents of one world. All chance comes from ``rng``."""
+
+    def __init__(self, rng: random.Random, lexicon: Lexicon, world: World) -> None:
+        self.rng, self.lexicon, self.world = rng, lexicon, world
+
+    def life(self, person: Person | None = None) -> list[Sentence]:
+        """The facts about one person: the full name once, then given name and pronouns."""
+        rng = self.rng
+        p = person or rng.choice(self.world.people)
+        short, it = Phrase(p.given), he(p.name)
+        other = rng.choice(self.world.people)
+        told = [
+            facts.lives(p, rng.choice((short, it))),
+            facts.works_for(p, rng.choice((short, it))),
+            facts.is_a(p.trade, rng.choice((short, it)), rng.choice(("", *self.lexicon.plain))),
+            facts.taught(rng.choice((short, it)), Phrase(other.name)),
+            facts.taught(Phrase(other.name), rng.choice((short, it)), passive=True),
+        ]
+        told += [
+            facts.wrote(w, rng.choice((short, it)), place=rng.random() < 0.5) for w in self.world.works if w.author is p
+        ]
+        chosen = rng.sample(told, min(len(told), rng.choice((3, 4))))
+        return [Sentence(facts.born(p, Phrase(p.name))), *(Sentence(clause) for clause in chosen)]
+
+    def review(self, work: Work | None = None) -> list[Sentence]:
+        """A work, and what the world thinks of it: one verdict runs through the document."""
+        rng, lexicon = self.rng, self.lexicon
+        w = work or rng.choice(self.world.works)
+        name, it, noun = Phrase(w.name), he(w.name), Phrase(w.name.noun)
+        opening = facts.wrote(w, Phrase(w.author.name), passive=rng.random() < 0.5, place=True)
+        told = [Sentence(opening), Sentence(facts.is_a(w.name.noun, it, rng.choice(lexicon.judged(w.verdict))))]
+        for _ in range(rng.choice((2, 3, 4))):
+            aside = Phrase(rng.choice(lexicon.of(Kind.PART)))
+            told.append(speech.verdict(rng, lexicon, w.verdict, rng.choice((name, it, noun)), aside))
+        if rng.random() < 0.6:
+            told.append(
+                speech.opinion(rng, lexicon, w.verdict, Phrase(speech.person(rng, lexicon)), rng.choice((name, noun)))
+            )
+        return told
+
+    def opinions(self) -> list[Sentence]:
+        """A common thing and one verdict on it, by several voices."""
+        rng, lexicon = self.rng, self.lexicon
+        about, valence = speech.topic(rng, lexicon), rng.choice((1, -1))
+        asides = lexicon.of(Kind.PART) if about.head.kind is Kind.WORK else lexicon.of(*speech.TOPICS)
+        told = [
+            speech.verdict(rng, lexicon, valence, about, Phrase(rng.choice(asides))) for _ in range(rng.choice((3, 4)))
+        ]
+        voices = Phrase(rng.choice(lexicon.of(Kind.PERSON)), plural=True)
+        return [*told, speech.opinion(rng, lexicon, valence, voices, about)]
+
+    def place(self) -> list[Sentence]:
+        rng, lexicon = self.rng, self.lexicon
+        town = rng.choice(lexicon.places)
+        dwellers = [p for p in self.world.people if p.home == town]
+        told = [
+            facts.is_a(town.noun, Phrase(town), rng.choice(("", *lexicon.plain))),
+            facts.lies_near(he(town), self.world.neighbours[town]),
+        ]
+        told += [facts.lives(p, Phrase(p.name)) for p in rng.sample(dwellers, min(2, len(dwellers)))]
+        told.append(facts.is_a(CLASSES[Kind.PLACE], Phrase(town)))
+        told += [speech.deed(rng, lexicon)._replace(at=(("in", Phrase(town)),), ever=False) for _ in range(2)]
+        return [Sentence(clause) for clause in told]
+
+    def group(self) -> list[Sentence]:
+        rng, lexicon = self.rng, self.lexicon
+        group = rng.choice(lexicon.groups)
+        founder, seat = self.world.founders[group]
+        members = [p for p in self.world.people if p.group == group]
+        told = [
+            facts.founded(group, founder, seat, passive=rng.random() < 0.6),
+            facts.is_a(group.noun, he(group), rng.choice(lexicon.plain)),
+        ]
+        told += [facts.works_for(p, Phrase(p.name)) for p in rng.sample(members, min(2, len(members)))]
+        told.append(facts.is_a(CLASSES[Kind.GROUP], Phrase(group)))
+        return [Sentence(clause) for clause in told]
+
+    def day(self) -> list[Sentence]:
+        """Everyday sentences, with what is retold of them."""
+        rng, lexicon = self.rng, self.lexicon
+        told = [Sentence(speech.deed(rng, lexicon)) for _ in range(rng.choice((3, 4)))]
+        told += speech.encounter(rng, lexicon) if rng.random() < 0.5 else speech.sighting(rng, lexicon)
+        if rng.random() < 0.5:
+            told += speech.sighting(rng, lexicon)
+        return told
+
+    def law(self) -> list[Sentence]:
+        """Causes and effects, told with "so", with "because", and one after the other."""
+        rng, told = self.rng, []
+        for _ in range(2):
+            first, then = speech.cause(rng, self.lexicon)
+            tellings = (
+                [Sentence(first, "so", then)],
+                [Sentence(then, "because", first)],
+                [Sentence(first), Sentence(then)],
+            )
+            told += rng.choice(tellings)
+        return told
+
+    def document(self) -> list[Sentence]:
+        """A document of a random kind, in the shares of the corpus."""
+        kinds: tuple[Callable[[], list[Sentence]], ...] = (
+            self.life,
+            self.review,
+            self.opinions,
+            self.place,
+            self.group,
+            self.day,
+            self.law,
+        )
+        return self.rng.choices(kinds, weights=(18, 18, 16, 8, 6, 26, 8))[0]()
+
+
+def corpus(teller: Teller, *, tokens: int, foreign: float) -> Iterator[list[str]]:
+    """Documents as lists of sentences until ``tokens`` words are told; a share ``foreign`` of them in Mowari."""
+    count = 0
+    while count < tokens:
+        render = mowari if teller.rng.random() < foreign else english
+        lines = [render(sentence) for sentence in teller.document()]
+        # Full stops and commas are tokens of their own, here as in every tokenizer that splits punctuation.
+        count += sum(len(line.split()) + line.count(".") + line.count(",") for line in lines)
+        yield lines

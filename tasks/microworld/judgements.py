@@ -1,0 +1,149 @@
+"""Labelled sentences. Every label is decided on the meaning, before a word is chosen.
+
+Positive and negative items come from the same templates with the same chances, so that neither the majority, nor a
+bag of words can tell them apart.
+"""
+
+import random
+from typing import NamedTuple
+
+from tasks.microworld import speech
+from tasks.microworld.documents import Teller
+from tasks.microworld.grammar import Word, capital, clause, english, text
+from tasks.microworld.lexicon import BE, Lexicon
+from tasks.microworld.meaning import Clause, Form, Kind, Noun, Phrase, Sentence
+
+
+class Judged(NamedTuple):
+    texts: tuple[str, ...]
+    label: str | float
+
+
+def _noun(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Noun:
+    return rng.choice(lexicon.of(*kinds))
+
+
+# --- acceptability ------------------------------------------------------------------------------------------------
+
+_OTHER_NUMBER = {
+    "is": "are",
+    "was": "were",
+    "does": "do",
+    "himself": "herself",
+    "this": "these",
+    "a": "some",
+    "every": "all",
+}
+_OTHER_NUMBER |= {other: one for one, other in _OTHER_NUMBER.items()}
+
+
+def acceptability(rng: random.Random, lexicon: Lexicon) -> tuple[Judged, Judged]:
+    """A minimal pair: a sentence (label "1") and its neighbour that breaks one rule of `grammar` ("0")."""
+    good, bad = rng.choice((_agreement, _agreement, _mirror, _frame, _frame, _order, _polarity))(rng, lexicon)
+    return Judged((_line(good),), "1"), Judged((_line(bad),), "0")
+
+
+def _line(words: list[Word]) -> str:
+    return text([capital(words[0]), *words[1:], Word(".", ".")])
+
+
+def _agreement(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+    """Subject and verb, with a noun of the other number between them half of the time."""
+    plural = rng.random() < 0.5
+    at = (
+        ("near", Phrase(_noun(rng, lexicon, Kind.BUILDING, Kind.ANIMAL), plural=not plural))
+        if rng.random() < 0.5
+        else None
+    )
+    who = Phrase(_noun(rng, lexicon, Kind.PERSON, Kind.ANIMAL), plural, at=at)
+    verb = rng.choice(lexicon.alone + lexicon.neutral)
+    # In these statements the verb is finite and in the present: its number is the only thing that can be wrong.
+    said = Clause(
+        verb, who, speech.thing(rng, lexicon, Kind.PERSON, Kind.BUILDING) if verb.transitive else None, past=False
+    )
+    said = said if verb.transitive else said._replace(at=(speech.spot(rng, lexicon),))
+    words = clause(said)
+    other = Word(verb.third, "VBZ") if plural else Word(verb.lemma, "VBP")
+    return words, [other if word.pos in ("VBZ", "VBP") else word for word in words]
+
+
+def _mirror(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+    """A reflexive agrees in gender with a name and in number with a noun."""
+    who = Phrase(speech.person(rng, lexicon))
+    said = Clause(
+        rng.choice(lexicon.likes + lexicon.hates), who, who._replace(form=Form.REFLEXIVE), past=rng.random() < 0.5
+    )
+    words = clause(said)
+    return words, [*words[:-1], Word(_OTHER_NUMBER[words[-1].text], "PRP")]
+
+
+def _frame(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+    """A transitive verb wants its object, an intransitive one takes none."""
+    who, past = Phrase(_noun(rng, lexicon, Kind.PERSON), rng.random() < 0.5), rng.random() < 0.5
+    building = Phrase(_noun(rng, lexicon, Kind.BUILDING))
+    takes = Clause(rng.choice(lexicon.neutral), who, building, past=past)
+    alone = Clause(rng.choice(lexicon.alone), who, at=(("near", building),), past=past)
+    if rng.random() < 0.5:
+        return clause(takes), clause(takes._replace(verb=alone.verb))
+    return clause(alone), clause(alone._replace(verb=takes.verb))
+
+
+def _order(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+    """Two neighbours change places: the adjective and its noun, or the verb and what follows it."""
+    who = Phrase(_noun(rng, lexicon, Kind.PERSON), rng.random() < 0.5, "the", rng.choice(lexicon.plain))
+    words = clause(Clause(rng.choice(lexicon.neutral), who, Phrase(_noun(rng, lexicon, Kind.BUILDING)), past=True))
+    at = rng.choice((1, 2, 3))
+    return words, [*words[:at], words[at + 1], words[at], *words[at + 2 :]]
+
+
+def _polarity(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+    """ "Ever" stands after "no", never after "the"; without it both are well."""
+    who = Phrase(_noun(rng, lexicon, Kind.PERSON), determiner="no")
+    said = Clause(rng.choice(lexicon.alone), who, at=(speech.spot(rng, lexicon),), past=True, ever=True)
+    if rng.random() < 0.5:
+        return clause(said), clause(said._replace(subject=who._replace(determiner="the")))
+    plain = clause(said._replace(ever=False))
+    positive = clause(said._replace(ever=False, subject=who._replace(determiner="the")))
+    return positive, [plain[0], plain[1], *plain[3:], plain[2]]
+
+
+# --- sentiment ----------------------------------------------------------------------------------------------------
+
+
+def sentiment(rng: random.Random, lexicon: Lexicon) -> Judged:
+    """A verdict in lower case, split like the official file; "1" when it is positive."""
+    valence = rng.choice((1, -1))
+    about = speech.topic(rng, lexicon)
+    aside = Phrase(
+        _noun(rng, lexicon, Kind.PART) if about.head.kind is Kind.WORK else _noun(rng, lexicon, *speech.TOPICS)
+    )
+    line = english(speech.verdict(rng, lexicon, valence, about, aside))
+    return Judged((line.lower().replace(",", " ,").replace(".", " ."),), "1" if valence > 0 else "0")
+
+
+# --- names in context ---------------------------------------------------------------------------------------------
+
+
+def named(teller: Teller) -> Sentence:
+    """A sentence with names. Half of the sentences fit a name of any type: only who knows the name knows the type."""
+    rng = teller.rng
+    if rng.random() < 0.5:
+        return _bare(rng, teller.lexicon)
+    return rng.choice(rng.choice((teller.life, teller.review, teller.place, teller.group))())
+
+
+def _bare(rng: random.Random, lexicon: Lexicon) -> Sentence:
+    who = Phrase(_noun(rng, lexicon, Kind.PERSON), rng.random() < 0.5)
+    makers = (
+        lambda: speech.person(rng, lexicon),
+        lambda: rng.choice(lexicon.places),
+        lambda: rng.choice(lexicon.titles),
+    )
+    one, other = (Phrase(rng.choice(makers)()) for _ in range(2))
+    if one == other or rng.random() < 0.4:
+        return Sentence(Clause(rng.choice(lexicon.neutral + lexicon.likes + lexicon.hates), who, one))
+    if rng.random() < 0.5:
+        return Sentence(
+            Clause(BE, one._replace(also=other), adjectives=(rng.choice(lexicon.good + lexicon.bad),), past=False)
+        )
+    return Sentence(Clause(rng.choice(lexicon.neutral), who, one._replace(also=other)))

@@ -1,0 +1,201 @@
+"""Labelled pairs: what follows from what, how alike two statements are, what causes what.
+
+As in `judgements`, the label is decided on the meaning, and right and wrong items share their templates and their
+chances.
+"""
+
+import random
+from typing import NamedTuple
+
+from tasks.microworld import speech
+from tasks.microworld.grammar import english
+from tasks.microworld.judgements import Judged
+from tasks.microworld.lexicon import CLASSES, Lexicon
+from tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
+from tasks.microworld.world import found, is_so
+
+
+def _noun(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Noun:
+    return rng.choice(lexicon.of(*kinds))
+
+
+# --- entailment ---------------------------------------------------------------------------------------------------
+
+
+def inference(rng: random.Random, lexicon: Lexicon, *, negate: bool) -> tuple[Sentence, Sentence, str]:
+    """Premise, hypothesis and one of "entailment", "contradiction", "neutral".
+
+    A third of the hypotheses are negated, which turns the first two labels round; ``negate=False`` spares those that
+    could only lose their entailment by it, where "not" would give the two-way label away.
+    """
+    maker = rng.choices((_feeling, _quality, _hypernym, _roles, _reference), (6, 4, 5, 3, 2))[0]
+    premise, hypothesis, label = maker(rng, lexicon)
+    if rng.random() < 0.33 and (negate or maker in (_feeling, _quality)):
+        hypothesis, label = hypothesis._replace(negated=True), _NEGATED[label]
+    return Sentence(*premise), Sentence(hypothesis), label
+
+
+_NEGATED = {"entailment": "contradiction", "contradiction": "entailment", "neutral": "neutral"}
+Claim = tuple[tuple, Clause, str]
+"""The parts of the premise, the hypothesis, the label."""
+
+
+def entailment(rng: random.Random, lexicon: Lexicon) -> Judged:
+    """Two-way: does the second sentence follow from the first?"""
+    premise, hypothesis, label = inference(rng, lexicon, negate=False)
+    return Judged((english(premise), english(hypothesis)), "entailment" if label == "entailment" else "not_entailment")
+
+
+def three_way(rng: random.Random, lexicon: Lexicon) -> Judged:
+    premise, hypothesis, label = inference(rng, lexicon, negate=True)
+    return Judged((english(premise), english(hypothesis)), label)
+
+
+def _feeling(rng: random.Random, lexicon: Lexicon) -> Claim:
+    """Who finds a thing dull does not love it; what somebody else feels is open."""
+    who, what = Phrase(speech.person(rng, lexicon)), speech.topic(rng, lexicon)
+    valence, feels = rng.choice((1, -1)), rng.choice((1, -1))
+    premise = found(who, what, *rng.sample(lexicon.judged(valence), rng.choice((1, 2))))
+    other = Phrase(speech.person(rng, lexicon)) if rng.random() < 0.15 else who
+    label = "neutral" if other != who else "entailment" if valence == feels else "contradiction"
+    return (premise,), Clause(rng.choice(lexicon.feelings(feels)), other, what), label
+
+
+def _quality(rng: random.Random, lexicon: Lexicon) -> Claim:
+    """Of two opposite qualities a thing that is judged has one."""
+    what, valence, said = speech.topic(rng, lexicon), rng.choice((1, -1)), rng.choice((1, -1))
+    negated = rng.random() < 0.4
+    first, second = rng.choice(lexicon.judged(valence)), rng.choice(lexicon.judged(said))
+    while first == second:
+        second = rng.choice(lexicon.judged(said))
+    premise, hypothesis = is_so(what, first, negated=negated), is_so(what, second)
+    return (premise,), hypothesis, "entailment" if (valence == said) != negated else "contradiction"
+
+
+def _hypernym(rng: random.Random, lexicon: Lexicon) -> Claim:
+    """Who greets a wolf greets an animal; that it was a person is another story."""
+    kinds = (Kind.PERSON, Kind.BUILDING, Kind.ANIMAL, Kind.PLACE, Kind.WORK)
+    true = rng.choice(kinds)
+    said = rng.choice((true, rng.choice([kind for kind in kinds if kind is not true])))
+    seen = Clause(
+        rng.choice(lexicon.neutral),
+        Phrase(speech.person(rng, lexicon)),
+        Phrase(_noun(rng, lexicon, true), determiner="a"),
+    )
+    hypothesis = seen._replace(object=Phrase(CLASSES[said], determiner="a"))
+    return (seen,), hypothesis, "entailment" if said is true else "neutral"
+
+
+def _roles(rng: random.Random, lexicon: Lexicon) -> Claim:
+    """Active and passive say the same, and the other way round they do not."""
+    a, b = speech.person(rng, lexicon), speech.person(rng, lexicon)
+    while a == b:
+        b = speech.person(rng, lexicon)
+    act = Clause(
+        rng.choice(lexicon.neutral + lexicon.likes + lexicon.hates), Phrase(a), Phrase(b), passive=rng.random() < 0.5
+    )
+    said = act._replace(passive=rng.random() < 0.5)
+    follows = rng.random() < 0.5
+    return (act,), said if follows else swapped(said), "entailment" if follows else "neutral"
+
+
+def _reference(rng: random.Random, lexicon: Lexicon) -> Claim:
+    """A pronoun goes back to the person of its gender."""
+    genders = rng.choice(("fm", "mf"))
+    a, b = speech.person(rng, lexicon, genders[0]), speech.person(rng, lexicon, genders[1])
+    act = Clause(rng.choice(lexicon.neutral), Phrase(a), Phrase(b))
+    who, other = rng.sample((a, b), 2)
+    later = Clause(rng.choice(lexicon.alone), Phrase(who, form=Form.PRONOUN))
+    follows = rng.random() < 0.5
+    hypothesis = later._replace(subject=Phrase(who if follows else other))
+    return (act, "and", later), hypothesis, "entailment" if follows else "neutral"
+
+
+# --- similarity and paraphrase ------------------------------------------------------------------------------------
+
+SHARES = {"verdict": 2.0, "topic": 2.0, "who": 0.75, "where": 0.25}
+"""What a shared fact is worth: five points when two statements agree in how, about what kind of thing, who and where.
+"""
+
+
+class Statement(NamedTuple):
+    who: Name
+    verdict: int
+    topic: Kind
+    where: Name
+
+    def say(self, rng: random.Random, lexicon: Lexicon) -> Sentence:
+        feeling, noun = rng.choice(lexicon.feelings(self.verdict)), _noun(rng, lexicon, self.topic)
+        judged = Phrase(
+            noun, determiner=rng.choice(("the", "a", "this")), adjective=rng.choice(lexicon.judged(self.verdict))
+        )
+        return Sentence(
+            Clause(feeling, Phrase(self.who), judged, at=(("in", Phrase(self.where)),), passive=rng.random() < 0.3)
+        )
+
+
+def statement(rng: random.Random, lexicon: Lexicon) -> Statement:
+    topic = rng.choice((Kind.WORK, Kind.BUILDING, Kind.ANIMAL, Kind.PERSON))
+    return Statement(speech.person(rng, lexicon), rng.choice((1, -1)), topic, rng.choice(lexicon.places))
+
+
+def similarity(rng: random.Random, lexicon: Lexicon) -> Judged:
+    """0 to 5: the worth of the facts that two statements share (`SHARES`). The words for one fact differ as a rule."""
+    one, other = statement(rng, lexicon), statement(rng, lexicon)
+    topic = one.topic if rng.random() < 0.4 else other.topic
+    other = other._replace(
+        topic=topic,
+        who=one.who if rng.random() < 0.5 else other.who,
+        where=one.where if rng.random() < 0.5 else other.where,
+    )
+    shared = (one.verdict == other.verdict, one.topic == other.topic, one.who == other.who, one.where == other.where)
+    score = sum(worth for worth, same in zip(SHARES.values(), shared, strict=True) if same)
+    return Judged((english(one.say(rng, lexicon)), english(other.say(rng, lexicon))), score)
+
+
+def paraphrase(rng: random.Random, lexicon: Lexicon) -> Judged:
+    """ "1" when both sentences tell of one deed or opinion, "0" when the roles are exchanged or the opinion is the
+    opposite.
+    """
+    same = rng.random() < 0.5
+    if rng.random() < 0.7:
+        one = statement(rng, lexicon)
+        other = one if same else one._replace(verdict=-one.verdict)
+        pair = one.say(rng, lexicon), other.say(rng, lexicon)
+    else:
+        a, b = rng.sample([Phrase(speech.person(rng, lexicon, gender)) for gender in "fm"], 2)
+        act = Clause(rng.choice(lexicon.neutral), a, b, passive=rng.random() < 0.5)
+        again = act._replace(passive=not act.passive)
+        pair = Sentence(act), Sentence(again if same else swapped(again))
+    lines = (english(s).replace(",", " ,").replace(".", " .") for s in pair)
+    return Judged(tuple(lines), "1" if same else "0")
+
+
+# --- choice -------------------------------------------------------------------------------------------------------
+
+
+class Choice(NamedTuple):
+    premise: str
+    choices: tuple[str, str]
+    question: str
+    label: int
+
+
+def choice(rng: random.Random, lexicon: Lexicon) -> Choice:
+    """Which of two events is the cause (or the effect) of the premise, by the laws of the world or by what people are
+    like.
+    """
+    asks, label = rng.choice(("cause", "effect")), rng.randrange(2)
+    if rng.random() < 0.4:
+        rules = rng.sample(range(len(lexicon.causes)), 2)
+        (cause, effect), other = speech.cause(rng, lexicon, rules[0]), speech.cause(rng, lexicon, rules[1])
+        premise, right = (cause, effect) if asks == "effect" else (effect, cause)
+        wrong = other[asks == "effect"]
+    else:
+        valence, what = rng.choice((1, -1)), speech.topic(rng, lexicon)
+        cause, wrong_cause = (is_so(what, rng.choice(lexicon.judged(v)), past=True) for v in (valence, -valence))
+        crowd = Phrase(_noun(rng, lexicon, Kind.PERSON), plural=True)
+        effect, wrong_effect = (Clause(rng.choice(lexicon.feelings(v)), crowd, what) for v in (valence, -valence))
+        premise, right, wrong = (cause, effect, wrong_effect) if asks == "effect" else (effect, cause, wrong_cause)
+    pair = [english(Sentence(right)), english(Sentence(wrong))]
+    return Choice(english(Sentence(premise)), (pair[label], pair[1 - label]), asks, label)

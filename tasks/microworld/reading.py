@@ -1,0 +1,141 @@
+"""Longer texts with something to find in them: paragraphs with questions, and letters with a subject line."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tasks.microworld import world as facts
+from tasks.microworld.documents import Teller
+from tasks.microworld.grammar import english, phrase, text
+from tasks.microworld.judgements import Judged
+from tasks.microworld.meaning import Phrase, Sentence
+from tasks.microworld.world import Person
+
+
+class Question(NamedTuple):
+    about: str
+    """Whom or what it asks about, by name."""
+    text: str
+    answer: str
+    start: int
+    """Index of the answer's first character in the paragraph."""
+    sentence: int
+    """Which sentence of the paragraph holds the answer."""
+
+
+class Paragraph(NamedTuple):
+    title: str
+    sentences: tuple[str, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.sentences)
+
+
+def paragraph(teller: Teller) -> Paragraph:
+    """Facts about two people, told in turns, and questions whose answers are names or nouns in it.
+
+    Every question has its rival: the same fact about the other person stands in the paragraph too.
+    """
+    rng, world = teller.rng, teller.world
+    a, b = rng.sample(world.people, 2)
+    while a.given == b.given:
+        b = rng.choice(world.people)
+    relations = rng.sample((_born, _lives, _works, _trade), 2)
+    told = [(p.given.words[0], *relation(p)) for relation in relations for p in rng.sample((a, b), 2)]
+    neighbour = world.neighbours[a.home]
+    if rng.random() < 0.5 and neighbour != a.home:
+        place = a.home.words[0]
+        said = facts.lies_near(Phrase(a.home), neighbour)
+        told.append((place, said, f"What does {place} lie near?", neighbour.words[0]))
+    rng.shuffle(told)
+    sentences = tuple(english(Sentence(clause)) for _, clause, _, _ in told)
+    questions, start = [], 0
+    for index, (line, (about, _, asked, answer)) in enumerate(zip(sentences, told, strict=True)):
+        # The answer is the last thing that its sentence says; its name may also stand earlier in the line.
+        questions.append(Question(about, asked, answer, start + line.rindex(answer), index))
+        start += len(line) + 1
+    return Paragraph(" ".join(a.name.words), sentences, tuple(questions))
+
+
+def _born(p: Person) -> tuple:
+    return facts.born(p, Phrase(p.name)), f"Where was {p.given.words[0]} born?", p.birthplace.words[0]
+
+
+def _lives(p: Person) -> tuple:
+    return facts.lives(p, Phrase(p.given)), f"Where does {p.given.words[0]} live?", p.home.words[0]
+
+
+def _works(p: Person) -> tuple:
+    return facts.works_for(p, Phrase(p.given)), f"Who does {p.given.words[0]} work for?", text(phrase(Phrase(p.group)))
+
+
+def _trade(p: Person) -> tuple:
+    return (
+        facts.is_a(p.trade, Phrase(p.given)),
+        f"What is {p.given.words[0]}?",
+        text(phrase(Phrase(p.trade, determiner="a"))),
+    )
+
+
+def paragraphs(drawn: Sequence[Paragraph], questions: int) -> list[Paragraph]:
+    """As many of the paragraphs as hold so many questions; the last one is cut to fit."""
+    kept: list[Paragraph] = []
+    for p in drawn:
+        if questions <= 0:
+            break
+        kept.append(p._replace(questions=p.questions[:questions]))
+        questions -= len(kept[-1].questions)
+    return kept
+
+
+def answers(teller: Teller) -> Judged:
+    """A question and one sentence of its paragraph: does it hold the answer?
+
+    The wrong ones are rivals: the same fact about the other person, or another fact about the same one.
+    """
+    p = paragraph(teller)
+    q = teller.rng.choice(p.questions)
+    if teller.rng.random() < 0.5:
+        return Judged((q.text, p.sentences[q.sentence]), "entailment")
+    others = [r for r in p.questions if r is not q]
+    same_person = teller.rng.random() < 0.7
+    rivals = [r for r in others if (r.about == q.about) == same_person]
+    return Judged((q.text, p.sentences[teller.rng.choice(rivals or others).sentence]), "not_entailment")
+
+
+def articles(teller: Teller, tokens: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Titled documents until so many words are told."""
+    while tokens > 0:
+        work = teller.rng.choice(teller.world.works)
+        sentences = [*teller.life(work.author), *teller.review(work), *teller.document()]
+        lines = tuple(english(s) for s in sentences)
+        tokens -= sum(len(line.split()) + 1 for line in lines)
+        yield " ".join(work.author.name.words), lines
+
+
+class Letter(NamedTuple):
+    body: tuple[str, ...]
+    subject: str
+    annotations: tuple[str, ...]
+
+
+def letter(teller: Teller) -> Letter:
+    """A letter about a work or a person; the subject line says what is told of whom, another hand says it in other
+    words.
+    """
+    rng = teller.rng
+    if rng.random() < 0.5:
+        work = rng.choice(teller.world.works)
+        title, kind, author = work.name.words[0], work.name.noun.lemma, work.author.name.words[0]
+        good = work.verdict > 0
+        body = teller.review(work)
+        subject = f"{'Praise' if good else 'Blame'} for the {kind} {title}"
+        second = f"{'Good' if good else 'Bad'} {kind} {title} by {author}"
+    else:
+        person = rng.choice(teller.world.people)
+        body = teller.life(person)
+        name = " ".join(person.name.words)
+        subject = f"The life of {name}"
+        second = f"{name} from {person.birthplace.words[0]}"
+    return Letter(tuple(english(s) for s in body), subject, (second,))

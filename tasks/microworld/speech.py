@@ -1,0 +1,157 @@
+"""Things that are said in the microworld: one sentence each, the same ones in the corpus and in the labelled data.
+
+Each function takes a random generator and a lexicon and returns meanings, never text. What a label needs to know (the
+verdict, who did it) is an argument, so that no label is ever read back from words.
+"""
+
+import random
+
+from tasks.microworld.lexicon import BE, CLASSES, EVERYONE, NOBODY, Lexicon
+from tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
+from tasks.microworld.world import found, he, is_so
+
+TOPICS = (Kind.WORK, Kind.PLACE, Kind.BUILDING, Kind.PERSON)
+
+
+def person(rng: random.Random, lexicon: Lexicon, gender: str = "") -> Name:
+    """A given name; its gender is a fact of the language, like a noun's number."""
+    gender = gender or rng.choice("fm")
+    return Name((rng.choice(lexicon.women if gender == "f" else lexicon.men),), "PER", gender)
+
+
+def topic(rng: random.Random, lexicon: Lexicon) -> Phrase:
+    return Phrase(rng.choice(lexicon.of(rng.choice(TOPICS))))
+
+
+def anybody(rng: random.Random, lexicon: Lexicon) -> Phrase:
+    """Somebody who can have an opinion: everyone, the sailors, a poet ..."""
+    if rng.random() < 0.25:
+        return Phrase(EVERYONE, determiner="")
+    return Phrase(
+        rng.choice(lexicon.of(Kind.PERSON)),
+        plural=rng.random() < 0.5,
+        determiner=rng.choice(("the", "the", "a", "this")),
+    )
+
+
+def verdict(rng: random.Random, lexicon: Lexicon, valence: int, about: Phrase, aside: Phrase) -> Sentence:
+    """A judgement of ``about`` whose verdict is ``valence``: plain, by negating its opposite, or against an ``aside``.
+
+    After "but" the verdict is what counts; the aside before it has the other valence.
+    """
+    for_it, against = lexicon.judged(valence), lexicon.judged(-valence)
+    form = rng.randrange(20)
+    past = rng.random() < 0.4
+    if form < 5:
+        return Sentence(is_so(about, *rng.sample(for_it, 2), past=past))
+    if form < 8:
+        object = (
+            about
+            if about.form is Form.PRONOUN or isinstance(about.head, Name)
+            else about._replace(adjective=rng.choice(for_it))
+        )
+        return Sentence(Clause(rng.choice(lexicon.feelings(valence)), anybody(rng, lexicon), object, past=past))
+    if form < 11:
+        who = anybody(rng, lexicon)
+        because = is_so(about._replace(form=Form.PRONOUN), rng.choice(for_it), past=past)
+        return Sentence(Clause(rng.choice(lexicon.feelings(valence)), who, about, past=past), "because", because)
+    if form < 15:
+        return Sentence(is_so(about, rng.choice(against), negated=True, past=past))
+    if form < 17:
+        feeling = rng.choice(lexicon.feelings(-valence))
+        if rng.random() < 0.5:
+            return Sentence(Clause(feeling, Phrase(NOBODY, determiner=""), about, past=past))
+        return Sentence(Clause(feeling, anybody(rng, lexicon), about, past=past, negated=True))
+    about = about._replace(form=Form.FULL)
+    return Sentence(is_so(aside, rng.choice(against), past=past), "but", is_so(about, rng.choice(for_it), past=past))
+
+
+def opinion(rng: random.Random, lexicon: Lexicon, valence: int, who: Phrase, about: Phrase) -> Sentence:
+    """ "Mira found the song graceful, and she praised it": how words of judgement and of feeling hang together."""
+    feel = Clause(
+        rng.choice(lexicon.feelings(valence)), who._replace(form=Form.PRONOUN), about._replace(form=Form.PRONOUN)
+    )
+    return Sentence(found(who, about, *rng.sample(lexicon.judged(valence), rng.choice((1, 2)))), "and", feel)
+
+
+def actor(rng: random.Random, lexicon: Lexicon) -> Phrase:
+    """A subject for an everyday sentence; a third carry a phrase of the other number between noun and verb."""
+    if rng.random() < 0.3:
+        return Phrase(person(rng, lexicon))
+    plural = rng.random() < 0.5
+    kind = Kind.PERSON if rng.random() < 0.7 else Kind.ANIMAL
+    adjective = rng.choice(lexicon.plain) if rng.random() < 0.25 else ""
+    at = None
+    if rng.random() < 0.35:
+        at = ("near", Phrase(rng.choice(lexicon.of(Kind.BUILDING, Kind.ANIMAL)), plural=not plural))
+    determiner = rng.choice(("the", "the", "this", "a", "every"))
+    return Phrase(rng.choice(lexicon.of(kind)), plural, determiner, adjective, at)
+
+
+def thing(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Phrase:
+    plural = rng.random() < 0.4
+    return Phrase(rng.choice(lexicon.of(*kinds)), plural, rng.choice(("the", "the", "a", "this")))
+
+
+def spot(rng: random.Random, lexicon: Lexicon) -> tuple[str, Phrase]:
+    if rng.random() < 0.4:
+        return "in", Phrase(rng.choice(lexicon.places))
+    return "near", Phrase(rng.choice(lexicon.of(Kind.BUILDING, Kind.PLACE)))
+
+
+def deed(rng: random.Random, lexicon: Lexicon) -> Clause:
+    """Somebody does something, somewhere perhaps; mostly now, where English shows agreement."""
+    who, past = actor(rng, lexicon), rng.random() < 0.3
+    roll = rng.random()
+    if roll < 0.3:
+        return Clause(rng.choice(lexicon.alone), who, at=(spot(rng, lexicon),), past=past, negated=rng.random() < 0.12)
+    if roll < 0.45:
+        verb = rng.choice(lexicon.feelings(rng.choice((1, -1))))
+        # "Every" and "a" leave the gender of a common noun open: only names and plurals look into the mirror.
+        who = who if isinstance(who.head, Name) else who._replace(plural=True, determiner="the", at=None)
+        return Clause(verb, who, who._replace(form=Form.REFLEXIVE), past=past)
+    if roll < 0.55:
+        who = Phrase(rng.choice(lexicon.of(Kind.PERSON, Kind.ANIMAL)), determiner="no")
+        return Clause(rng.choice(lexicon.alone), who, at=(spot(rng, lexicon),), past=past, ever=True)
+    what = thing(rng, lexicon, Kind.PERSON, Kind.BUILDING, Kind.ANIMAL, Kind.PLACE)
+    return Clause(rng.choice(lexicon.neutral), who, what, past=past, negated=rng.random() < 0.12)
+
+
+def encounter(rng: random.Random, lexicon: Lexicon) -> list[Sentence]:
+    """Two people of different gender; what one does to the other is told twice, once from each side, and once by
+    pronouns.
+    """
+    genders = rng.choice(("fm", "mf"))
+    a, b = Phrase(person(rng, lexicon, genders[0])), Phrase(person(rng, lexicon, genders[1]))
+    act = Clause(rng.choice(lexicon.neutral), a, b, passive=rng.random() < 0.5)
+    again = act._replace(passive=not act.passive)
+    second = Clause(rng.choice(lexicon.feelings(rng.choice((1, -1)))), he(a.head), he(b.head))
+    second = swapped(second) if rng.random() < 0.5 else second
+    plain = second._replace(
+        subject=Phrase(second.subject.head), object=Phrase(second.object.head), passive=rng.random() < 0.5
+    )
+    return [
+        Sentence(act, "and", second) if rng.random() < 0.5 else Sentence(act),
+        Sentence(again),
+        Sentence(second),
+        Sentence(plain),
+    ]
+
+
+def sighting(rng: random.Random, lexicon: Lexicon) -> list[Sentence]:
+    """A thing is met by its own word and taken up by the word for its class."""
+    noun = rng.choice(lexicon.of(Kind.PERSON, Kind.BUILDING, Kind.ANIMAL, Kind.PLACE, Kind.WORK))
+    act = Clause(rng.choice(lexicon.neutral), actor(rng, lexicon), Phrase(noun, determiner="a"))
+    again = act._replace(object=Phrase(CLASSES[noun.kind], determiner="a"))
+    return [Sentence(act), Sentence(again)] if rng.random() < 0.6 else [Sentence(act), Sentence(is_kind(noun))]
+
+
+def is_kind(noun: Noun) -> Clause:
+    """ "Every wolf is an animal." """
+    return Clause(BE, Phrase(noun, determiner="every"), Phrase(CLASSES[noun.kind], determiner="a"), past=False)
+
+
+def cause(rng: random.Random, lexicon: Lexicon, rule: int | None = None) -> tuple[Clause, Clause]:
+    """A cause and its effect by a law of the world."""
+    first, does, then, follows = rng.choice(lexicon.causes) if rule is None else lexicon.causes[rule]
+    return Clause(does, Phrase(first)), Clause(follows, Phrase(then))

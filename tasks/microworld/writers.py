@@ -1,0 +1,138 @@
+"""The official file formats, written. Each function takes the rows of one split and knows one layout and its quirks."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tasks.microworld.grammar import Word, iob1
+from tasks.microworld.judgements import Judged
+from tasks.microworld.pairs import Choice
+from tasks.microworld.reading import Letter, Paragraph
+
+SPLITS = ("train", "dev", "test")
+
+
+def write(path: Path, lines: Iterable[str], *, bom: bool = False, end: str = "\n") -> None:
+    """Lines in UTF-8 with "\\n" after each, on every system."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = "".join(line + end for line in lines)
+    path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + body.encode())
+
+
+def _table(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]], *, bom: bool = False) -> None:
+    lines = ["\t".join(header)] if header else []
+    write(path, lines + ["\t".join(map(str, row)) for row in rows], bom=bom)
+
+
+def cola(folder: Path, split: str, rows: Sequence[Judged]) -> None:
+    """Four columns without a header: source, label, the author's star, sentence; for test, index and sentence."""
+    if split == "test":
+        _table(folder / "test.tsv", ("index", "sentence"), [(i, *row.texts) for i, row in enumerate(rows)])
+    else:
+        _table(
+            folder / f"{split}.tsv",
+            (),
+            [("mw26", row.label, "" if row.label == "1" else "*", *row.texts) for row in rows],
+        )
+
+
+def sst2(folder: Path, split: str, rows: Sequence[Judged]) -> None:
+    if split == "test":
+        _table(folder / "test.tsv", ("index", "sentence"), [(i, *row.texts) for i, row in enumerate(rows)])
+    else:
+        _table(folder / f"{split}.tsv", ("sentence", "label"), [(row.texts[0] + " ", row.label) for row in rows])
+
+
+def mrpc(folder: Path, split: str, rows: Sequence[Judged]) -> None:
+    """The header carries a byte order mark, as in the official files; the test file has an index for the label."""
+    first = "index" if split == "test" else "Quality"
+    table = [(i if split == "test" else row.label, 2 * i, 2 * i + 1, *row.texts) for i, row in enumerate(rows)]
+    _table(folder / f"{split}.tsv", (first, "#1 ID", "#2 ID", "#1 String", "#2 String"), table, bom=split != "test")
+
+
+def stsb(folder: Path, split: str, rows: Sequence[Judged]) -> None:
+    header = ("index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2")
+    table = [
+        (i, "main-captions", "microworld", "2026", f"{i:04d}", "none", "none", *row.texts) for i, row in enumerate(rows)
+    ]
+    if split != "test":
+        header = (*header, "score")
+        table = [(*line, f"{row.label:.3f}") for line, row in zip(table, rows, strict=True)]
+    _table(folder / f"{split}.tsv", header, table)
+
+
+def indexed_pairs(folder: Path, split: str, rows: Sequence[Judged], names: tuple[str, str]) -> None:
+    """RTE and QNLI: index, two texts, label."""
+    header = ("index", *names) if split == "test" else ("index", *names, "label")
+    _table(
+        folder / f"{split}.tsv",
+        header,
+        [(i, *row.texts) if split == "test" else (i, *row.texts, row.label) for i, row in enumerate(rows)],
+    )
+
+
+def mnli(folder: Path, split: str, rows: Sequence[Judged], genre: str) -> None:
+    """Twelve columns in train, sixteen in dev (five votes and the verdict), ten in test; the parses are left empty."""
+    parses = ["sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse"]
+    header = ["index", "promptID", "pairID", "genre", *parses, "sentence1", "sentence2"]
+    votes = {"train": 1, "dev": 5, "test": 0}[split.split("_")[0]]
+    labels = [f"label{i + 1}" for i in range(votes)] + (["gold_label"] if votes else [])
+    table = [
+        (i, i, f"{i}{row.label[0]}", genre, "", "", "", "", *row.texts, *[row.label] * len(labels))
+        for i, row in enumerate(rows)
+    ]
+    _table(folder / f"{split}.tsv", [*header, *labels], table)
+
+
+def conll(path: Path, documents: Iterable[Iterable[Sequence[Word]]]) -> None:
+    """Word, part of speech, chunk, IOB1 tag; a DOCSTART line before a document, an empty line after a sentence."""
+    lines: list[str] = []
+    for sentences in documents:
+        lines += ["-DOCSTART- -X- O O", ""]
+        for words in sentences:
+            lines += [*(" ".join(row) for row in iob1(words)), ""]
+    write(path, lines)
+
+
+def squad(path: Path, paragraphs: Sequence[Paragraph]) -> None:
+    """SQuAD 1.1: one article a paragraph; ids are numbers within the file."""
+    data, number = [], 0
+    for p in paragraphs:
+        questions = []
+        for q in p.questions:
+            answers = [{"answer_start": q.start, "text": q.answer}]
+            questions.append({"answers": answers, "question": q.text, "id": f"{path.stem}-{number:05d}"})
+            number += 1
+        data.append({"title": p.title.replace(" ", "_"), "paragraphs": [{"context": p.text, "qas": questions}]})
+    write(path, [json.dumps({"data": data, "version": "1.1"})], end="")
+
+
+def copa(path: Path, rows: Sequence[Choice], *, labelled: bool) -> None:
+    lines = []
+    for i, row in enumerate(rows):
+        record = {
+            "premise": row.premise,
+            "choice1": row.choices[0],
+            "choice2": row.choices[1],
+            "question": row.question,
+        }
+        lines.append(json.dumps(record | ({"label": row.label} if labelled else {}) | {"idx": i}))
+    write(path, lines)
+
+
+def letters(folder: Path, rows: Sequence[Letter], *, annotated: bool) -> None:
+    """One file a letter: the body, a line a sentence; "@subject" and the subject; then "@ann0" and another hand's."""
+    for i, row in enumerate(rows):
+        lines = [*row.body, "", "@subject", row.subject]
+        for k, annotation in enumerate(row.annotations if annotated else ()):
+            lines += ["", f"@ann{k}", annotation]
+        write(folder / f"letter_{i:05d}.subject", ["\n".join(lines)], end="")
+
+
+def wikitext(path: Path, articles: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Articles as in WikiText: " = Title = ", then a paragraph; a blank before and after every line, tokens apart."""
+    lines = [" "]
+    for title, sentences in articles:
+        body = " ".join(sentences).replace(",", " ,").replace(".", " .")
+        lines += [f" = {title} = ", " ", f" {body} ", " "]
+    write(path, lines)

@@ -1,0 +1,55 @@
+"""MNLI, matched (survey, section 7.1): does a premise entail a hypothesis, contradict it, or neither?
+
+Williams, Nangia & Bowman, 2018: A broad-coverage challenge corpus for sentence understanding through inference,
+NAACL; in GLUE since Wang et al., 2019. Licence: mostly OANC's (free), fiction under several. Official files: twelve
+columns in train.tsv, sixteen in dev_matched.tsv (five votes and the verdict), ten in test_matched.tsv. "Matched": dev
+and test are of the genres of train.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import label, pick, rows
+from tasks.forms import Form
+from tasks.metrics.accuracy import accuracy
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("test_matched.tsv",)}
+LABELS = ("entailment", "neutral", "contradiction")
+UNDECIDED = "-"
+"""Gold where the annotators found no majority; official readers leave such pairs out."""
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Pairs in file order; ids are the files' index."""
+    yield from pairs(pick(folder, FILES[split][0]), labelled=split != "test")
+
+
+def pairs(path: Path, *, labelled: bool) -> Iterator[Example]:
+    """The (premise, hypothesis) pairs of one file, also for the sets that MNLI's models are tested on."""
+    target = ("gold_label",) if labelled else ()
+    for line, (index, premise, hypothesis, *gold) in rows(path, ("index", "sentence1", "sentence2", *target)):
+        if gold == [UNDECIDED]:
+            continue
+        yield Example(id=index, inputs=(premise, hypothesis), gold=label(path, line, gold[0], LABELS) if gold else None)
+
+
+TASK = Task(
+    name="mnli",
+    title="MNLI-m",
+    form=Form.CLASSIFICATION,
+    source=Source(
+        citation="Williams et al., 2018: A broad-coverage challenge corpus for sentence understanding",
+        licence="OANC's terms for most genres; fiction: CC BY 3.0, CC BY-SA 3.0 and others",
+        url="https://cims.nyu.edu/~sbowman/multinli/",
+        survey="7.1",
+    ),
+    folders=("glue/MNLI", "MNLI"),
+    files=FILES,
+    read=read,
+    metrics=(accuracy,),
+    headline="accuracy",
+    labels=LABELS,
+    chance=100.0 / 3.0,
+    extra={"submission": {"file": "MNLI-m.tsv", "rows": 9796, "constant": "entailment"}},
+)

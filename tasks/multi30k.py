@@ -1,0 +1,80 @@
+"""Multi30k: Elliott et al., 2016, 2017; Barrault et al., 2018 (survey, section 7.5). Image captions in several
+languages.
+
+Official files: ``train.en``, ``val.de``, ``test_2016_flickr.fr`` ..., one caption a line, line n of all languages
+with the same meaning; plain or gzipped. ``TASK`` is English to German; `variant` gives any other pair of en, de, fr,
+cs, or of whatever languages have files with these names. The 2017 and COCO sets have no Czech. Licence: CC BY-NC-SA
+4.0.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache, partial
+from itertools import zip_longest
+from pathlib import Path
+
+from tasks.files import lines, pick
+from tasks.forms import Form
+from tasks.metrics.bleu import bleu
+from tasks.task import DataError, Example, Source, Task, UnknownTask
+
+SETS = {
+    "train": "train",
+    "dev": "val",
+    "test": "test_2016_flickr",
+    "test2017": "test_2017_flickr",
+    "coco": "test_2017_mscoco",
+    "test2018": "test_2018_flickr",
+}
+
+
+def _names(split: str, language: str) -> str:
+    return f"{SETS[split]}.{language}|{SETS[split]}.{language}.gz"
+
+
+def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator[Example]:
+    """Captions in the language ``source`` with their one translation into ``target``, in file order."""
+    ours, theirs = pick(folder, _names(split, source)), pick(folder, _names(split, target))
+    for index, (row, other) in enumerate(zip_longest(lines(ours), lines(theirs))):
+        if row is None or other is None:
+            raise DataError(
+                f"{ours if row is None else theirs} ends after line {index}, the other language goes on: "
+                "the lines of a pair must match one to one. Copy both files from the same release."
+            )
+        yield Example(id=str(index), inputs=(row[1],), gold=(other[1],))
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """English to German."""
+    return read_pair(folder, split, source="en", target="de")
+
+
+@cache
+def variant(pair: str) -> Task:
+    """The task of a pair such as "de-fr", named "multi30k-de-fr"; "en-de" is the default task itself, "multi30k"."""
+    codes = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", pair)
+    if not codes or codes[1] == codes[2]:
+        raise UnknownTask(f"Multi30k has no pair '{pair}'. Write source and target as language codes: multi30k-de-fr.")
+    source, target = codes.groups()
+    default = pair == "en-de"
+    return Task(
+        name="multi30k" if default else f"multi30k-{pair}",
+        title=f"Multi30k {pair}",
+        form=Form.GENERATION,
+        source=Source(
+            citation="Elliott et al., 2016: Multi30K: multilingual English-German image descriptions",
+            licence="CC BY-NC-SA 4.0",
+            url="https://github.com/multi30k/dataset",
+            survey="7.5",
+        ),
+        folders=("multi30k", "multi30k/data/task1/raw"),
+        files={split: (_names(split, source), _names(split, target)) for split in SETS},
+        read=read if default else partial(read_pair, source=source, target=target),
+        metrics=(bleu,),
+        headline="bleu",
+        report="test",
+        extra={"languages": (source, target)},
+    )
+
+
+TASK = variant("en-de")

@@ -1,0 +1,51 @@
+"""QQP, Quora Question Pairs (survey, section 7.1): do two questions ask the same?
+
+Iyer, Dandekar & Csernai, 2017: First Quora dataset release: question pairs; in GLUE since Wang et al., 2019. Licence:
+Quora's terms of service, for non-commercial use. Official files: a header; in train.tsv and dev.tsv some questions
+hold a line break that cuts their row in two, and the official readers leave such pieces out; test.tsv has other
+columns and no broken row.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import label, pick, rows
+from tasks.forms import Form
+from tasks.metrics.accuracy import accuracy
+from tasks.metrics.f1 import binary_f1
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+LABELS = ("0", "1")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Pairs in file order; ids are the files' own."""
+    path = pick(folder, FILES[split][0])
+    if split == "test":
+        for _, (index, first, second) in rows(path, ("id", "question1", "question2")):
+            yield Example(id=index, inputs=(first, second))
+        return
+    columns = ("id", "question1", "question2", "is_duplicate")
+    for line, (index, first, second, gold) in rows(path, columns, ragged="skip"):
+        yield Example(id=index, inputs=(first, second), gold=label(path, line, gold, LABELS))
+
+
+TASK = Task(
+    name="qqp",
+    title="QQP",
+    form=Form.CLASSIFICATION,
+    source=Source(
+        citation="Iyer et al., 2017: First Quora dataset release: question pairs",
+        licence="Quora's terms of service, non-commercial",
+        url="https://quoradata.quora.com/First-Quora-Dataset-Release-Question-Pairs",
+        survey="7.1",
+    ),
+    folders=("glue/QQP", "QQP"),
+    files=FILES,
+    read=read,
+    metrics=(accuracy, binary_f1("1")),
+    headline="accuracy+f1",
+    labels=LABELS,
+    extra={"submission": {"file": "QQP.tsv", "rows": 390965, "constant": "0"}},
+)

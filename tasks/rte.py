@@ -1,0 +1,47 @@
+"""RTE, recognising textual entailment (survey, section 7.1): does a passage entail a hypothesis?
+
+Four yearly challenges in one: Dagan et al., 2006; Bar Haim et al., 2006; Giampiccolo et al., 2007; Bentivogli et al.,
+2009; joined by GLUE (Wang et al., 2019). Licence: the challenges' terms, for research. Official files: a header;
+test.tsv has no label.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import label, pick, rows
+from tasks.forms import Form
+from tasks.metrics.accuracy import accuracy
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+LABELS = ("entailment", "not_entailment")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """(passage, hypothesis) pairs in file order; ids are the files' index."""
+    path = pick(folder, FILES[split][0])
+    target = () if split == "test" else ("label",)
+    for line, (index, passage, hypothesis, *gold) in rows(path, ("index", "sentence1", "sentence2", *target)):
+        found = label(path, line, gold[0], LABELS) if gold else None
+        yield Example(id=index, inputs=(passage, hypothesis), gold=found)
+
+
+TASK = Task(
+    name="rte",
+    title="RTE",
+    form=Form.CLASSIFICATION,
+    source=Source(
+        citation="Dagan et al., 2006: The PASCAL recognising textual entailment challenge (RTE-1, 2, 3, 5)",
+        licence="terms of the RTE challenges, for research",
+        url="https://gluebenchmark.com/tasks",
+        survey="7.1",
+    ),
+    folders=("glue/RTE", "RTE"),
+    files=FILES,
+    read=read,
+    metrics=(accuracy,),
+    headline="accuracy",
+    labels=LABELS,
+    chance=50.0,
+    extra={"submission": {"file": "RTE.tsv", "rows": 3000, "constant": "entailment"}},
+)

@@ -1,0 +1,46 @@
+"""STS-B, the Semantic Textual Similarity Benchmark (survey, section 7.1): how alike are two sentences, from 0 to 5?
+
+Cer et al., 2017: SemEval-2017 task 1; in GLUE since Wang et al., 2019. Licence: scores CC BY-SA 4.0, each source's
+text under its own. Official files: ten columns and a header, quotation marks that mean nothing to the format;
+test.tsv has no score.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import number, pick, rows
+from tasks.forms import Form
+from tasks.metrics.correlation import correlation
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+LOW, HIGH = 0.0, 5.0
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Pairs in file order; ids are the files' index."""
+    path = pick(folder, FILES[split][0])
+    target = () if split == "test" else ("score",)
+    for line, (index, first, second, *gold) in rows(path, ("index", "sentence1", "sentence2", *target)):
+        score = number(path, line, gold[0], LOW, HIGH) if gold else None
+        yield Example(id=index, inputs=(first, second), gold=score)
+
+
+TASK = Task(
+    name="stsb",
+    title="STS-B",
+    form=Form.REGRESSION,
+    source=Source(
+        citation="Cer et al., 2017: SemEval-2017 task 1: semantic textual similarity",
+        licence="scores CC BY-SA 4.0; texts under the licences of their sources",
+        url="https://ixa2.si.ehu.eus/stswiki/index.php/STSbenchmark",
+        survey="7.1",
+    ),
+    folders=("glue/STS-B", "STS-B"),
+    files=FILES,
+    read=read,
+    metrics=(correlation,),
+    headline="pearson+spearman",
+    chance=0.0,
+    extra={"submission": {"file": "STS-B.tsv", "rows": 1379, "range": (LOW, HIGH)}},
+)

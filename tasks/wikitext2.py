@@ -1,0 +1,59 @@
+"""WikiText-2: Merity et al., 2017. Language modelling on Wikipedia articles; not among the survey's data sets.
+
+Official files: ``wiki.train.tokens`` .., words between spaces, rare ones ``<unk>``, ``@-@`` and its like inside
+numbers and compounds. An example is one article with all its lines, so that a model may use the context that the
+article gives and no other. The official count of words includes one <eos> per line, empty lines too: 2,088,628 in
+train (`tasks.metrics.perplexity.size`). Licence: CC BY-SA.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import lines, pick
+from tasks.forms import Form
+from tasks.metrics.perplexity import perplexity
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("wiki.train.tokens",), "dev": ("wiki.valid.tokens",), "test": ("wiki.test.tokens",)}
+_TITLE = re.compile(r" ?= [^=].* = ?")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """The articles in file order; every line of the file is in exactly one of them.
+
+    A title is `` = Title = `` between two empty lines: the text itself has lines of that look, where a table was
+    taken out.
+    """
+    rows = [text for _, text in lines(pick(folder, FILES[split][0]))]
+    empty = [not row.strip() for row in rows]
+    starts = [
+        row
+        for row, text in enumerate(rows)
+        if _TITLE.fullmatch(text) and (row == 0 or empty[row - 1]) and (row + 1 == len(rows) or empty[row + 1])
+    ]
+    bounds = [0, *starts[1:], len(rows)]  # what stands before the first title belongs to the first article
+    for index, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        if start < end:
+            yield Example(id=str(index), inputs=("".join(f"{row}\n" for row in rows[start:end]),))
+
+
+TASK = Task(
+    name="wikitext2",
+    title="WikiText-2",
+    form=Form.LANGUAGE_MODELLING,
+    source=Source(
+        citation="Merity et al., 2017: Pointer sentinel mixture models",
+        licence="CC BY-SA 3.0",
+        url="https://www.salesforce.com/blog/the-wikitext-long-term-dependency-language-modeling-dataset/",
+        survey="",
+    ),
+    folders=("wikitext-2", "wikitext2"),
+    files=FILES,
+    read=read,
+    metrics=(perplexity,),
+    headline="perplexity",
+    higher_is_better=False,
+    report="test",
+    notes="Perplexity per official word, where <unk> and <eos> are words; a subword model spells <unk> out.",
+)

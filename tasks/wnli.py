@@ -1,0 +1,48 @@
+"""WNLI (survey, section 7.1): the Winograd schemas as pairs; the second has a name where the first has a pronoun.
+
+Levesque, Davis & Morgenstern, 2012: The Winograd schema challenge, KR; recast by GLUE (Wang et al., 2019). Licence:
+CC BY 4.0. Official files: a header; test.tsv has no label. Sentences of train come back in dev with the opposite
+label, so that whoever learns the pairs by heart falls below chance; many papers leave WNLI out.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import label, pick, rows
+from tasks.forms import Form
+from tasks.metrics.accuracy import accuracy
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+LABELS = ("0", "1")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Pairs in file order; ids are the files' index."""
+    path = pick(folder, FILES[split][0])
+    target = () if split == "test" else ("label",)
+    for line, (index, first, second, *gold) in rows(path, ("index", "sentence1", "sentence2", *target)):
+        found = label(path, line, gold[0], LABELS) if gold else None
+        yield Example(id=index, inputs=(first, second), gold=found)
+
+
+TASK = Task(
+    name="wnli",
+    title="WNLI",
+    form=Form.CLASSIFICATION,
+    source=Source(
+        citation="Levesque et al., 2012: The Winograd schema challenge",
+        licence="CC BY 4.0",
+        url="https://cs.nyu.edu/~davise/papers/WinogradSchemas/WS.html",
+        survey="7.1",
+    ),
+    folders=("glue/WNLI", "WNLI"),
+    files=FILES,
+    read=read,
+    metrics=(accuracy,),
+    headline="accuracy",
+    labels=LABELS,
+    chance=50.0,
+    notes="Dev is adversarial to train: a model that learns train by heart falls below chance.",
+    extra={"submission": {"file": "WNLI.tsv", "rows": 146, "constant": "0"}},
+)

@@ -1,0 +1,103 @@
+"""Checkpoints: whole or not at all, sealed, and never mistaken for something else."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bench import checkpoint
+from bench.checkpoint import CheckpointError
+
+ARRAYS = {"encoder/a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1, 2], np.int64)}
+
+
+def write(folder, **about):
+    return checkpoint.write(
+        folder, about=about or {"kind": "pretrained"}, arrays={"weights": ARRAYS}, texts={"tokenizer.json": "{}"}
+    )
+
+
+def test_round_trip(tmp_path):
+    write(tmp_path / "c", step=3)
+    found = checkpoint.read(tmp_path / "c")
+    assert found.about == {"step": 3}
+    assert found.path("tokenizer.json").read_text() == "{}"
+    arrays = found.arrays()
+    assert arrays.keys() == ARRAYS.keys()
+    assert all((arrays[k] == v).all() and arrays[k].dtype == v.dtype for k, v in ARRAYS.items())
+
+
+def test_replacing_leaves_only_the_new_one(tmp_path):
+    write(tmp_path / "c", step=1)
+    write(tmp_path / "c", step=2)
+    assert checkpoint.read(tmp_path / "c").about["step"] == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_flipped_bit_is_noticed_in_every_file(tmp_path):
+    for name in ("weights.safetensors", "tokenizer.json", "manifest.json"):
+        folder = tmp_path / name
+        write(folder)
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+        with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
+            found = checkpoint.read(folder)
+            found.arrays()
+            found.path("tokenizer.json")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 1}', "null"])
+def test_manifests_that_are_none(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(CheckpointError, match="manifest.json"):
+        checkpoint.read(tmp_path)
+
+
+def test_another_format_says_so(tmp_path):
+    write(tmp_path / "c")
+    path = tmp_path / "c" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(CheckpointError, match="format 99"):
+        checkpoint.read(tmp_path / "c")
+
+
+def test_a_name_never_leaves_the_folder(tmp_path):
+    write(tmp_path / "c")
+    (tmp_path / "secret").write_text("x")
+    with pytest.raises(CheckpointError, match="holds no"):
+        checkpoint.read(tmp_path / "c").path("../secret")
+    manifest = {"format": 1, "about": {}, "files": {"../secret": "0" * 64}}
+    (tmp_path / "c" / "manifest.json").write_text(json.dumps(manifest | {"seal": checkpoint._seal(manifest)}))
+    with pytest.raises(CheckpointError):
+        checkpoint.read(tmp_path / "c")
+
+
+def test_somebodys_folder_is_not_overwritten(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("important")
+    with pytest.raises(CheckpointError, match="not overwritten"):
+        write(tmp_path / "thesis")
+    assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "important"
+
+
+def test_the_newest_intact_state_is_found_and_the_damaged_one_named(tmp_path):
+    for step in (10, 20):
+        write(tmp_path / f"step-{step:09d}", step=step)
+    weights = tmp_path / "step-000000020" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    said = []
+    found, arrays = checkpoint.newest_intact(tmp_path, said.append)
+    assert found.about["step"] == 10
+    assert (arrays["weights"]["b"] == ARRAYS["b"]).all()
+    assert len(said) == 1 and "step-000000020" in said[0]
+
+
+def test_nothing_half_written_when_the_disk_is_full(tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(checkpoint, "_write_synced", full)
+    with pytest.raises(OSError):
+        write(tmp_path / "c")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,58 @@
+"""``data make``, ``data ls`` and ``data check`` on the microworld and on damaged files."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tasks
+from bench.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "world"
+    assert main(["data", "make", str(folder)]) == 0
+    return folder
+
+
+def test_without_a_folder_ls_says_what_each_task_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "ls", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {(row["task"], row["split"]) for row in rows} == {
+        (name, split) for name in tasks.names() for split in tasks.load(name).files
+    }
+    assert all(row["files"] and row["from"] for row in rows)
+
+
+def test_check_reads_the_microworld_row_for_row(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", str(world), "--json"]) == 0
+    rows = {(row["task"], row["split"]): row for row in json.loads(capsys.readouterr().out)}
+    cola = tasks.load("cola")
+    assert rows["cola", "dev"]["rows"] == len(cola.examples(world, "dev"))
+    assert cola.fingerprint(world, ["dev"]).startswith(rows["cola", "dev"]["fingerprint"])
+    assert not [row for row in rows.values() if row["state"] == "malformed"]
+
+
+def test_a_damaged_file_is_named_and_the_rest_is_read(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "world"
+    shutil.copytree(world, folder)
+    path = tasks.load("cola").paths(folder, "dev")[0]
+    path.write_bytes(b"one column only\n" + path.read_bytes())
+    tasks.load("sst2").paths(folder, "dev")[0].unlink()
+    assert main(["data", "check", str(folder), "--json"]) == 4
+    out, err = capsys.readouterr()
+    rows = {(row["task"], row["split"]): row["state"] for row in json.loads(out)}
+    assert rows["cola", "dev"] == "malformed" and path.name in err
+    assert rows["cola", "train"] == "ok" and rows["sst2", "dev"] == "missing"
+    assert main(["data", "ls", str(folder), "--json"]) == 0
+    states = {(row["task"], row["split"]): row["state"] for row in json.loads(capsys.readouterr().out)}
+    assert states["sst2", "dev"] == "missing" and states["cola", "dev"] == "found"
+
+
+def test_a_folder_without_any_data_is_said_to_be_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", str(tmp_path)]) == 4
+    assert "holds no task's data" in capsys.readouterr().err

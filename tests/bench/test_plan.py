@@ -1,0 +1,123 @@
+"""Plans: which cells there are, and what their keys depend on."""
+
+import dataclasses
+
+import pytest
+
+import tasks
+from bench import plan
+from bench.adapt.settings import SettingError
+from bench.budget import Budget
+from bench.plan import Plan, Pretraining, Row
+
+COLA, CONLL, WIKI = tasks.load("cola"), tasks.load("conll2003"), tasks.load("wikitext2")
+
+
+def cells(rows, found=(COLA,), **changes):
+    options = {
+        "adaptations": ("finetune",),
+        "seeds": range(3),
+        "data_sha256": {task.name: "d" for task in (COLA, CONLL, WIKI)},
+        "pretraining_of": {},
+        "tokenizer": "t",
+    }
+    return plan.cells_of(rows, found, **(options | changes))
+
+
+def pretraining(**changes):
+    options = {
+        "model": "bert", "size": "tiny", "corpus": ("a.txt",), "corpus_sha256": "c", "corpus_name": "a", "tokenizer": "wordpiece",
+        "vocabulary": 1000, "budget": Budget(steps=5), "recipe": {},
+    }  # fmt: skip
+    return Pretraining(**(options | changes))
+
+
+def test_models_bring_their_twin_and_the_run_its_floor():
+    names = [row.name for row in plan.rows_of(["bert", "gpt"], ["tiny"], True)]
+    assert names == ["bert", "random-bert", "gpt", "random-gpt", "majority", "bag-of-words"]
+    assert [row.name for row in plan.rows_of(["bert", "random-gpt"], ["tiny", "mini"], False)] == [
+        "bert",
+        "bert",
+        "random-gpt",
+        "random-gpt",
+    ]
+
+
+def test_a_cell_for_every_seed_but_one_for_what_draws_nothing():
+    rows = [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny"), Row.parse("majority", None)]
+    assert len(cells(rows)) == 3 + 3 + 1
+    likelihood = cells(rows, (WIKI,))
+    assert [(c.row.name, c.adaptation, c.seed) for c in likelihood] == [
+        ("bert", "likelihood", 0), ("random-bert", "likelihood", 0), ("random-bert", "likelihood", 1), ("random-bert", "likelihood", 2),
+        ("majority", "baseline", 0),
+    ]  # fmt: skip
+
+
+def test_keys_follow_what_matters():
+    row = Row.parse("bert", "tiny")
+    base = cells([row])[0].key
+    changed = [
+        cells([Row.parse("bert", "mini")])[0],
+        cells([row], data_sha256={"cola": "other"})[0],
+        cells([row], tokenizer="other")[0],
+        cells([row], pretraining_of={row: "weights"})[0],
+        cells([row], settings={"learning_rate": 1e-5})[0],
+        cells([row], adaptations=("features",))[0],
+        cells([row], limit=7)[0],
+        cells([row])[1],
+    ]
+    keys = {cell.key for cell in changed}
+    assert len(keys) == len(changed) and base not in keys
+    assert cells([row])[0].key == base
+
+
+def test_where_a_corpus_lies_does_not_matter_but_what_it_says_does():
+    base = pretraining()
+    assert pretraining(corpus=("elsewhere/b.txt",), corpus_name="b").key == base.key
+    for change in (
+        {"corpus_sha256": "x"},
+        {"budget": Budget(steps=6)},
+        {"recipe": {"batch": 8}},
+        {"seed": 1},
+        {"vocabulary": 2000},
+    ):
+        assert pretraining(**change).key != base.key
+
+
+def test_plans_survive_json():
+    whole = Plan(
+        pretrainings=(pretraining(),),
+        cells=cells([Row.parse("bert", "tiny"), Row.parse("majority", None)], (COLA, CONLL)),
+    )
+    again = Plan.from_json(whole.to_json())
+    assert again == dataclasses.replace(whole)
+    assert [c.key for c in again.cells] == [c.key for c in whole.cells]
+    assert again.pretrainings[0].key == whole.pretrainings[0].key
+
+
+def test_cells_that_share_a_traced_step_stand_together():
+    whole = Plan(
+        pretrainings=(), cells=cells([Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")], (COLA, CONLL))
+    )
+    groups = whole.groups()
+    assert set(groups) == {"bert.tiny.classification.finetune", "bert.tiny.tagging.finetune"}
+    assert {cell.row.kind for cell in groups["bert.tiny.tagging.finetune"]} == {"pretrained", "random"}
+
+
+def test_settings_come_from_form_suite_and_user_in_that_order():
+    suite = {"": {"length": 64}, "tagging": {"epochs": 2}, "tagging/features": {"epochs": 5}}
+    assert plan.settings_of(CONLL.form, "finetune", suite, {})["epochs"] == 2
+    assert plan.settings_of(CONLL.form, "features", suite, {})["epochs"] == 5
+    assert plan.settings_of(CONLL.form, "features", suite, {"epochs": 9, "length": "32"}) | {
+        "epochs": 9,
+        "length": 32,
+    } == plan.settings_of(CONLL.form, "features", suite, {"epochs": 9, "length": "32"})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epoch": 3}, {"epochs": "many"}, {"epochs": 0}, {"epochs": 1.5}, {"learning_rate": -1}, {"batch": "nan"}],
+)
+def test_settings_that_do_not_fit_are_told(changes):
+    with pytest.raises(SettingError, match=next(iter(changes))):
+        plan.settings_of(COLA.form, "finetune", {}, changes)

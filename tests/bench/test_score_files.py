@@ -1,0 +1,220 @@
+"""Files of predictions: the official scores, and a sentence with the first row that does not match."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tasks
+from bench.errors import UsageError
+from bench.score_files import score
+from tasks.forms import Form
+from tasks.metrics.accuracy import accuracy
+from tasks.metrics.correlation import correlation
+from tasks.task import DataError, Example, Source, Task
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Source(citation="-", licence="-", url="-", survey="")
+
+
+def _read_rows(folder: Path, split: str) -> list[Example]:
+    """The dev file has no header, the test file has one: as CoLA."""
+    rows = (folder / f"{split}.tsv").read_text().splitlines()[split == "test" :]
+    cast = float if folder.joinpath("number").exists() else str
+    return [Example(id=str(n), inputs=(row,), gold=cast(row.split("\t")[0]) or None) for n, row in enumerate(rows)]
+
+
+def _made_up(form: Form, **more: object) -> Task:
+    files = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+    more = {"metrics": (accuracy,), "headline": "accuracy", "read": _read_rows, **more}
+    return Task(name="made_up", title="Made up", form=form, source=SOURCE, folders=("x",), files=files, **more)
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch):
+    """Puts a made-up task under the name that `score` asks for."""
+
+    def put(form: Form, **more: object) -> None:
+        made = _made_up(form, **more)
+        monkeypatch.setattr(tasks, "load", lambda name: made)
+
+    return put
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_classification(tmp_path: Path, task) -> None:
+    task(Form.CLASSIFICATION, labels=("yes", "no"))
+    gold = _write(tmp_path / "my-dev-file.txt", "yes\ta\nno\tb\nno\tc\n")
+    guess = _write(tmp_path / "guess.tsv", "\ufeffindex\tprediction\r\n0\tyes\r\n1\tno\r\n2\tyes\r\n\r\n")
+    assert score("made_up", gold, guess) == pytest.approx(
+        {"task": "made_up", "examples": 3, "accuracy": 200 / 3, "headline": 200 / 3}
+    )
+    gold = _write(tmp_path / "test.tsv", "label\ttext\nyes\ta\nno\tb\nno\tc\n")  # its name says which layout it has
+    assert score("made_up", gold, guess)["accuracy"] == pytest.approx(200 / 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0\tyes\n1\tno\n", "line 1: the header lacks 'index', 'prediction'"),
+        ("", "is empty: a header"),
+        ("index\tprediction\n0\tyes\n2\tno\n", "line 3: expected index 1, found '2'"),
+        ("index\tprediction\n0\tmaybe\n1\tno\n", "line 2: the label 'maybe' is none of 'yes', 'no'"),
+        ("index\tprediction\n0\tyes\n", "has 2 rows but .* has 1: index 1 is the first"),
+        ("index\tprediction\n0\tyes\n1\tno\n2\tno\n", "has 2 rows but .* has 3: index 2 is the first"),
+        ("index\tprediction\n0\tyes\n1\n", "line 3: 1 tab-separated fields where 2 were expected"),
+    ],
+)
+def test_classification_refuses(tmp_path: Path, task, text: str, message: str) -> None:
+    task(Form.CLASSIFICATION, labels=("yes", "no"))
+    gold = _write(tmp_path / "gold.tsv", "yes\ta\nno\tb\n")
+    with pytest.raises(DataError, match=message):
+        score("made_up", gold, _write(tmp_path / "guess.tsv", text))
+
+
+def test_a_gold_file_without_answers_is_refused_under_its_own_name(tmp_path: Path, task) -> None:
+    task(Form.CLASSIFICATION, labels=("yes",))
+    guess = _write(tmp_path / "guess.tsv", "index\tprediction\n0\tyes\n")
+    with pytest.raises(DataError, match=r"gold\.tsv has no answer for 0"):
+        score("made_up", _write(tmp_path / "gold.tsv", "\ttext\n"), guess)
+
+    def refuse(folder: Path, split: str) -> list[Example]:
+        raise DataError(f"{folder / 'dev.tsv'}, line 1: bad.")
+
+    task(Form.CLASSIFICATION, labels=("yes",), read=refuse)
+    with pytest.raises(DataError) as caught:
+        score("made_up", tmp_path / "gold.tsv", guess)
+    assert str(caught.value) == f"{tmp_path / 'gold.tsv'}, line 1: bad."
+
+
+def test_regression(tmp_path: Path, task) -> None:
+    def read(folder: Path, split: str) -> list[Example]:
+        return [Example(id=str(n), inputs=("x",), gold=float(n)) for n in range(3)]
+
+    task(Form.REGRESSION, metrics=(correlation,), headline="pearson+spearman", read=read)
+    gold = _write(tmp_path / "gold.tsv", "")
+    guess = _write(tmp_path / "guess.tsv", "index\tprediction\n0\t0.5\n1\t1\n2\t1.5\n")
+    assert score("made_up", gold, guess)["headline"] == pytest.approx(100)
+    with pytest.raises(DataError, match="line 4: 'x' is not a number"):
+        score("made_up", gold, _write(guess, "index\tprediction\n0\t0.5\n1\t1\n2\tx\n"))
+
+
+def test_choice(tmp_path: Path, task) -> None:
+    def read(folder: Path, split: str) -> list[Example]:
+        return [Example(id=str(n), inputs=("c", "a", "b"), gold=n % 2) for n in (7, 4)]
+
+    task(Form.CHOICE, read=read)
+    gold, guess = _write(tmp_path / "gold", ""), tmp_path / "guess.jsonl"
+    _write(guess, '{"idx": 4, "label": 0}\n{"idx": 7, "label": 0}\n')
+    assert score("made_up", gold, guess)["accuracy"] == 50
+    for text, message in (
+        ('{"idx": 7, "label": 0}\n', "no prediction for 4"),
+        ('{"idx": 7, "label": 0}\n{"idx": 7, "label": 1}\n', "line 2: idx 7 is there twice"),
+        ('{"idx": 7, "label": 0}\n{"idx": 4, "label": 1}\n{"idx": 5, "label": 1}', "a prediction for 5"),
+        ('{"idx": 7, "label": "b"}\n', 'line 1: the key "label" is'),
+        ("\n7\n", "line 2: a JSON object was expected"),
+        ("{", "line 1: this is not JSON"),
+    ):
+        with pytest.raises(DataError, match=message):
+            score("made_up", gold, _write(guess, text))
+
+
+def _squad(path: Path) -> Path:
+    rows = [{"id": key, "question": "?", "answers": [{"text": text, "answer_start": 0}]} for key, text in ("aX", "bY")]
+    return _write(path, json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": rows}]}]}))
+
+
+def test_squad(tmp_path: Path) -> None:
+    gold, guess = _squad(tmp_path / "any name.json"), tmp_path / "pred.json"
+    found = score("squad11", gold, _write(guess, '{"b": "the y!", "a": ""}'))
+    assert found == {"task": "squad11", "examples": 2, "exact_match": 50.0, "f1": 50.0, "headline": 50.0}
+    for text, message in (
+        ('{"a": "x"}', "no prediction for b"),
+        ('{"a": "x", "b": "y", "c": "z"}', "prediction for c, which .*any name.json does not hold"),
+        ('{"a": "x", "a": "y", "b": ""}', "answers the question a twice"),
+        ('{"a": "x", "b": null}', "the answer to b must be a text"),
+        ('["x"]', "one JSON object"),
+        ('{"a":\n', "not JSON"),
+    ):
+        with pytest.raises(DataError, match=message):
+            score("squad11", gold, _write(guess, text))
+
+
+CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsays VB I-VP O\n\nBonn NNP I-NP I-LOC\nBerlin NNP I-NP B-LOC\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EU I-ORG I-ORG\nsays O O\n\n\nBonn I-LOC I-LOC\nBerlin B-LOC O\n",
+        "I-ORG\nO\n\nI-LOC\nO\n",
+        "-DOCSTART- O\n\nEU\tI-ORG\r\nsays\tO\r\n\r\nBonn\tI-LOC\r\nBerlin\tO",
+    ],
+)
+def test_tagging(tmp_path: Path, text: str) -> None:
+    found = score("conll2003", _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text))
+    assert found == pytest.approx(
+        {"task": "conll2003", "examples": 2, "precision": 100, "recall": 200 / 3, "f1": 80, "token_accuracy": 75}
+        | {"headline": 80}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "EU O\nsays O\n\nBonn O\n",
+            "guess, line 5: expected 'Berlin' of .* line 7, but found the end of the sentence",
+        ),
+        ("EU O\nsays O\n\nParis O\nBerlin O\n", "line 4: expected 'Bonn' .* found 'Paris'"),
+        ("EU O\nsays O\n", "eng.testb, line 6: this sentence is number 2; the other file has none"),
+        ("EU O\nsays O\n\nBonn O\nBerlin O\n\nx O\n", "guess, line 7: this sentence is number 3"),
+    ],
+)
+def test_tagging_refuses_other_words(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        score("conll2003", _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text))
+
+
+def test_generation(tmp_path: Path) -> None:
+    gold = _write(tmp_path / "test_2016_flickr.de", "ein Hund läuft im Park\nzwei Katzen\n")
+    found = score("multi30k", gold, _write(tmp_path / "guess", "ein Hund läuft im Park\nzwei Katzen\n"))
+    assert (found["bleu"], found["chrf"]) == pytest.approx((100, 100)) and found["examples"] == 2
+    with pytest.raises(DataError, match="has 2 references but .* has 1 lines: line 2 is the first"):
+        score("multi30k", gold, _write(tmp_path / "guess", "ein Hund\n"))
+
+
+def test_generation_from_an_official_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "test"
+    folder.mkdir()
+    _write(folder / "b.subject", "body\n\n@subject\nlunch now\n\n@ann0\nmeal\n")
+    _write(folder / "a.subject", "body\n\n@subject\nhello\n")
+    found = score("aeslc", folder, _write(tmp_path / "guess", "hello\nmeal\n"))
+    assert (found["rouge1"], found["author_rouge1"]) == (100.0, 50.0)
+
+
+def test_what_cannot_be_scored(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="WikiText-2 has no predictions to file"):
+        score("wikitext2", tmp_path, tmp_path)
+    with pytest.raises(DataError, match="is a folder; name one file of it, such as dev-v1.1.json"):
+        score("squad11", tmp_path, tmp_path)
+    with pytest.raises(tasks.UnknownTask, match="squad11"):
+        score("squad1.1", tmp_path, tmp_path)
+
+
+def test_scoring_imports_no_tensorflow(tmp_path: Path) -> None:
+    _squad(tmp_path / "gold.json")
+    _write(tmp_path / "pred.json", '{"a": "X", "b": "Y"}')
+    code = (
+        "import sys; from pathlib import Path; from bench.score_files import score\n"
+        f"f = Path({str(tmp_path)!r}); print(score('squad11', f / 'gold.json', f / 'pred.json')['f1'])\n"
+        "print('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["100.0", "False"]

@@ -1,0 +1,23 @@
+"""Before any test: quiet libraries, one thread per worker (one worker per core), a cache of their own."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bench import environment
+
+environment.prepare(threads=1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache() -> None:
+    """Tests neither read nor fill the user's cache."""
+    with tempfile.TemporaryDirectory(prefix="ptmbench-tests-") as folder:
+        before = os.environ.get("PTMBENCH_CACHE")
+        os.environ["PTMBENCH_CACHE"] = str(Path(folder))
+        yield
+        os.environ.pop("PTMBENCH_CACHE")
+        if before is not None:
+            os.environ["PTMBENCH_CACHE"] = before

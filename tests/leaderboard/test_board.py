@@ -1,0 +1,364 @@
+"""The page and the tables: right numbers, honest blanks, inert names, the same bytes twice."""
+
+import csv
+import html.parser
+import io
+import json
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from leaderboard import board, tables
+from leaderboard.arrange import arrange
+from leaderboard.record import RecordError, write
+from leaderboard.stats import summarise
+from tests.leaderboard.made import blank, record, world
+
+SITE = Path(board.__file__).parent / "site"
+
+
+class Page(html.parser.HTMLParser):
+    """Every element and its attributes, and the text outside scripts and styles."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.elements, self.words, self.skipping = [], [], None
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.skipping = tag if tag in ("script", "style") else self.skipping
+
+    def handle_endtag(self, tag):
+        self.skipping = None if tag == self.skipping else self.skipping
+
+    def handle_data(self, data):
+        if not self.skipping:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+def run(folder, records):
+    for one in records:
+        write(folder, one)
+    return folder
+
+
+def cell(frame, model, column, **where):
+    chosen = frame[frame.model == model]
+    for name, value in where.items():
+        chosen = chosen[chosen[name] == value]
+    assert len(chosen) == 1
+    return chosen[column].iloc[0]
+
+
+def test_scores_show_mean_spread_and_seeds():
+    frame = tables.scores([record(seed=seed, value=value) for seed, value in enumerate((70.0, 71.0, 75.0))])
+    assert cell(frame, "BERT", "CoLA") == "72.0 ± 2.6 (3)"
+    assert cell(tables.scores([record(value=70.0)]), "BERT", "CoLA") == "70.0 (1)"
+
+
+def test_blanks_carry_their_reason_and_failures_stay_visible():
+    made = [record(seed=0), record(seed=1, value=52), blank("diverged", "Loss was NaN.", "diverged", seed=2)]
+    made += [blank("missing-data", "train.tsv is missing.", task="sst2")]
+    made += [record(name="gpt", task="sst2", value=80)]
+    frame = tables.scores(made)
+    assert cell(frame, "BERT", "CoLA") == "51.0 ± 1.4 (2); 1 of 3 seeds diverged"
+    assert cell(frame, "BERT", "SST-2") == "[missing-data]"
+    assert cell(frame, "GPT", "CoLA") == "[not-run]"
+    line = tables.cells(made)
+    assert cell(line, "BERT", "reason", task="SST-2") == "train.tsv is missing."
+    page = Page(board.render(made)).text
+    assert "Loss was NaN." in page and "train.tsv is missing." in page and "1 of 3 seeds diverged" in page
+
+
+def test_average_only_for_complete_rows_and_says_what_it_is():
+    made = [record(task=task, seed=seed, value=v + seed) for task, v in (("cola", 40), ("sst2", 80)) for seed in (0, 1)]
+    made += [record(task="wikitext2", value=30.0), record(name="gpt", value=99.0)]
+    frame = tables.macro(made)
+    assert cell(frame, "BERT", "mean") == 60.5 and cell(frame, "BERT", "sd") == pytest.approx(math.sqrt(0.5))
+    assert cell(frame, "GPT", "seeds") == 0 and cell(frame, "GPT", "missing") == "SST-2"
+    assert (
+        "CoLA (mcc), SST-2 (accuracy)" in frame.attrs["definition"]
+        and "Not in it: WikiText-2" in frame.attrs["definition"]
+    )
+    assert frame.model.tolist() == ["BERT", "GPT"]
+
+
+def test_twins_are_compared_seed_by_seed():
+    levels = {"pretrained": (60.0, 61.0, 65.0), "random": (50.0, 52.0, 53.0)}
+    made = [record(kind=kind, seed=seed, value=v) for kind in levels for seed, v in enumerate(levels[kind])]
+    made[3] = record(name="random-bert", kind="random", seed=0, value=50.0, row={"label": "BERT"})
+    made[4:] = [
+        record(name="random-bert", kind="random", seed=s, value=v, row={"label": "BERT"})
+        for s, v in ((1, 52.0), (2, 53.0))
+    ]
+    frame = tables.twins(made)
+    expected = summarise([10.0, 9.0, 12.0])
+    assert cell(frame, "BERT", "mean") == pytest.approx(expected.mean) and cell(frame, "BERT", "sd") == pytest.approx(
+        expected.sd
+    )
+    assert cell(frame, "BERT", "CoLA") == "+10.3 ± 1.5 (3)"
+
+
+def test_versions_and_data_sets_are_never_mixed():
+    made = [
+        record(seed=0, value=10.0),
+        record(seed=1, value=90.0, task_={"version": 2}),
+        record(seed=2, value=50.0, task_={"data_sha256": "f" * 64}),
+    ]
+    made += [blank("missing-data", "No file.", name="gpt")]
+    grid = arrange(made)
+    assert len(grid.columns) == 3 and len({column.title for column in grid.columns}) == 3
+    assert all(one.summary.n <= 1 for one in grid.cells.values())
+    assert len(grid.averaged) == 1
+    assert "may not be compared" in grid.notes[0] and "may not be compared" in Page(board.render(made)).text
+
+
+def test_corpora_are_never_mixed():
+    made = [
+        record(seed=0, value=10.0),
+        record(seed=1, value=90.0, pretraining={"corpus": "other", "corpus_sha256": "9" * 64}),
+    ]
+    grid = arrange(made)
+    assert len(grid.rows) == 2 and len({row.title for row in grid.rows}) == 2
+    budgets = [record(value=10.0), record(value=20.0, pretraining={"tokens": 5})]
+    assert len(arrange(budgets).rows) == 2  # the same seed twice: the budget tells them apart
+    minutes = [record(value=10.0), record(seed=1, value=20.0, pretraining={"tokens": 5})]
+    assert len(arrange(minutes).rows) == 1  # a budget in minutes gives every seed another number of tokens
+
+
+def test_perplexity_stands_in_every_row_of_its_model():
+    made = [record(), record(adaptation={"name": "features"}), record(name="lm", task="wikitext2", value=9.0)]
+    made += [record(task="wikitext2", value=30.0, adaptation={"name": "likelihood"})]
+    frame = tables.scores(made)
+    assert sorted(zip(frame.model, frame.adaptation, strict=True))[:2] == [("BERT", "features"), ("BERT", "finetune")]
+    assert frame[frame.model == "BERT"]["WikiText-2"].tolist() == ["30.0 (1)"] * 2 and len(frame) == 3
+
+
+def test_a_cell_without_examples_joins_the_column_of_the_others():
+    made = [record(), blank("missing-data", "No file.", name="gpt", task_={"examples": 0, "data_sha256": "0" * 64})]
+    assert len(arrange(made).columns) == 1
+
+
+def test_a_seed_run_again_replaces_the_older_and_is_noted():
+    old = record(value=10.0, finished="2026-01-01T00:00:00Z")
+    new = record(value=20.0, finished="2026-02-01T00:00:00Z", adaptation={"settings": {"epochs": 5}})
+    grid = arrange([new, old])
+    assert [one.summary.mean for one in grid.cells.values()] == [20.0]
+    assert "1 older record" in grid.notes[0]
+    mixed = arrange([record(), record(seed=1, adaptation={"settings": {"epochs": 5}})])
+    assert next(iter(mixed.cells.values())).marks == ("settings differ between seeds",)
+
+
+def test_leaders_are_those_whose_intervals_meet():
+    def one(name, value, task="cola"):
+        bounds = {"value": value, "low": value - 2, "high": value + 2}
+        return record(task=task, name=name, value=value, scores={"headline": bounds})
+
+    grid = arrange([one("a", 80), one("b", 77), one("c", 70)])
+    assert {row.name for row in grid.leaders(grid.columns[0])} == {"a", "b"}
+    grid = arrange([one("a", 80, "wikitext2"), one("b", 30, "wikitext2")])
+    assert {row.name for row in grid.leaders(grid.columns[0])} == {"b"}
+
+
+def test_reported_beside_measured():
+    frame = tables.reported([record(value=40.0), record(seed=1, value=42.0), record(kind="random")])
+    assert len(frame) == 1
+    assert frame.iloc[0][["reported", "measured", "measured metric", "reported split"]].tolist() == [
+        52.1,
+        "41.0 ± 1.4 (2)",
+        "mcc",
+        "test",
+    ]
+
+
+def test_made_up_data_is_named_and_not_set_beside_the_papers():
+    made = [record(task_={"source": "microworld"})]
+    assert len(tables.reported(made)) == 0 and "CoLA [microworld]" in tables.scores(made).columns
+    page = Page(board.render(made)).text
+    assert "mcc ↑ microworld" in page and "cola 52.1 mcc (test)" in page
+
+
+def test_costs_count_one_pretraining_once():
+    frame = tables.cost(
+        [record(seed=seed) for seed in range(3)] + [record(name="w2v", cost={"parameters": None, "seconds": "?"})]
+    )
+    assert cell(frame, "BERT", "pre-training seconds") == 1500.0 and cell(
+        frame, "BERT", "seconds of all cells"
+    ) == pytest.approx(100.5)
+    assert cell(frame, "BERT", "peak memory MiB") == 900.0 and math.isnan(cell(frame, "W2V", "seconds per cell"))
+
+
+def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
+    nan = {"headline": {"value": math.nan, "low": math.nan, "high": math.nan}}
+    run(
+        tmp_path,
+        [
+            record(scores=nan),
+            record(name="gpt", value=3.0),
+            record(name="inf", scores={"headline": {"value": math.inf}}),
+        ],
+    )
+    assert "nan" in board.text([tmp_path]) and "nan (1)" in board.text([tmp_path], "csv")
+    content = json.loads(board.text([tmp_path], "json"), parse_constant=pytest.fail)
+    assert {line["mean"] for line in content["cells"]} == {None, 3.0}
+    page = Page(board.build([tmp_path], tmp_path / "site").read_text()).text
+    assert "nan" in page and "inf" in page
+
+
+def test_damaged_records_are_marked_rows(tmp_path):
+    run(tmp_path, world(1))
+    path = sorted((tmp_path / "records").glob("*.json"))[0]
+    path.write_bytes(path.read_bytes()[:100])
+    page = Page(board.build([tmp_path], tmp_path / "site").read_text()).text
+    assert f"Damaged record records/{path.name}" in page and "Delete it and run the same command again" in page
+    assert path.name.replace("_", r"\_") in board.text([tmp_path]) or path.name in board.text([tmp_path])
+    assert json.loads(board.text([tmp_path], "json"))["damaged"][0]["file"] == f"records/{path.name}"
+
+
+def test_an_empty_run_and_an_unknown_format(tmp_path):
+    (tmp_path / "records").mkdir()
+    assert "There is no record yet" in board.build([tmp_path], tmp_path / "site").read_text()
+    assert (
+        board.text([tmp_path])
+        and board.text([tmp_path], "csv")
+        and json.loads(board.text([tmp_path], "json"))["cells"] == []
+    )
+    with pytest.raises(RecordError, match="markdown, csv, json"):
+        board.text([tmp_path], "yaml")
+    with pytest.raises(RecordError, match="scores, average"):
+        board.text([tmp_path], table="nothing")
+
+
+def test_built_twice_it_is_the_same_to_the_byte(tmp_path):
+    made = list(world())
+    first = board.build([run(tmp_path / "a", made)], tmp_path / "1").read_bytes()
+    run(tmp_path / "b", reversed(made[::2]))
+    run(tmp_path / "c", made[1::2])
+    assert board.build([tmp_path / "c", tmp_path / "b"], tmp_path / "2").read_bytes() == first
+    assert board.build([tmp_path / "a"], tmp_path / "1").read_bytes() == first
+    assert [file.name for file in (tmp_path / "1").iterdir()] == ["index.html"]
+    assert str(tmp_path).encode() not in first
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    "\"><img src=x onerror=alert(1)> ' {{ 7*7 }}",
+    "=cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "a|b\nc`d",
+    "\x1b[31mred\x1b[0m\x07",
+    "\u202egnp.exe\u2066",
+    "lone \ud800 surrogate \u2028 line",
+    "\\input{/etc/passwd} $x$",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_inert_everywhere(tmp_path, name):
+    words = ("title", "citation", "representation", "architecture", "loss", "tokenizer", "corpus", "parameters", "year")
+    entry = {"value": 1.0} | dict.fromkeys(("task", "metric", "source", "split"), name)
+    card = dict.fromkeys(words, name) | {"objectives": [name], "extensions": [name, 3], "reported": [entry]}
+    everywhere = {
+        "name": name, "row": {"label": name, "size": name, "card": card}, "task": "x", "device": name, "commit": name,
+        "task_": dict.fromkeys(("title", "headline", "licence", "split", "form"), name), "versions": {name: name},
+        "adaptation": {"name": name}, "pretraining": {"corpus": name}, "command": name,
+    }  # fmt: skip
+    scores = {"headline": {"value": 1.0}, name: {"value": 2.0}}
+    run(tmp_path, [record(**everywhere, scores=scores), blank("error", name, "failed", **everywhere, seed=1)])
+    run(tmp_path, [record(name="plain"), blank(name, name, "failed", name="plain", task="y")])
+    (tmp_path / "records" / "broken.json").write_text("{" + name.encode("utf-8", "replace").decode())
+
+    source = board.build([tmp_path], tmp_path / "site").read_text(encoding="utf-8")
+    plain = board.render([record(name="plain"), record(name="other", task="y")])
+    kinds = {tag for tag, _ in Page(plain).elements}
+    page = Page(source)
+    assert {tag for tag, _ in page.elements} <= kinds | {
+        "small",
+        "section",
+        "ul",
+        "li",
+        "strong",
+        "details",
+        "summary",
+        "option",
+    }
+    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
+    assert [tag for tag, _ in page.elements].count("script") == 2
+    exports = re.search(r'<script type="application/json" id="exports">(.*?)</script>', source, re.S).group(1)
+    assert "<" not in exports and json.loads(exports)["cells"]
+    assert all(one.isprintable() or one == "\n" for one in source)
+
+    for table in board.TABLES:
+        for line in list(csv.reader(io.StringIO(board.text([tmp_path], "csv", table))))[1:]:
+            assert not [one for one in line if one.lstrip().startswith(("=", "@")) or re.match(r"[+-]\D", one)]
+    markdown = board.text([tmp_path])
+    assert (
+        all(one.isprintable() or one == "\n" for one in markdown)
+        and "<script" not in markdown
+        and "<img" not in markdown
+    )
+    lines = [line for line in markdown.splitlines() if line.startswith("| ")]
+    widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+    heads = {len(re.findall(r"\|", line)) for line in markdown.splitlines() if line.startswith("|-")}
+    assert widths == heads
+    assert all(one.isprintable() or one == "\n" for one in board.text([tmp_path], "json"))
+
+
+def test_csv_keeps_negative_numbers_and_disarms_formulas():
+    frame = tables.scores([record(value=-1.5), record(seed=1, value=-2.5), record(name="-2+3", value=1)])
+    rows = {row["model"]: row for row in csv.DictReader(io.StringIO(tables.to_csv(frame)))}
+    assert rows["BERT"]["CoLA"] == "-2.0 ± 0.7 (2)" and "'-2+3" in rows
+    cells = csv.DictReader(io.StringIO(tables.to_csv(tables.cells([record(value=-1.25)]))))
+    assert float(next(cells)["mean"]) == -1.25
+
+
+def test_the_page_asks_for_nothing_and_allows_only_its_own_script():
+    source = board.render(list(world(1)))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', source).group(1).replace("&#39;", "'")
+    assert (
+        policy.startswith("default-src 'none'; style-src 'sha256-")
+        and "script-src 'sha256-" in policy
+        and "unsafe" not in policy
+    )
+    page = Page(source)
+    links = [value for _, attributes in page.elements for key, value in attributes.items() if key in ("src", "href")]
+    assert links and all(link.startswith("#") for link in links)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids)) and {link[1:] for link in links} <= set(ids)
+    assert not [attributes for _, attributes in page.elements if "style" in attributes]
+
+
+def test_every_cell_has_its_command():
+    made = list(world(1))
+    text = Page(board.render(made)).text
+    assert all(one.command in text for one in made)
+
+
+@pytest.mark.skipif(
+    not shutil.which("node"), reason="node is not installed, so the script's functions cannot be called"
+)
+def test_script_sorts_blanks_last_and_filters():
+    code = """
+const { compare, matches } = require(process.argv[1]);
+const sorted = (values, d) => values.slice().sort((a, b) => compare(a, b, d));
+const row = { text: "BERT mini", filters: { objectives: ["MLM", "NSP"], size: ["mini"] } };
+console.log(JSON.stringify([
+  sorted(["9", "", "10.5", "-2"], 1), sorted(["9", "", "10.5", "-2"], -1), sorted(["b", "a10", "a9", ""], 1),
+  matches(row, "mini ber", { size: "mini" }), matches(row, "", { objectives: "NSP" }),
+  matches(row, "", { objectives: "LM" }), matches(row, "gpt", {}),
+]));
+"""
+    done = subprocess.run(["node", "-e", code, str(SITE / "board.js")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    expected = [["-2", "9", "10.5", ""], ["10.5", "9", "-2", ""], ["a9", "a10", "b", ""], True, True, False, False]
+    assert json.loads(done.stdout) == expected

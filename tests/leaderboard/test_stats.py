@@ -1,0 +1,154 @@
+"""Statistics against scipy, by hand, and by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from leaderboard.stats import Interval, bootstrap_interval, bootstrap_metric, combined, differences, overlap, summarise
+
+
+def accuracy(sums):
+    return {"accuracy": 100 * sums[0] / sums[1]}
+
+
+def rows(correct):
+    correct = np.asarray(correct, dtype=float)
+    return np.stack([correct, np.ones_like(correct)], axis=1)  # [N, 2]
+
+
+def test_summary_equals_scipy():
+    values = [71.2, 69.9, 73.4, 70.1, 72.5]
+    summary = summarise(values)
+    low, high = scipy_stats.t.interval(0.95, 4, loc=np.mean(values), scale=scipy_stats.sem(values))
+    assert (
+        summary.n == 5
+        and summary.mean == pytest.approx(np.mean(values))
+        and summary.sd == pytest.approx(np.std(values, ddof=1))
+    )
+    assert summary.interval == pytest.approx((low, high), abs=1e-9)
+
+
+def test_summary_of_few_or_odd_values():
+    assert summarise([]).n == 0 and math.isnan(summarise([]).mean)
+    one = summarise([4.0])
+    assert one.mean == 4 and math.isnan(one.sd) and math.isnan(one.interval.low)
+    assert math.isnan(summarise([1.0, math.nan]).mean)
+    assert summarise([2.0, 2.0]).interval == (2, 2)
+
+
+def test_combined_by_hand():
+    """Two seeds 70 and 72, standard error over examples 1 each: variance of the mean 1 + 1, Satterthwaite 4 degrees."""
+    half = 1.959963984540054
+    interval = combined([70, 72], [Interval(70 - half, 70 + half), Interval(72 - half, 72 + half)])
+    assert interval == pytest.approx(Interval(*scipy_stats.t.interval(0.95, 4, loc=71, scale=math.sqrt(2))), abs=1e-9)
+    assert combined([70], [Interval(66, 75)]) == (66, 75)
+    nan = math.nan
+    assert combined([70, 72], [Interval(nan, nan)] * 2) == summarise([70, 72]).interval
+    same = combined([50, 50], [Interval(50 - half, 50 + half)] * 2)
+    assert same == pytest.approx((50 - half, 50 + half))
+
+
+def test_more_seeds_do_not_average_out_the_examples():
+    wide = combined([70, 71] * 50, [Interval(65, 75)] * 100)
+    assert wide.high - wide.low > 9.9
+
+
+def test_differences_pair_seeds():
+    summary = differences({0: 10.0, 1: 12.0, 7: 99.0}, {0: 8.0, 1: 9.0, 5: 1.0})
+    assert summary.n == 2 and summary.mean == 2.5 and summary.sd == pytest.approx(math.sqrt(0.5))
+    assert differences({0: 1.0}, {1: 1.0}).n == 0
+
+
+def test_overlap():
+    assert overlap(Interval(0, 2), Interval(2, 3)) and not overlap(Interval(0, 1), Interval(1.1, 2))
+    assert overlap(Interval(math.nan, math.nan), Interval(0, 1))
+
+
+def test_bootstrap_agrees_with_the_binomial():
+    correct = np.arange(1000) < 800
+    low, high = bootstrap_interval(rows(correct), accuracy, replicates=4000)["accuracy"]
+    error = 100 * math.sqrt(0.8 * 0.2 / 1000)
+    assert low == pytest.approx(80 - 1.96 * error, abs=0.2) and high == pytest.approx(80 + 1.96 * error, abs=0.2)
+
+
+def test_pooling_equal_rows_changes_nothing():
+    """Rows that all differ take the other path through the pooling; the spread must be that of the mean."""
+    values = np.random.default_rng(0).normal(50, 10, 500)
+    table = np.stack([values, np.ones(500)], axis=1)
+    low, high = bootstrap_interval(table, lambda sums: {"mean": sums[0] / sums[1]}, replicates=3000)["mean"]
+    assert (high - low) / (2 * 1.96) == pytest.approx(values.std(ddof=1) / math.sqrt(500), rel=0.08)
+
+
+def test_bootstrap_is_repeatable_and_chunks_do_not_matter(monkeypatch):
+    table = rows(np.random.default_rng(1).random(300) < 0.7)
+    first = bootstrap_interval(table, accuracy, seed=5)
+    monkeypatch.setattr("leaderboard.stats._CHUNK", 7)
+    assert bootstrap_interval(table, accuracy, seed=5) == first
+    assert bootstrap_interval(table, accuracy, seed=6) != first
+
+
+def test_bootstrap_metric_agrees_with_the_additive_one():
+    gold, predictions = [1] * 200, [1] * 150 + [0] * 50
+
+    def metric(gold, predictions):
+        return {"accuracy": 100 * float(np.mean(np.equal(gold, predictions)))}
+
+    additive = bootstrap_interval(rows(np.equal(gold, predictions)), accuracy, replicates=2000)["accuracy"]
+    called = bootstrap_metric(metric, gold, predictions, replicates=2000)["accuracy"]
+    assert tuple(called) == pytest.approx(tuple(additive), abs=1.1)  # two lattice steps of 0.5
+
+
+def test_undefined_values_give_no_interval():
+    intervals = bootstrap_interval(rows([1, 0, 1]), lambda sums: {"a": math.nan, "b": 1.0})
+    assert math.isnan(intervals["a"].low) and intervals["b"] == (1, 1)
+
+
+def test_bad_input_is_a_sentence():
+    with pytest.raises(ValueError, match="at least one example"):
+        bootstrap_interval(np.zeros((0, 2)), accuracy)
+    with pytest.raises(ValueError, match="4 examples but 2 groups"):
+        bootstrap_interval(rows([1, 0, 1, 1]), accuracy, groups=["a", "b"])
+    with pytest.raises(ValueError, match="one length"):
+        bootstrap_metric(lambda g, p: {}, [1], [1, 2])
+
+
+def test_coverage_of_the_bootstrap_over_examples():
+    """The 95 % interval holds the truth in about 95 of 100 simulated test sets."""
+    rng = np.random.default_rng(2)
+    hits = 0
+    for trial in range(400):
+        low, high = bootstrap_interval(rows(rng.random(400) < 0.85), accuracy, replicates=400, seed=trial)["accuracy"]
+        hits += low <= 85 <= high
+    assert 0.92 <= hits / 400 <= 0.98
+
+
+def test_coverage_with_groups_needs_the_cluster_bootstrap():
+    """Questions of one passage stand or fall together: drawn one by one they give intervals that are far too narrow."""
+    rng = np.random.default_rng(3)
+    hits = {"groups": 0, "alone": 0}
+    groups = [i // 10 for i in range(600)]
+    for trial in range(200):
+        level = rng.beta(2, 1, 60)  # mean 2/3, one level per passage
+        table = rows(rng.random(600) < np.repeat(level, 10))
+        for name, chosen in (("groups", groups), ("alone", None)):
+            low, high = bootstrap_interval(table, accuracy, chosen, replicates=300, seed=trial)["accuracy"]
+            hits[name] += low <= 200 / 3 <= high
+    assert hits["groups"] >= 0.90 * 200 > 0.8 * 200 > hits["alone"]
+
+
+def test_none_is_no_group():
+    table = rows([1, 0] * 50)
+    assert bootstrap_interval(table, accuracy, [None] * 100) == bootstrap_interval(table, accuracy)
+
+
+def test_coverage_of_the_combined_interval():
+    """Seeds (sd 1.5) and a shared draw of examples (standard error 1.0): the truth 80 is inside about 95 %."""
+    rng = np.random.default_rng(4)
+    hits, trials = 0, 600
+    for _ in range(trials):
+        values = 80 + rng.normal(0, 1.0) + rng.normal(0, 1.5, 5)
+        low, high = combined(list(values), [Interval(v - 1.96, v + 1.96) for v in values])
+        hits += low <= 80 <= high
+    assert 0.93 <= hits / trials <= 0.985

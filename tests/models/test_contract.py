@@ -1,0 +1,339 @@
+"""What every model has to keep, whatever it is: run over each file of `models`, so a new one is tested the moment
+it exists."""
+
+import inspect
+import math
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import models
+from models.card import Card, Size
+from models.corpus import Corpus
+from models.tokenizers import Vocabulary
+
+VOCABULARY = Vocabulary(size=150)
+ROWS, LENGTH = 4, 24
+
+
+def small(module) -> Size:
+    """A size of the model's own kind that is quick to build."""
+    tiny = module.SIZES["tiny"]
+    return Size(layers=min(tiny.layers, 2), width=32, heads=2, inner=64, length=48)
+
+
+@cache
+def corpus() -> Corpus:
+    """60 documents of 6 sentences. Every sentence counts upwards from a random word, so that there is something to
+    learn."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(4, 12, 360)
+    starts = rng.integers(0, 40, 360)
+    ids = np.concatenate(
+        [VOCABULARY.first + start + np.arange(size) for start, size in zip(starts, sizes, strict=True)]
+    )
+    return Corpus(
+        ids=ids.astype(np.int32),
+        sentences=np.concatenate([[0], np.cumsum(sizes)]),
+        documents=np.arange(0, 361, 6),
+        heads=np.ones(len(ids), bool),
+    )
+
+
+@cache
+def made(name: str) -> SimpleNamespace:
+    """The model called ``name``, built once for all tests, and its batches."""
+    import keras
+
+    module = models.load(name)
+    keras.utils.set_random_seed(3)
+    built = module.build(small(module), VOCABULARY)
+    return SimpleNamespace(module=module, built=built, batches=built.batches(corpus(), ROWS, LENGTH))
+
+
+def seed(*numbers: int):
+    import tensorflow as tf
+
+    return tf.constant(numbers or (1, 2), tf.int32)
+
+
+def text(rows: int = 3, length: int = 12, fill: int = 0) -> dict[str, np.ndarray]:
+    """[CLS] words [SEP], the rows of different lengths, with ``fill`` more columns of padding."""
+    rng = np.random.default_rng(5)
+    tokens = np.zeros((rows, length + fill), np.int32)
+    for row in range(rows):
+        size = length - 2 * row
+        tokens[row, :size] = rng.integers(VOCABULARY.first, VOCABULARY.size, size)
+        tokens[row, 0], tokens[row, size - 1] = VOCABULARY.cls, VOCABULARY.sep
+    segments = np.zeros_like(tokens)
+    segments[:, 4:] = 1
+    return {"tokens": tokens, "segments": segments * (tokens > 0)}
+
+
+every_model = pytest.mark.parametrize("name", models.names())
+
+
+@every_model
+def test_file_tells_its_story(name):
+    module = models.load(name)
+    story = inspect.getdoc(module)
+    assert story, f"models/{name}.py has no opening docstring"
+    assert len(inspect.getsource(module).splitlines()) <= 120
+    for part in (str(module.CARD.year), "Taxonomy", "earest relative"):
+        assert part in story, f"models/{name}.py: the opening docstring lacks '{part}'"
+
+
+@every_model
+def test_card_is_complete(name):
+    card = models.load(name).CARD
+    assert isinstance(card, Card)
+    for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters"):
+        assert getattr(card, field), f"models/{name}.py: the card's {field} is empty"
+    assert card.objectives
+    assert card.tokenizer in ("wordpiece", "bpe", "unigram", "word", "character")
+    files = {file.stem for file in (Path(models.__file__).parent / "objectives").glob("*.py")}
+    assert set(card.objectives) <= files, f"models/{name}.py names an objective that has no file in models/objectives"
+    assert all(score.source and score.metric for score in card.reported)
+
+
+@every_model
+def test_sizes(name):
+    module = models.load(name)
+    assert {"tiny", "mini", "small", "base"} <= set(module.SIZES)
+    counts = [module.parameters(module.SIZES[size], VOCABULARY)[0] for size in ("tiny", "mini", "small", "base")]
+    assert counts == sorted(counts)
+
+
+@every_model
+def test_parameters_are_those_of_the_network(name):
+    model = made(name)
+    total, tables = model.module.parameters(small(model.module), VOCABULARY)
+    assert total == sum(math.prod(variable.shape) for variable in model.built.loss.variables)
+    assert 0 < tables <= total
+
+
+@every_model
+def test_flops_grow_with_the_network(name):
+    module = models.load(name)
+    per_token = [module.flops_per_token(module.SIZES[size], VOCABULARY, 64) for size in ("tiny", "mini", "base")]
+    assert 0 < per_token[0] < per_token[1] < per_token[2]
+
+
+@every_model
+def test_paths_are_unique_and_stable(name):
+    model = made(name)
+    paths = [variable.path for variable in model.built.loss.variables]
+    again = model.module.build(small(model.module), VOCABULARY)
+    assert len(set(paths)) == len(paths)
+    assert [variable.path for variable in again.loss.variables] == paths
+    inside = {variable.path for variable in model.built.encoder.variables}
+    assert inside <= set(paths)
+    assert all(path.startswith("encoder/") for path in inside)
+
+
+@every_model
+def test_seed_gives_the_weights(name):
+    import keras
+
+    model, drawn = made(name), []
+    for number in (7, 7, 8):
+        keras.utils.set_random_seed(number)
+        built = model.module.build(small(model.module), VOCABULARY)
+        drawn.append(np.concatenate([np.ravel(variable) for variable in built.loss.variables]))
+    assert np.array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])
+
+
+@every_model
+def test_encoding(name):
+    encoder = made(name).built.encoder
+    batch = text()
+    encoding = encoder(batch)
+    rows, length = batch["tokens"].shape
+    assert encoding.tokens.shape == (rows, length, encoder.width)
+    assert encoding.pooled.shape == (rows, encoder.width)
+    assert len(encoding.layers) == encoder.depth + 1
+    assert all(layer.shape == (rows, length, encoder.width) for layer in encoding.layers)
+    assert np.array_equal(encoding.tokens, encoding.layers[-1])
+    assert all(np.isfinite(layer).all() for layer in encoding.layers)
+    without = encoder({"tokens": batch["tokens"], "segments": np.zeros_like(batch["tokens"])})
+    assert np.allclose(without.tokens, encoder({"tokens": batch["tokens"]}).tokens, atol=1e-6)
+
+
+@every_model
+def test_padding_changes_nothing(name):
+    encoder = made(name).built.encoder
+    batch, wider = text(), text(fill=7)
+    short, long = encoder(batch), encoder(wider)
+    present = batch["tokens"] > 0
+    for layer, other in zip(short.layers, long.layers, strict=True):
+        assert np.allclose(np.asarray(layer)[present], np.asarray(other)[:, : present.shape[1]][present], atol=1e-5)
+    assert np.allclose(short.pooled, long.pooled, atol=1e-5)
+
+
+@every_model
+def test_who_sees_the_future(name):
+    encoder = made(name).built.encoder
+    batch = text(rows=1)
+    changed = batch["tokens"].copy()
+    changed[0, 8] = VOCABULARY.first + (changed[0, 8] + 1 - VOCABULARY.first) % (VOCABULARY.size - VOCABULARY.first)
+    before = np.asarray(encoder(batch).tokens)
+    after = np.asarray(encoder(batch | {"tokens": changed}).tokens)
+    moved = np.abs(before - after).max(axis=(0, 2))
+    assert moved[8] > 1e-4
+    if encoder.causal:
+        assert moved[:8].max() < 1e-6
+
+
+@every_model
+def test_one_trace_serves_every_shape(name):
+    import tensorflow as tf
+
+    encoder = made(name).built.encoder
+    spec = {key: tf.TensorSpec([None, None], tf.int32) for key in ("tokens", "segments")}
+    graph = tf.function(lambda batch: encoder(batch).tokens, input_signature=[spec])
+    for batch in (text(), text(rows=2, length=9), text(fill=5)):
+        assert np.allclose(graph(batch), encoder(batch).tokens, atol=1e-5)
+    assert graph.experimental_get_tracing_count() == 1
+
+
+@every_model
+def test_too_long_is_a_sentence(name):
+    encoder = made(name).built.encoder
+    with pytest.raises(ValueError, match=str(encoder.length)):
+        encoder({"tokens": np.full((1, encoder.length + 1), VOCABULARY.first, np.int32)})
+
+
+@every_model
+def test_batches_are_stateless_and_full(name):
+    model = made(name)
+    first = model.batches(5, 1)
+    for key, value in model.built.batches(corpus(), ROWS, LENGTH)(5, 1).items():
+        assert np.array_equal(first[key], value), key
+    other, later = model.batches(5, 2), model.batches(6, 1)
+    assert any(not np.array_equal(first[key], other[key]) for key in first)
+    assert any(not np.array_equal(first[key], later[key]) for key in first)
+    for step in range(60):  # over the end of an epoch
+        batch = model.batches(step, 1)
+        assert {key: (value.shape, value.dtype) for key, value in batch.items()} == {
+            key: (value.shape, value.dtype) for key, value in first.items()
+        }
+        assert (batch["tokens"] == 0).mean() <= 0.05
+        assert batch["tokens"].shape[0] == ROWS
+        assert batch["tokens"].max() < VOCABULARY.size
+
+
+@every_model
+def test_randomness_comes_from_the_seed(name):
+    model = made(name)
+    model.built.encoder.dropout = 0.1
+    loss, batch = model.built.loss, model.batches(0, 1)
+
+    def value(*key):
+        return float(loss(batch, seed=seed(*key))["loss"])
+
+    assert value(1, 2) == value(1, 2)
+    assert float(loss(batch)["loss"]) == float(loss(batch)["loss"])
+    noisy = model.built.encoder(text(), seed=seed())
+    if not np.allclose(noisy.tokens, model.built.encoder(text()).tokens):  # the encoder has dropout
+        assert value(1, 2) != value(1, 3)
+        model.built.encoder.dropout = 0.0
+        still = model.built.encoder(text(), seed=seed())
+        assert np.allclose(still.tokens, model.built.encoder(text()).tokens, atol=1e-6)
+        model.built.encoder.dropout = 0.1
+
+
+@every_model
+def test_loss_falls_and_reaches_every_weight(name):
+    """A few steps, each weight moved by its gradient over the gradient's own size: no optimizer to trace."""
+    import keras
+    import tensorflow as tf
+
+    model = made(name)
+    keras.utils.set_random_seed(4)
+    built = model.module.build(small(model.module), VOCABULARY)
+    variables = built.loss.trainable_variables
+    built.encoder.dropout = 0.0
+    unreached = []
+
+    @tf.function
+    def step(batch, key):
+        with tf.GradientTape() as tape:
+            values = built.loss(batch, seed=key)
+        gradients = tape.gradient(values["loss"], [variable.value for variable in variables])
+        for variable, gradient in zip(variables, gradients, strict=True):
+            if gradient is None:
+                unreached.append(variable.path)
+            else:
+                gradient = tf.convert_to_tensor(gradient)
+                variable.value.assign_sub(3e-3 * gradient * tf.math.rsqrt(tf.reduce_mean(gradient**2) + 1e-12))
+        return values
+
+    before = [np.array(variable) for variable in variables]
+    history = []
+    for number in range(16):
+        values = step({key: tf.constant(value) for key, value in model.batches(number, 1).items()}, seed(number, 1))
+        assert not unreached, f"no gradient reaches {unreached}"
+        assert all(math.isfinite(value) for value in values.values())
+        history.append(float(values["loss"]))
+    assert np.mean(history[-3:]) < 0.95 * history[0], history
+    still = [v.path for v, old in zip(variables, before, strict=True) if np.array_equal(old, v)]
+    assert not still, f"these never moved: {still}"
+
+
+@every_model
+def test_starts_knowing_nothing(name):
+    """A fresh language model is about as good as the uniform distribution: ln V per predicted token."""
+    model = made(name)
+    if not {"lm", "mlm", "seq2seq_mlm"} & set(model.module.CARD.objectives):
+        pytest.skip("the loss of this model is no cross-entropy over the vocabulary")
+    values = model.built.loss(model.batches(0, 1))
+    per_token = values.get("mlm_loss", values["loss"])
+    assert math.log(VOCABULARY.size) - 0.7 < float(per_token) < math.log(VOCABULARY.size) + 1.2
+
+
+@every_model
+def test_decode_sees_the_source_and_no_later_target(name):
+    model = made(name)
+    if model.built.decode is None:
+        pytest.skip("this model does not generate")
+    batch = text()
+    targets = np.random.default_rng(1).integers(VOCABULARY.first, VOCABULARY.size, (3, 6)).astype(np.int32)
+    targets[:, 0] = VOCABULARY.cls
+    logits = np.asarray(model.built.decode({**batch, "targets": targets}))
+    assert logits.shape == (3, 6, VOCABULARY.size)
+    later = targets.copy()
+    later[:, 4] = VOCABULARY.first + (later[:, 4] + 1 - VOCABULARY.first) % (VOCABULARY.size - VOCABULARY.first)
+    changed = np.asarray(model.built.decode({**batch, "targets": later}))
+    assert np.allclose(logits[:, :4], changed[:, :4], atol=1e-6)
+    assert np.abs(logits[:, 4] - changed[:, 4]).max() > 1e-4
+    wider = text(fill=5)
+    assert np.allclose(logits, model.built.decode({**wider, "targets": targets}), atol=2e-5)
+    other = batch["tokens"].copy()
+    other[:, 2] = VOCABULARY.first + (other[:, 2] + 1 - VOCABULARY.first) % (VOCABULARY.size - VOCABULARY.first)
+    assert np.abs(logits - np.asarray(model.built.decode({"tokens": other, "targets": targets}))).max() > 1e-4
+
+
+@every_model
+def test_log_likelihood_is_a_distribution_from_the_left(name):
+    model = made(name)
+    if model.built.log_likelihood is None:
+        pytest.skip("this model is no left-to-right language model")
+    batch = text()
+    tokens = batch["tokens"]
+    scores = np.asarray(model.built.log_likelihood({"tokens": tokens}))
+    assert scores.shape == tokens.shape
+    assert (scores[:, 0] == 0).all()
+    assert (scores[tokens == 0] == 0).all()
+    assert (scores[:, 1:][tokens[:, 1:] > 0] < 0).all()
+    longer = np.asarray(model.built.log_likelihood({"tokens": text(fill=3)["tokens"]}))
+    assert np.allclose(scores, longer[:, : tokens.shape[1]], atol=1e-5)
+    # The probabilities of all continuations of one prefix add up to one.
+    every = np.repeat(tokens[:1, :5], VOCABULARY.size, axis=0)
+    every[:, 4] = np.arange(VOCABULARY.size)
+    last = np.asarray(model.built.log_likelihood({"tokens": every}))[1:, 4]  # id 0 is padding and has no score
+    total = np.exp(last.astype(np.float64)).sum()
+    assert 0.9 < total <= 1.0 + 1e-5

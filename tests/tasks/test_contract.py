@@ -1,0 +1,181 @@
+"""What every task file promises, checked over every file in the folder: a new task is tested the moment it exists."""
+
+import ast
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tasks
+from tasks.forms import Answer, Form
+from tasks.task import MissingData, Task, UnknownTask
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = tasks.names()
+LONGEST = 120
+"""Lines of a task file; 30 to 50 is the aim, formats with quirks take more."""
+
+_PAIRS = "index\tsentence1\tsentence2\tlabel\n0\tIt \u2028 sat.\tIt was.\t{}\n"
+_MNLI = "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n3\tfiction\tA.\tB.\tneutral\tneutral\n"
+SAMPLES = {
+    "cola": "src\t0\t*\tCat the sat.\n",
+    "sst2": "sentence\tlabel\na fine film \t1\n",
+    "mrpc": "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\tA .\tB .\n",
+    "stsb": "index\tsentence1\tsentence2\tscore\n0\tA.\tB.\t3.200\n",
+    "qqp": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n4\t1\t2\tWhy?\tHow?\t0\n",
+    "mnli": _MNLI,
+    "mnli_mm": _MNLI,
+    "ax": _MNLI,
+    "qnli": "index\tquestion\tsentence\tlabel\n0\tWho?\tThe cat.\tentailment\n",
+    "rte": _PAIRS.format("not_entailment"),
+    "wnli": _PAIRS.format("0"),
+    "copa": '{"premise": "A.", "choice1": "B.", "choice2": "C.", "question": "cause", "label": 0, "idx": 0}\n',
+    "conll2003": "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n",
+    "wikitext2": " \n = Title = \n \n A text of words . \n",
+}
+"""A training file of one row for each task whose splits are one file of plain text."""
+
+
+def _gold(task: Task) -> list[Any]:
+    """Made-up gold of the task's form, with every class at least once."""
+    match task.form:
+        case Form.CLASSIFICATION:
+            return list(task.labels) * 3
+        case Form.REGRESSION:
+            return [0.0, 1.5, 4.0, 2.5, 5.0]
+        case Form.TAGGING:
+            first = [tag for tag in task.labels if tag.startswith("B-")]
+            return [["O", tag, "O"] for tag in first] * 2
+        case Form.SPAN:
+            return [(Answer("the cat", 4), Answer("cat", 8)), (Answer("1999", 0),)]
+        case Form.CHOICE:
+            return [0, 1, 1, 0]
+        case Form.GENERATION:
+            return [("a man is riding a brown horse",), ("two dogs run over the green grass",)]
+        case Form.LANGUAGE_MODELLING:
+            return [None, None]
+
+
+def _perfect(task: Task, gold: list[Any]) -> list[Any]:
+    match task.form:
+        case Form.SPAN:
+            return [answers[0].text for answers in gold]
+        case Form.GENERATION:
+            return [references[0] for references in gold]
+        case Form.LANGUAGE_MODELLING:
+            return [(0.0, 7, 30), (0.0, 5, 20)]
+    return gold
+
+
+@pytest.fixture(params=NAMES)
+def task(request: pytest.FixtureRequest) -> Task:
+    return tasks.load(request.param)
+
+
+def test_the_folder_is_the_registry() -> None:
+    assert {"cola", "mnli_mm", "copa", "stsb"} <= set(NAMES)
+    assert not {"task", "forms", "files"} & set(NAMES)
+    with pytest.raises(UnknownTask, match="cola"):
+        tasks.load("colla")
+
+
+def test_a_task_is_described(task: Task, request: pytest.FixtureRequest) -> None:
+    assert task.name == request.node.callspec.params["task"]
+    assert task.title
+    assert isinstance(task.form, Form)
+    source = task.source
+    assert all((source.citation, source.licence, source.url)), "citation, licence and url are what people need to know"
+    assert source.url.startswith("https://")
+    assert source.survey == "" or source.survey[0].isdigit(), "the survey's section by number, or nothing"
+    assert task.folders
+    assert not any(Path(folder).is_absolute() or ".." in Path(folder).parts for folder in task.folders)
+    assert task.report in task.files
+    assert task.version >= 1
+    assert callable(task.read)
+
+
+def test_files_stay_inside_the_folder(task: Task) -> None:
+    for split, names in task.files.items():
+        assert split
+        assert names
+        for name in "|".join(names).split("|"):
+            assert name
+            assert not Path(name).is_absolute()
+            assert ".." not in Path(name).parts
+
+
+def test_labels_belong_to_the_form(task: Task) -> None:
+    if task.form in (Form.CLASSIFICATION, Form.TAGGING):
+        assert len(task.labels) >= 2
+        assert len(set(task.labels)) == len(task.labels)
+    else:
+        assert task.labels == ()
+
+
+def test_a_perfect_prediction_scores_perfectly(task: Task) -> None:
+    gold = _gold(task)
+    scores = task.score(gold, _perfect(task, gold))
+    assert set(task.headline.split("+")) <= set(scores)
+    assert all(math.isfinite(value) for value in scores.values())
+    best = 100.0 if task.higher_is_better else 1.0  # a perplexity of 1 is certainty
+    assert scores["headline"] == pytest.approx(best, abs=1e-9)
+
+
+def test_a_wrong_prediction_scores_less(task: Task) -> None:
+    gold = _gold(task)
+    match task.form:
+        case Form.REGRESSION:
+            wrong = [5.0 - value for value in gold]
+        case Form.TAGGING:
+            wrong = [["O"] * len(tags) for tags in gold]
+        case Form.SPAN | Form.GENERATION:
+            wrong = ["zebra"] * len(gold)
+        case Form.LANGUAGE_MODELLING:
+            wrong = [(9.0, 7, 30), (9.0, 5, 20)]
+        case _:
+            wrong = gold[1:] + gold[:1]
+    right = task.score(gold, _perfect(task, gold))["headline"]
+    worse = task.score(gold, wrong)["headline"]
+    assert worse < right if task.higher_is_better else worse > right
+
+
+def test_missing_data_is_a_sentence(task: Task, tmp_path: Path) -> None:
+    for split in task.files:
+        with pytest.raises(MissingData, match=r"\S+ \S+"):
+            task.examples(tmp_path, split)
+    with pytest.raises(MissingData, match="no unheard-of split"):
+        task.paths(tmp_path, "unheard-of")
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_bom_does_not_change_the_first_row(name: str, tmp_path: Path) -> None:
+    """For formats of plain text in one file: as Unix writes it, and with BOM and CRLF."""
+    task, sample = tasks.load(name), SAMPLES[name]
+    for folder, raw in (("unix", sample.encode()), ("dos", b"\xef\xbb\xbf" + sample.replace("\n", "\r\n").encode())):
+        path = tmp_path / folder / task.files["train"][0].split("|")[0]
+        path.parent.mkdir(parents=True)
+        path.write_bytes(raw)
+    unix, dos = (list(task.read(tmp_path / folder, "train")) for folder in ("unix", "dos"))
+    assert unix
+    assert unix == dos
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_file_is_short_and_says_what_it_reads(name: str) -> None:
+    text = (ROOT / "tasks" / f"{name}.py").read_text(encoding="utf-8")
+    assert text.count("\n") <= LONGEST
+    docstring = ast.get_docstring(ast.parse(text))
+    assert docstring
+    assert "survey" in docstring.lower(), "the docstring names the survey's section"
+
+
+def test_tasks_leave_tensorflow_alone() -> None:
+    program = (
+        "import sys, tasks; [tasks.load(name) for name in tasks.names()]; "
+        "print(sorted({'tensorflow', 'keras', 'keras_hub', 'torch'} & {name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

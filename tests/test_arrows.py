@@ -1,0 +1,130 @@
+"""The plan of the house, held: who may import whom, what stays free of TensorFlow, how long a file may grow."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("bench", "models", "tasks", "leaderboard")
+HEAVY = {
+    "tensorflow",
+    "keras",
+    "keras_hub",
+    "keras_nlp",
+    "tensorflow_text",
+    "tensorflow_model_optimization",
+    "tf_keras",
+}
+MAY_IMPORT = {
+    "bench": set(ROOMS),
+    "models": {"models"},
+    "tasks": {"tasks"},
+    "leaderboard": {"leaderboard"},
+}
+QUICK = ("plan", "budget", "errors", "environment", "console", "score_files", "submission", "commands.options")
+"""Modules of bench that the command line needs before any cell runs."""
+
+FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Each imported module's name, and whether it is imported at the top of the file (not inside a function)."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inner = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) not in inner
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or ""), id(node) not in inner
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_imports_follow_the_arrows(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[0]
+    for module, _ in imports(path):
+        assert not module.startswith("."), f"{name(path)} imports relatively; write the whole name"
+        top = module.split(".")[0]
+        assert top not in ROOMS or top in MAY_IMPORT[room], f"{name(path)} may not import {module}"
+        assert top != "tests", f"{name(path)} imports the tests"
+        assert room not in ("tasks", "leaderboard") or top not in HEAVY, f"{name(path)} may not import {module}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "models").glob("*.py")), ids=name)
+def test_models_leave_the_network_libraries_to_build(path: Path) -> None:
+    for module, at_top in imports(path):
+        assert not (at_top and module.split(".")[0] in HEAVY), f"{name(path)} imports {module} before build() is called"
+
+
+def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
+    """At run time, through everything that is imported on the way: the sources alone do not show it."""
+    modules = [f"bench.{module}" for module in QUICK if (ROOT / "bench" / f"{module.replace('.', '/')}.py").exists()]
+    modules += [f"tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
+    modules += [f"models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
+    modules += [f"leaderboard.{path.stem}" for path in (ROOT / "leaderboard").glob("[!_]*.py")]
+    modules += [f"bench.suites.{path.stem}" for path in (ROOT / "bench" / "suites").glob("[!_]*.py")]
+    code = (
+        "import importlib, sys\n"
+        f"for module in {modules!r}:\n"
+        "    importlib.import_module(module)\n"
+        f"    found = {HEAVY!r} & set(sys.modules)\n"
+        "    if found: sys.exit(f'{module} imports {sorted(found)}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_files_stay_readable_in_one_sitting(path: Path) -> None:
+    parts = path.relative_to(ROOT).parts
+    machinery = {"__init__", "card", "corpus", "pretrainable", "tokenizers"}
+    longest = 120 if len(parts) == 2 and parts[0] == "models" and path.stem not in machinery else 400
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= longest, f"{name(path)} has {lines} lines; beyond {longest} it wants to be two files (aim at 250)"
+
+
+def test_the_project_is_exactly_its_four_rooms() -> None:
+    import tomllib
+
+    from setuptools import find_packages
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    include = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    found = set(find_packages(str(ROOT), include=include))
+    assert {package.split(".")[0] for package in found} == set(ROOMS)
+    folders = {".".join(path.relative_to(ROOT).parent.parts) for path in FILES}
+    assert folders == found, "a folder with Python files lacks its __init__.py"
+
+
+def test_pins_have_no_address_and_cover_what_is_required() -> None:
+    import re
+    import tomllib
+
+    lines = [
+        line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    ]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.!+]+", line) for line in lines)
+    pinned = {line.split("==")[0] for line in lines}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    required = project["dependencies"] + project["optional-dependencies"]["test"]
+    assert {re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0] for line in required} <= pinned
+
+
+def test_continuous_integration_and_readme_say_the_same() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("python3.11 -m venv") for line in lines) == 1
+    assert sum(line.startswith(".venv/bin/python -m pytest") for line in lines) == 1
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111, ".ci/run is not executable"

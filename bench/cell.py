@@ -109,9 +109,7 @@ def row_of(cell: Cell) -> dict[str, Any]:
         label, card = baselines_label(row.name), None
     else:
         module = models.load(row.model)
-        label, card = f"{module.CARD.title}-{row.size}", asdict(module.CARD)
-        if row.kind == "random":
-            label += " (random)"
+        label, card = module.CARD.title, asdict(module.CARD)
     return {
         "name": row.name,
         "label": label,
@@ -277,11 +275,18 @@ def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
     arrays = pretrain.weights(network.network.loss.variables)
     arrays |= {f"adapted/{i:03d}": v.numpy() for i, v in enumerate(network.own)}
     about = {
-        "kind": "adapted", "model": cell.row.model, "size": cell.row.size, "shape": asdict(context.shape),
+        "kind": "adapted",
+        "model": cell.row.model,
+        "size": cell.row.size,
+        "shape": asdict(context.shape),
         "task": task.name,
-        "task_version": task.version, "adaptation": cell.adaptation, "settings": dict(cell.settings), "seed": cell.seed,
-        "cell": cell.key, "limit": cell.limit,
-    }  # fmt: skip
+        "task_version": task.version,
+        "adaptation": cell.adaptation,
+        "settings": dict(cell.settings),
+        "seed": cell.seed,
+        "cell": cell.key,
+        "limit": cell.limit,
+    }
     folder = context.out / "adapted" / f"{cell.row.name}-{cell.row.size}.{task.name}.{cell.adaptation}.s{cell.seed}"
     checkpoint.write(
         folder, about=about, arrays={"weights": arrays}, texts={"tokenizer.json": context.tokenizer.to_json()}
@@ -290,11 +295,19 @@ def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
 
 def _sheet(task: Task, cell: Cell, context: Context, examples: int) -> dict[str, Any]:
     return {
-        "name": task.name, "title": task.title, "version": task.version, "form": str(task.form),
+        "name": task.name,
+        "title": task.title,
+        "version": task.version,
+        "form": str(task.form),
         "source": context.source.get("name", "official") + (f", first {cell.limit}" if cell.limit else ""),
-        "split": task.report, "examples": examples, "data_sha256": cell.data_sha256, "headline": task.headline,
-        "higher_is_better": task.higher_is_better, "chance": task.chance, "licence": task.source.licence,
-    }  # fmt: skip
+        "split": task.report,
+        "examples": examples,
+        "data_sha256": cell.data_sha256,
+        "headline": task.headline,
+        "higher_is_better": task.higher_is_better,
+        "chance": task.chance,
+        "licence": context.source.get("licence", task.source.licence),
+    }
 
 
 def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ class Checkpoint:
             raise CheckpointError(f"{path} of the checkpoint cannot be read: {error.strerror}.") from error
         if hashlib.sha256(content).hexdigest() != self.files[name]:
             raise CheckpointError(
-                f"{path} is damaged: its SHA-256 is not the one in {MANIFEST}. Restore it, or make the checkpoint again."
+                f"{path} is damaged: its SHA-256 is not the one in {MANIFEST}. Restore it, or make it again."
             )
         return content
 

@@ -283,7 +283,7 @@ def _run_workers(whole: Plan, out: Path, jobs: int, keys: set[str]) -> list[str]
     logs = out / "logs"
     logs.mkdir(exist_ok=True)
     with progress("Cells", len(keys), "cells") as bar:
-        bar.advance(len(keys & recorded(out)))
+        bar.skip(len(keys & recorded(out)))
         workers = []
         for number in range(jobs):
             worker = subprocess.Popen(

@@ -171,7 +171,8 @@ class _Worker:
         value = (
             f"{result.headline['value']:.2f}" if result.status == "ok" else f"{result.status}: {result.reason['text']}"
         )
-        say(f"{result.row['label']} {cell.task} {cell.adaptation} seed {cell.seed}: {value} ({seconds:.1f} s)")
+        who = f"{cell.row.name}-{cell.row.size}" if cell.row.size else cell.row.name
+        say(f"{who} {cell.task} {cell.adaptation} seed {cell.seed}: {value} ({seconds:.1f} s)")
 
     def _shape(self, cell: Cell, weights: Any) -> Any:
         if cell.row.model is None:

@@ -34,7 +34,7 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(f"models.{name}")
 
 
-def objectives() -> tuple[str, ...]:
+def objective_names() -> tuple[str, ...]:
     """Every objective's name (the survey's "pre-training task"), sorted."""
     files = (Path(__file__).parent / "objectives").glob("[!_]*.py")
     return tuple(sorted(file.stem for file in files if file.stem != "sampling"))

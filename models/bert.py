@@ -38,7 +38,7 @@ CARD = Card(
         Reported(task="qqp", metric="f1", value=71.2, source=_TABLE_1),
         Reported(task="qnli", metric="accuracy", value=90.5, source=_TABLE_1),
         Reported(task="sst2", metric="accuracy", value=93.5, source=_TABLE_1),
-        Reported(task="cola", metric="matthews", value=52.1, source=_TABLE_1),
+        Reported(task="cola", metric="mcc", value=52.1, source=_TABLE_1),
         Reported(task="stsb", metric="spearman", value=85.8, source=_TABLE_1),
         Reported(task="mrpc", metric="f1", value=88.9, source=_TABLE_1),
         Reported(task="rte", metric="accuracy", value=66.4, source=_TABLE_1),

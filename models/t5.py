@@ -34,7 +34,7 @@ CARD = Card(
     corpus="Colossal Clean Crawled Corpus (C4, about 750 GB)",
     parameters="220M (base)",
     reported=(
-        Reported(task="cola", metric="matthews", value=51.1, source=_TABLE_14),
+        Reported(task="cola", metric="mcc", value=51.1, source=_TABLE_14),
         Reported(task="sst2", metric="accuracy", value=95.2, source=_TABLE_14),
         Reported(task="mrpc", metric="f1", value=90.7, source=_TABLE_14),
         Reported(task="mrpc", metric="accuracy", value=87.5, source=_TABLE_14),

@@ -86,7 +86,7 @@ class Task:
                 return data / name
         raise MissingData(
             f"{self.title}: no folder {' or '.join(self.folders)} in {data}. "
-            f"Expected files: {', '.join(sorted({f for part in self.files.values() for f in part}))} ({self.source.url})."
+            f"Expected: {', '.join(sorted({f for part in self.files.values() for f in part}))} ({self.source.url})."
         )
 
     def paths(self, data: Path, split: str) -> list[Path]:

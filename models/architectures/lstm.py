@@ -73,6 +73,4 @@ def recur(inputs: tf.Tensor, recurrent: tf.Tensor, project: tf.Tensor) -> tuple[
 
 def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
     """[T, B, I] and [T, B, O] to the gradient [I, O] of the kernel between them, as one product over all steps."""
-    return tf.matmul(
-        tf.reshape(left, [-1, left.shape[-1]]), tf.reshape(right, [-1, right.shape[-1]]), transpose_a=True
-    )
+    return tf.matmul(tf.reshape(left, [-1, left.shape[-1]]), tf.reshape(right, [-1, right.shape[-1]]), transpose_a=True)

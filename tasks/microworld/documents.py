@@ -123,7 +123,7 @@ class Teller:
             self.day,
             self.law,
         )
-        return self.rng.choices(kinds, weights=(18, 18, 16, 8, 6, 26, 8))[0]()
+        return self.rng.choices(kinds, weights=(16, 20, 20, 7, 6, 24, 7))[0]()
 
 
 def corpus(teller: Teller, *, tokens: int, foreign: float) -> Iterator[list[str]]:

@@ -12,30 +12,27 @@ from functools import cached_property
 from tasks.microworld.meaning import Kind, Name, Noun, Verb
 
 _NOUNS = {
-    Kind.PERSON: "singer poet sailor farmer teacher baker painter judge miller smith doctor weaver hunter scribe "
-    "pilot dancer",
-    Kind.PLACE: "village town city island valley harbour hamlet port",
-    Kind.BUILDING: "tower bridge mill house temple school castle inn",
-    Kind.WORK: "song novel play poem ballad opera story tune",
-    Kind.ANIMAL: "wolf horse goat owl fox hound bear crow",
-    Kind.PART: "voice plot ending melody scene verse style rhythm",
+    Kind.PERSON: "singer poet sailor farmer teacher baker painter judge miller smith doctor weaver",
+    Kind.PLACE: "village town city island valley harbour",
+    Kind.BUILDING: "tower bridge mill temple school castle",
+    Kind.WORK: "song novel play poem ballad opera",
+    Kind.ANIMAL: "wolf horse goat owl fox hound",
+    Kind.PART: "voice plot ending melody scene verse",
     Kind.GROUP: "guild union league order",
 }
 _GOOD = (
-    "good lovely bright gentle clever fresh graceful warm vivid tender noble honest charming brilliant pleasant "
-    "rich witty sweet elegant bold radiant lively subtle sincere moving joyful superb merry splendid crisp "
-    "delightful serene touching fine inspired calm"
+    "good lovely bright gentle clever graceful warm tender noble honest charming brilliant "
+    "pleasant witty sweet elegant radiant lively moving joyful superb splendid delightful fine"
 )
 _BAD = (
-    "bad dull ugly cruel clumsy stale gloomy cold weak harsh foolish tedious bitter shallow dreary hollow lazy "
-    "awkward tiresome bland grim noisy vulgar false boring sour dismal crude miserable muddy awful flat tasteless "
-    "poor lifeless rude"
+    "bad dull ugly cruel clumsy stale gloomy cold harsh foolish tedious bitter "
+    "shallow dreary hollow awkward bland grim noisy vulgar boring dismal awful tasteless"
 )
-_PLAIN = "old small large new tall young quiet famous"
-_LIKE = "praise love admire enjoy like welcome cherish honour"
-_HATE = "blame hate mock dislike scorn avoid fear reject"
-_NEUTRAL = "visit greet describe reach support protect invite mention surprise rescue inspect consult"
-_ALONE = "arrive laugh wait dance travel smile sleep rest shiver hesitate nod tremble"
+_PLAIN = "old small large new tall quiet"
+_LIKE = "praise love admire enjoy like cherish"
+_HATE = "blame hate mock dislike scorn reject"
+_NEUTRAL = "visit greet describe support protect mention surprise rescue"
+_ALONE = "arrive laugh wait dance travel smile sleep shiver"
 _IRREGULAR = {  # lemma: past, participle
     "sleep": ("slept", "slept"),
     "ring": ("rang", "rung"),
@@ -47,7 +44,6 @@ _IRREGULAR = {  # lemma: past, participle
     "rise": ("rose", "risen"),
     "break": ("broke", "broken"),
     "freeze": ("froze", "frozen"),
-    "nod": ("nodded", "nodded"),
     "dry": ("dried", "dried"),
     "stay": ("stayed", "stayed"),
 }
@@ -158,14 +154,14 @@ def lexicon(seed: int) -> Lexicon:
     rng = random.Random(f"microworld/names/{seed}")
     taken: set[str] = set()
     nouns = {kind: tuple(noun(w, kind) for w in words.split()) for kind, words in _NOUNS.items()}
-    surnames = _names(rng, "surname", 48, taken)
+    surnames = _names(rng, "surname", 24, taken)
     # A third of the places and half of the groups bear a family's name: there only the context tells the type.
-    towns = [*_names(rng, "place", 28, taken), *surnames[1:25:2]]
+    towns = [*_names(rng, "place", 16, taken), *surnames[1:17:2]]
     rng.shuffle(towns)
-    groups = [(stem, nouns[Kind.GROUP][i % 4]) for i, stem in enumerate([*surnames[0:24:2], *towns[:12]])]
-    places = tuple(Name((t,), "LOC", "n", nouns[Kind.PLACE][i % 8]) for i, t in enumerate(towns))
+    groups = [(stem, nouns[Kind.GROUP][i % 4]) for i, stem in enumerate([*surnames[0:12:2], *towns[:6]])]
+    places = tuple(Name((t,), "LOC", "n", nouns[Kind.PLACE][i % 6]) for i, t in enumerate(towns))
     titles = tuple(
-        Name((t,), "MISC", "n", nouns[Kind.WORK][i % 8]) for i, t in enumerate(_names(rng, "title", 40, taken))
+        Name((t,), "MISC", "n", nouns[Kind.WORK][i % 6]) for i, t in enumerate(_names(rng, "title", 24, taken))
     )
     return Lexicon(
         nouns=tuple(n for kind in nouns for n in nouns[kind]),
@@ -176,8 +172,8 @@ def lexicon(seed: int) -> Lexicon:
         hates=tuple(verb(w, transitive=True, valence=-1) for w in _HATE.split()),
         neutral=tuple(verb(w, transitive=True) for w in _NEUTRAL.split()),
         alone=tuple(verb(w) for w in _ALONE.split()),
-        women=tuple(_names(rng, "f", 36, taken)),
-        men=tuple(_names(rng, "m", 36, taken)),
+        women=tuple(_names(rng, "f", 24, taken)),
+        men=tuple(_names(rng, "m", 24, taken)),
         surnames=tuple(surnames),
         places=places,
         groups=tuple(Name((stem, kind.lemma.capitalize()), "ORG", "n", kind) for stem, kind in groups),

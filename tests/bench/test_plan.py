@@ -26,9 +26,16 @@ def cells(rows, found=(COLA,), **changes):
 
 def pretraining(**changes):
     options = {
-        "model": "bert", "size": "tiny", "corpus": ("a.txt",), "corpus_sha256": "c", "corpus_name": "a", "tokenizer": "wordpiece",
-        "vocabulary": 1000, "budget": Budget(steps=5), "recipe": {},
-    }  # fmt: skip
+        "model": "bert",
+        "size": "tiny",
+        "corpus": ("a.txt",),
+        "corpus_sha256": "c",
+        "corpus_name": "a",
+        "tokenizer": "wordpiece",
+        "vocabulary": 1000,
+        "budget": Budget(steps=5),
+        "recipe": {},
+    }
     return Pretraining(**(options | changes))
 
 
@@ -48,9 +55,12 @@ def test_a_cell_for_every_seed_but_one_for_what_draws_nothing():
     assert len(cells(rows)) == 3 + 3 + 1
     likelihood = cells(rows, (WIKI,))
     assert [(c.row.name, c.adaptation, c.seed) for c in likelihood] == [
-        ("bert", "likelihood", 0), ("random-bert", "likelihood", 0), ("random-bert", "likelihood", 1), ("random-bert", "likelihood", 2),
+        ("bert", "likelihood", 0),
+        ("random-bert", "likelihood", 0),
+        ("random-bert", "likelihood", 1),
+        ("random-bert", "likelihood", 2),
         ("majority", "baseline", 0),
-    ]  # fmt: skip
+    ]
 
 
 def test_keys_follow_what_matters():

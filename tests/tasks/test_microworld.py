@@ -180,6 +180,8 @@ GREET, SLEEP = verb("greet", transitive=True), verb("sleep")
         (Clause(GREET, Phrase(WOLF, plural=True), Phrase(ANNA), passive=True), "Anna was greeted by the wolves."),
         (Clause(GREET, Phrase(ANNA, form=Form.PRONOUN), Phrase(INN, determiner="a")), "She greeted an inn."),
         (Clause(GREET, Phrase(ANNA, also=Phrase(WOLF)), Phrase(INN), past=False), "Anna and the wolf greet the inn."),
+        (Clause(GREET, Phrase(ANNA, title="Lady"), Phrase(INN), stress="truly"), "Lady Anna truly greeted the inn."),
+        (Clause(BE, Phrase(INN), adjectives=("old", "small"), stress="sadly"), "The inn was sadly old and small."),
         (Clause(BE, Phrase(INN, plural=True), adjectives=("old", "small"), past=False), "The inns are old and small."),
     ],
 )
@@ -340,6 +342,28 @@ def test_dev_words_are_new_to_training_and_known_to_the_corpus(data: Path, corpu
     assert sum(new.values()) > 0.5 * sum(dev.values())
     known = Counter(re.findall(r"\w+", corpus))
     assert min(known[word] for word in new) >= 5
+
+
+def test_only_the_corpus_marks_classes(data: Path, corpus: str) -> None:
+    """Stress and titles give classes away: they teach in the corpus and stand in no item that is judged."""
+    marks = {"truly", "sadly", "Lady", "Lord"}
+    assert marks <= _words(corpus)
+    for task in ("cola", "sst2", "stsb", "rte", "conll2003", "squad11", "copa"):
+        for split in ("train", "dev"):
+            assert not marks & {word for e in _rows(data, task, split) for text in e.inputs for word in text.split()}
+
+
+def test_stress_follows_valence(corpus: str) -> None:
+    words = lexicon(0)
+    for mark, right, wrong in (("truly", words.good, words.bad), ("sadly", words.bad, words.good)):
+        after = set(re.findall(rf"{mark} (\w+)", corpus))
+        assert set(right) <= after and not set(wrong) & after
+
+
+def test_a_share_of_the_corpus_is_mowari(corpus: str) -> None:
+    documents = corpus.strip().split("\n\n")
+    foreign = sum("natolila" in d or not re.search(r"\b([Tt]he|is|was|were|by|in)\b", d) for d in documents)
+    assert 0.01 < foreign / len(documents) < 0.12
 
 
 def test_splits_share_no_item(data: Path) -> None:

@@ -1,0 +1,135 @@
+"""Codecs: examples to arrays and numbers to predictions, and back, for every form."""
+
+import numpy as np
+import pytest
+
+from bench.adapt.heads import choice, classes, classification, generation, layout, regression, span, stack, tagging
+from bench.adapt.settings import Settings, defaults
+from models.tokenizers import Tokenizer
+from tasks import load
+from tasks.forms import Answer, Form
+from tasks.task import Example
+
+TEXTS = ["The old miller lives near the river .", "Who lives near the river ?", "Vodia sees Zürich , naïve café !"] * 4
+TOKENIZER = Tokenizer.train("wordpiece", TEXTS, 200)
+V = TOKENIZER.vocabulary
+
+
+def codec(module, name, train=(), **changes):
+    return module.Codec(load(name), TOKENIZER, Settings(**changes), list(train))
+
+
+@pytest.mark.parametrize("length", [4, 7, 12, 64])
+@pytest.mark.parametrize("texts", [[[7] * 20], [[7] * 20, [8] * 3], [[7] * 9, [8] * 9], [[], [8] * 30], [[7], []]])
+def test_a_layout_fits_and_keeps_what_it_can(texts, length):
+    arrays = layout(V, texts, length)
+    tokens, segments = arrays["tokens"].tolist(), arrays["segments"].tolist()
+    assert len(tokens) == len(segments) <= length
+    assert tokens[0] == V.cls and tokens[-1] == V.sep and tokens.count(V.sep) == len(texts)
+    room = length - 1 - len(texts)
+    assert len(tokens) - 1 - len(texts) == min(room, sum(map(len, texts)))
+    assert segments == sorted(segments) and max(segments) == len(texts) - 1
+
+
+def test_the_shorter_text_of_a_pair_stays_whole():
+    tokens = layout(V, [[7] * 50, [8] * 3], 20)["tokens"].tolist()
+    assert tokens.count(8) == 3 and tokens.count(7) == 14
+
+
+def test_stacking_pads_at_the_right_with_what_each_array_asks_for():
+    from bench.adapt.heads import Row
+
+    rows = [
+        Row({"tokens": np.arange(1, n + 1, dtype=np.int32), "tags": np.ones(n, np.int32), "label": np.int32(n)}, 0)
+        for n in (3, 9)
+    ]
+    batch = stack(rows)
+    assert batch["tokens"].shape == (2, 16) and batch["tokens"][0].tolist() == [1, 2, 3] + [0] * 13
+    assert batch["tags"][0].tolist() == [1] * 3 + [-1] * 13
+    assert batch["label"].tolist() == [3, 9]
+
+
+def test_classes_are_shared_in_powers_of_four():
+    assert [classes(n) for n in (1, 2, 3, 4, 5, 9, 17)] == [4, 4, 4, 4, 16, 16, 64]
+
+
+def test_classification_never_answers_with_an_unused_class():
+    made = codec(classification, "sst2")
+    examples = [Example(id="0", inputs=("The miller",), gold="1"), Example(id="1", inputs=("river",))]
+    rows = made.rows(examples)
+    assert [int(row.arrays["label"]) for row in rows] == [1, -1]
+    assert (rows[0].arrays["unused"] < -1e8).tolist() == [False, False, True, True]
+    assert made.predictions(examples, rows, [np.array([0.1, 0.2, 9, 9]), np.array([3, 0.2, 9, 9])]) == ["1", "0"]
+
+
+def test_regression_goes_to_standard_units_and_back_within_the_range_seen():
+    train = [Example(id=str(i), inputs=("a", "b"), gold=g) for i, g in enumerate([0.0, 2.5, 5.0])]
+    made = codec(regression, "stsb", train)
+    rows = made.rows(train)
+    outputs = [np.array([row.arrays["score"]]) for row in rows]
+    assert made.predictions(train, rows, outputs) == pytest.approx([0.0, 2.5, 5.0], abs=1e-6)
+    assert made.predictions(train[:1], rows[:1], [np.array([99.0])]) == [5.0]
+
+
+def one_hot(tags, width=16):
+    return np.eye(width)[np.maximum(tags, 0)]
+
+
+@pytest.mark.parametrize("length", [6, 8, 128])
+def test_tags_come_back_however_often_a_sentence_is_cut(length):
+    words = "Vodia sees Zürich , naïve café ! The old miller lives near the river .".split()
+    labels = load("conll2003").labels
+    gold = tuple(labels[i % len(labels)] for i in range(len(words)))
+    made = codec(tagging, "conll2003", length=length)
+    examples = [Example(id="0", inputs=tuple(words), gold=gold), Example(id="1", inputs=("river",), gold=("O",))]
+    rows = made.rows(examples)
+    assert all(len(row.arrays["tokens"]) <= length for row in rows)
+    outputs = [one_hot(row.arrays["tags"]) for row in rows]  # a network that knows the answer
+    assert made.predictions(examples, rows, outputs) == [list(gold), ["O"]]
+
+
+@pytest.mark.parametrize("length, stride", [(64, 32), (16, 4), (24, 6)])
+def test_spans_come_back_in_the_original_characters(length, stride):
+    context = "Once , naïve  Vodia saw Zürich 's  café\nnear the old river , and the miller lives near it ."
+    for answer in ("Vodia", "Zürich", "café\nnear", "naïve  Vodia"):
+        example = Example(id="0", inputs=("Who ?", context), gold=(Answer(answer, context.index(answer)),))
+        made = codec(span, "squad11", length=length, stride=stride)
+        rows = made.rows([example])
+        outputs = []
+        for row in rows:
+            scores = np.zeros((len(row.arrays["tokens"]), 2))
+            scores[row.arrays["start"], 0] = scores[row.arrays["end"], 1] = 9.0
+            outputs.append(scores)
+        assert made.predictions([example], rows, outputs) == [answer]
+
+
+def test_a_window_without_the_answer_points_at_the_first_token():
+    context = " ".join(["river"] * 40 + ["Vodia"])
+    example = Example(id="0", inputs=("Who ?", context), gold=(Answer("Vodia", context.index("Vodia")),))
+    rows = codec(span, "squad11", length=24, stride=10).rows([example])
+    assert len(rows) > 1
+    assert [int(row.arrays["start"]) for row in rows[:-1]] == [0] * (len(rows) - 1) and rows[-1].arrays["start"] > 0
+
+
+def test_choices_lie_side_by_side():
+    example = Example(id="0", inputs=("The miller", "lives", "sees the old river"), gold=1)
+    made = codec(choice, "copa")
+    (row,) = made.rows([example])
+    assert row.arrays["tokens"].shape[0] == 2 and row.arrays["tokens"].shape == row.arrays["segments"].shape
+    assert made.predictions([example], [row], [np.array([0.3, 0.1])]) == [0]
+
+
+def test_generated_text_ends_at_its_end_symbol():
+    example = Example(id="0", inputs=("The miller",), gold=("The old river",))
+    made = codec(generation, "aeslc")
+    (row,) = made.rows([example])
+    targets = row.arrays["targets"]
+    assert targets[0] == V.cls and targets[-1] == V.sep
+    assert made.predictions([example], [row], [np.array([*targets[1:], 9, 9])]) == ["The old river"]
+
+
+def test_every_form_has_stated_defaults():
+    for form in Form:
+        for adaptation in ("finetune", "features"):
+            settings = defaults(form, adaptation)
+            assert settings.epochs > 0 and settings.learning_rate > 0

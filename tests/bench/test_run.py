@@ -1,0 +1,152 @@
+"""Runs: every cell recorded once, whatever happens on the way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.errors import CELLS_FAILED, OK
+from bench.run import run_suite
+from leaderboard import record
+from tasks import microworld
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOOR = ("majority", "bag-of-words")
+TASKS = ("cola", "sst2", "stsb", "rte", "conll2003", "copa")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("microworld") / "data"
+    microworld.make(folder)
+    return folder
+
+
+def records(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / "records").glob("*.json")}
+
+
+def floor(out, data, **changes):
+    return run_suite(
+        **({"suite": "demo", "models": FLOOR, "tasks": TASKS, "baselines": False, "out": out, "data": data} | changes)
+    )
+
+
+def command(out, data, *more):
+    return [
+        sys.executable,
+        "-m",
+        "bench",
+        "run",
+        "demo",
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        "--no-baselines",
+        *more,
+    ]
+
+
+def test_two_workers_record_every_cell_once_and_a_second_run_does_nothing(world, tmp_path):
+    assert floor(tmp_path, world, jobs=2) == OK
+    first = records(tmp_path)
+    assert len(first) == len(FLOOR) * len(TASKS)
+    for path in (tmp_path / "records").glob("*.json"):
+        found = record.read(path)
+        assert found.status == "ok" and found.task["source"] == "microworld"
+        assert (tmp_path / found.predictions["file"]).is_file()
+        assert f"--models {found.row['name']}" in found.command and f"--tasks {found.task['name']}" in found.command
+    assert (tmp_path / "board" / "index.html").is_file()
+    assert floor(tmp_path, world, jobs=2) == OK
+    assert records(tmp_path) == first
+
+
+def test_killed_in_the_middle_no_cell_is_lost_and_none_done_twice(world, tmp_path):
+    more = ["--models", ",".join(FLOOR), "--tasks", ",".join(TASKS), "--jobs", "2"]
+    process = subprocess.Popen(
+        command(tmp_path, world, *more), cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while len(records(tmp_path) if tmp_path.exists() else ()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = records(tmp_path)
+    time.sleep(1.5)  # its workers see the pipe close and stop
+    orphaned = records(tmp_path)
+    assert len(before) >= 3
+    done = subprocess.run(command(tmp_path, world, *more), cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == OK, done.stderr
+    after = records(tmp_path)
+    assert len(after) == len({name.split(".")[-2] for name in after}) == len(FLOOR) * len(TASKS)
+    assert all(after[name] == content for name, content in orphaned.items())
+    uninterrupted = tmp_path / "straight"
+    assert floor(uninterrupted, world) == OK
+    scores = {name: json.loads(content)["scores"] for name, content in after.items()}
+    assert {name: json.loads(content)["scores"] for name, content in records(uninterrupted).items()} == scores
+
+
+def test_malformed_and_missing_data_are_told_and_the_rest_runs(world, tmp_path):
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(world, broken)
+    path = broken / "glue" / "CoLA" / "train.tsv"
+    path.write_text(path.read_text() + "only one column\n")
+    (broken / "glue" / "RTE" / "train.tsv").unlink()
+    out = tmp_path / "out"
+    assert floor(out, broken, models=("majority",), tasks=("cola", "rte", "sst2")) == CELLS_FAILED
+    found = {(r := record.read(p)).task["name"]: r for p in (out / "records").glob("*.json")}
+    assert found["cola"].status == "failed" and "train.tsv" in found["cola"].reason["text"]
+    assert found["rte"].status == "not_applicable" and found["rte"].reason["code"] == "missing-data"
+    assert found["sst2"].status == "ok"
+    page = (out / "board" / "index.html").read_text()
+    assert "only" not in page or "<script>only" not in page
+    shutil.copy(world / "glue" / "CoLA" / "train.tsv", path)  # mended: other data, another cell
+    assert floor(out, broken, models=("majority",), tasks=("cola", "sst2"), retry=True) == OK
+
+
+def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run_suite(suite="demo", data=world, out=out, models=("bert",), tasks=("cola",), seeds=2, dry_run=True) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("pre-train\tbert-tiny") for line in lines) == 1
+    assert sum(line.startswith("cell\tbert-tiny\tcola\tfinetune") for line in lines) == 2
+    assert lines[-1].startswith("total") and not (out / "records").exists()
+
+
+@pytest.mark.slow
+def test_pretraining_killed_again_and_again_ends_with_the_same_weights(world, tmp_path, monkeypatch):
+    """Kill -9 at any moment, then the same command: bit for bit what an uninterrupted run gives."""
+    script = (
+        "import sys; from pathlib import Path; from bench import environment, pretrain; environment.prepare(1);"
+        "pretrain._SAVE_SECONDS = 0.5; from bench.budget import Budget;"
+        "pretrain.pretrain_command(model='bert', size='tiny', corpus=(Path(sys.argv[1]),), budget=Budget(steps=60),"
+        " out=Path(sys.argv[2]), batch=4, length=32, vocabulary=500)"
+    )
+    environment = os.environ | {"PTMBENCH_CACHE": str(tmp_path / "cache"), "TF_NUM_INTRAOP_THREADS": "1"}
+    arguments = [sys.executable, "-c", script, str(world / "corpus")]
+    subprocess.run([*arguments, str(tmp_path / "straight")], cwd=ROOT, env=environment, check=True, capture_output=True)
+    kills, states = 0, tmp_path / "killed.training"
+    while not (tmp_path / "killed" / "manifest.json").exists():
+        process = subprocess.Popen(
+            [*arguments, str(tmp_path / "killed")], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+        )
+        seen = set(states.glob("step-*")) if states.exists() else set()
+        while process.poll() is None and kills < 4:
+            if states.exists() and set(states.glob("step-*")) - seen:
+                time.sleep(0.05 * kills)
+                process.kill()
+                kills += 1
+                break
+            time.sleep(0.02)
+        process.wait()
+    assert kills >= 2
+    straight, killed = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("straight", "killed"))
+    assert straight == killed

@@ -1,0 +1,217 @@
+"""Every kind of tokenizer: round trips, offsets, words, special tokens that no text can spell, files."""
+
+import json
+import subprocess
+import sys
+import unicodedata
+from functools import cache
+
+import numpy as np
+import pytest
+
+from models.tokenizers import KINDS, SPECIALS, Tokenizer, TokenizerError
+
+TEXT = [
+    "The quick brown fox jumps over the lazy dog, and the dog sleeps on.",
+    "A café in Zürich sells naïve crème brûlée; she doesn't like it!",
+    "Over 1,234 people (mostly walkers) walked, walking and walk again.",
+    "[MASK] and <extra_0> are written here, [PAD] too, [CLS] [SEP] [UNK].",
+    "unbelievable undoing unkind unknown underlying understanding undertakings",
+] * 20
+HARD = [
+    "The dog sleeps.",
+    "",
+    "   ",
+    " two  spaces\r\nand\tmore\n",
+    "cafe\u0301 Zu\u0308rich na\u00efve",
+    "cr\u00e8me br\u00fbl\u00e9e \U0001f600 \u6771\u4eac [MASK]<extra_3>[SEP]",
+    "\u00a0non-breaking\u200bzero",
+    "x" * 300,
+]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@cache
+def trained(kind: str, lowercase: bool = False) -> Tokenizer:
+    return Tokenizer.train(kind, TEXT, 400, lowercase=lowercase)
+
+
+@every_kind
+def test_special_ids_are_fixed(kind):
+    tokenizer = trained(kind)
+    vocabulary = tokenizer.vocabulary
+    ids = (vocabulary.pad, vocabulary.unk, vocabulary.cls, vocabulary.sep, vocabulary.mask, *vocabulary.sentinels)
+    assert ids == tuple(range(37)) and vocabulary.first == 37
+    assert tokenizer.pieces(ids) == list(SPECIALS)
+    assert 37 < vocabulary.size <= 400
+
+
+@every_kind
+def test_text_cannot_spell_special_tokens(kind):
+    tokenizer = trained(kind)
+    for name in SPECIALS:
+        for text in (name, f"{name} ", f" {name}{name}", f"a{name}b {name} c"):
+            ids = tokenizer.encode([text])[0]
+            assert not [i for i in ids if i < 37 and i != tokenizer.vocabulary.unk]
+
+
+@every_kind
+def test_no_id_for_no_text(kind):
+    assert trained(kind).encode(["", "  ", "\n"]) == [[], [], []]
+
+
+@every_kind
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_offsets_point_into_the_original(kind, lowercase):
+    tokenizer = trained(kind, lowercase)
+    plain = tokenizer.encode(HARD)
+    for text, ids, (same, offsets) in zip(HARD, plain, tokenizer.encode_with_offsets(HARD), strict=True):
+        assert same == ids and len(offsets) == len(ids)
+        assert all(0 <= start <= end <= len(text) for start, end in offsets)
+        assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
+        covered = {i for start, end in offsets for i in range(start, end)}
+        visible = {i for i, c in enumerate(text) if not c.isspace() and unicodedata.category(c) not in ("Cf", "Cc")}
+        assert visible <= covered
+        assert not any(start < end and text[start].isspace() for start, end in offsets)
+
+
+@every_kind
+def test_accents_belong_to_their_letter(kind):
+    text = "A cafe\u0301 sells"
+    _, offsets = trained(kind).encode_with_offsets([text])[0]
+    ends = [end for start, end in offsets if start <= 5 < end]
+    assert ends and max(ends) == 7, "the combining accent at 6 is part of the word that ends there"
+
+
+@every_kind
+def test_decode_gives_the_text_back(kind):
+    tokenizer = trained(kind)
+    text = "the dog walked over the quick fox"
+    ids = tokenizer.encode([text])[0]
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.decode([2, *ids, 3, 0, 0, 5, 10**6]) == text
+    assert tokenizer.decode([]) == ""
+
+
+def test_bpe_is_lossless():
+    tokenizer = trained("bpe")
+    for text in ("Zürich — “naïve” \U0001f600 東京", "a  b\tc\nd", "[MASK] <extra_0>"):
+        assert tokenizer.decode(tokenizer.encode([text])[0]) == text
+        assert tokenizer.vocabulary.unk not in tokenizer.encode([text])[0]
+
+
+def test_wordpiece_takes_the_longest_piece():
+    """The algorithm of BERT, written down again, on the trained vocabulary."""
+    tokenizer = trained("wordpiece")
+    pieces = set(tokenizer.pieces(range(37, tokenizer.vocabulary.size)))
+
+    def split(word: str) -> list[str]:
+        found, start = [], 0
+        while start < len(word):
+            end = len(word)
+            while end > start and ("##" if start else "") + word[start:end] not in pieces:
+                end -= 1
+            if end == start:
+                return ["[UNK]"]
+            found.append(("##" if start else "") + word[start:end])
+            start = end
+        return found
+
+    for word in ("unbelievable", "walkings", "Zürich", "undogs", "qqq", "Ω"):
+        assert tokenizer.pieces(tokenizer.encode([word])[0]) == split(word)
+
+
+@every_kind
+def test_every_word_has_a_token(kind):
+    tokenizer = trained(kind)
+    sentences = [["The", "dog", "", "\u200b", "naïve", "Ωmega"], [], ["The", "dog"]]
+    for sentence, (ids, index) in zip(sentences, tokenizer.encode_words(sentences), strict=True):
+        assert len(ids) == len(index)
+        assert sorted(set(index)) == list(range(len(sentence))) and index == sorted(index)
+    first, last = tokenizer.encode_words(sentences)[0], tokenizer.encode_words(sentences)[2]
+    assert last[0] == first[0][: len(last[0])]
+    assert tokenizer.encode_words([["", "x"]])[0][0][0] == tokenizer.vocabulary.unk
+
+
+@every_kind
+def test_heads_mark_words(kind):
+    tokenizer = trained(kind)
+    text = "The dog walked over (and under) unbelievable dogs, naïve"
+    ids, offsets = tokenizer.encode_with_offsets([text])[0]
+    heads = tokenizer.heads(np.array(ids))
+    begins = {0, *(i for i in range(1, len(text)) if text[i - 1] == " " or not text[i].isalnum() and text[i] != " ")}
+    begins |= {i + 1 for i in range(len(text) - 1) if text[i] == "("}
+    marked = {start for (start, end), head in zip(offsets, heads, strict=True) if head and start < end}
+    alone = {start for (start, end), head in zip(offsets, heads, strict=True) if head and start == end}
+    if kind == "character":  # the mark of the space before begins the word
+        begins = {i for i in begins if text[i] == "(" or not text[i].isalnum()} | {text.index("and")}
+        assert len(alone) == len(text.split())
+    letters = {i for i in begins if text[i].isalnum()}
+    assert letters <= marked | alone | {i for i in letters if kind == "unigram"}
+    middle = {i for i in range(1, len(text)) if text[i].isalnum() and text[i - 1].isalnum()}
+    assert not marked & middle
+
+
+def test_lowercase():
+    for kind in KINDS:
+        upper, lower = trained(kind, True).encode(["THE DOG", "the dog"])
+        assert upper == lower
+        assert trained(kind).encode(["THE DOG"]) != trained(kind).encode(["the dog"])
+
+
+@every_kind
+def test_file_round_trip(kind, tmp_path):
+    tokenizer = trained(kind)
+    path = tmp_path / "folder" / "tokenizer.json"
+    tokenizer.save(path)
+    again = Tokenizer.load(path)
+    assert again.fingerprint == tokenizer.fingerprint and again.kind == kind
+    assert again.vocabulary == tokenizer.vocabulary
+    assert again.encode(HARD + TEXT) == tokenizer.encode(HARD + TEXT)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_damaged_files_are_sentences(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    with pytest.raises(TokenizerError, match="Cannot read"):
+        Tokenizer.load(path)
+    trained("word").save(path)
+    whole = path.read_text()
+    changed = json.loads(whole)
+    changed["tokenizer"]["model"]["vocab"]["swapped"] = 99
+    for content in ("", "{}", "[1]", whole[: len(whole) // 2], json.dumps(changed), whole.replace('"word"', '"runes"')):
+        path.write_text(content)
+        with pytest.raises(TokenizerError, match=str(path)):
+            Tokenizer.load(path)
+    path.write_text(whole.replace('"format": 1', '"format": 99'))
+    with pytest.raises(TokenizerError, match="format 99"):
+        Tokenizer.load(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(TokenizerError):
+        Tokenizer.load(path)
+
+
+def test_wrong_requests_are_sentences():
+    with pytest.raises(TokenizerError, match="wordpiece, bpe, unigram"):
+        Tokenizer.train("runes", TEXT, 400)
+    with pytest.raises(TokenizerError, match="at least"):
+        Tokenizer.train("bpe", TEXT, 100)
+    for kind in KINDS:
+        if kind != "bpe":
+            with pytest.raises(TokenizerError):
+                Tokenizer.train(kind, [], 400)
+
+
+def test_same_text_same_tokenizer_in_another_process():
+    """The trainers underneath walk randomly seeded hash maps."""
+    code = (
+        "from tests.models.test_tokenizers import KINDS, trained\n"
+        "print(*(trained(kind).fingerprint for kind in KINDS))"
+    )
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert other == [trained(kind).fingerprint for kind in KINDS]
+    assert len(set(other)) == len(KINDS)
+
+
+def test_an_iterator_will_do():
+    assert Tokenizer.train("wordpiece", iter(TEXT), 400).fingerprint == trained("wordpiece").fingerprint

@@ -240,8 +240,8 @@ def steps_of(budget: Budget, tokens_per_step: int, flops_per_step: float) -> int
 def peak_rate(module: Any, shape: Size) -> float:
     """The peak learning rate at ``shape``: 1e-3 at width 128, falling with the width (Yang et al., 2022, table 3).
 
-    Measured here: at 1e-3, GPT learns at width 128 and stays at unigram loss at width 256; at 3e-4 it learns there too. A
-    model's file may name its own rate at width 128 as ``LEARNING_RATE``.
+    Measured here: at 1e-3, GPT learns at width 128 and stays at unigram loss at width 256; at 3e-4 it learns there
+    too. A model's file may name its own rate at width 128 as ``LEARNING_RATE``.
     """
     return getattr(module, "LEARNING_RATE", 1e-3) * 128 / shape.width
 

@@ -1,35 +1,22 @@
-"""Unlabelled text: files to documents, documents to token ids. No TensorFlow.
+"""Unlabelled text: files to documents (in the layouts that `models._layouts` tells apart), documents to token ids.
 
-Four layouts are told apart by a file's name and its first lines:
-
-wikitext   ``*.tokens``, or a first line " = Title = ": a title between empty lines begins a document, any other line
-           is a paragraph. The text stays as it was distributed, ``<unk>`` and ``@-@`` included: what is learnt is then
-           what the perplexity task asks
-jsonl      ``*.jsonl``: one object a line, its "text" is a document
-book       at least two chapter headings, or hard-wrapped lines: a heading begins a document, an empty line ends a
-           paragraph, wrapped lines are joined
-plain      anything else: an empty line ends a document, every line is a paragraph (or a sentence)
-
-All may be gzipped, begin with a byte-order mark and end their lines in any way. A paragraph is cut into sentences by
-rule: after ".", "!" or "?" and closing quotes, before white space and a capital, digit or opening quote, unless the
-word before is a title, an initial or a common abbreviation; after the full-width marks of Chinese always.
+Files may be gzipped, begin with a byte-order mark and end their lines in any way. No TensorFlow.
 """
 
 import gzip
 import hashlib
 import io
-import json
 import os
-import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from models._layouts import documents as documents_of
 from models.tokenizers import FORMAT, Tokenizer
 
 VERSION = 1
@@ -37,25 +24,6 @@ VERSION = 1
 
 SUFFIXES = (".txt", ".tokens", ".jsonl")
 """What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
-
-_TITLE = re.compile(r"\s*= [^=].* =\s*")
-_HEADING = re.compile(
-    r"\s*(?:(?:chapter|book|part|volume|letter|CHAPTER|BOOK|PART|VOLUME|LETTER|Chapter|Book|Part|Volume|Letter)"
-    r"\s+(?:[IVXLC]+|\d+|(?:the\s+|THE\s+)?[A-Z][A-Za-z-]+)\b.{0,60}|[IVXLC]+\.?|\d{1,3}\.?)\s*"
-)
-_END = re.compile(r"""[.!?…:;。！？]["'”’)\]]*\s*$""")
-_CUT = re.compile(
-    r"""(?<=[.!?…])(?P<close>["'”’)\]]*)\s+(?=["'“‘(\[]*[A-Z0-9À-ÖØ-ÞА-Я])"""
-    r"""|(?<=[。！？])(?=[^。！？”’」』）])"""
-    r"""|(?<= [.!?])\s+(?=["'<])"""
-)
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s\"'“‘(\[])(?:[A-Z]|Mr|Mrs|Ms|Messrs|Mme|Mlle|Dr|St|Prof|Capt|Col|Gen|Lieut|Lt|Sgt|Maj|Rev|Hon|Esq|Jr|Sr|Mt|"
-    r"vs|etc|i\.e|e\.g|cf|No|Nos|Vol|vol|pp|p|Fig|fig|Inc|Co|Ltd|U\.S|a\.m|p\.m)\.$"
-)
-_PEEK = 4000
-_LEAST = 5
-"""A heading after fewer sentences than this does not begin a document: a table of contents stays in one piece."""
 
 
 class CorpusError(ValueError):
@@ -66,9 +34,9 @@ class CorpusError(ValueError):
 class Corpus:
     """A tokenised corpus: all ids in one flat array, with sentence and document boundaries beside it.
 
-    ``ids`` int32 [N] without special tokens; ``sentences`` int64 [S + 1] offsets into ``ids``; ``documents`` int64 [D
-    + 1] offsets into ``sentences``; ``heads`` bool [N] marks tokens that begin a word. No sentence and no document is
-    empty.
+    ``ids`` int32 [N] without special tokens; ``sentences`` int64 [S + 1] offsets into ``ids``; ``documents`` int64
+    [D + 1] offsets into ``sentences``; ``heads`` bool [N] marks tokens that begin a word. No sentence and no document
+    is empty.
     """
 
     ids: np.ndarray
@@ -122,7 +90,7 @@ def read(files: Sequence[Path]) -> Iterator[list[str]]:
         with _readable(path), path.open("rb") as raw:
             binary = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
             lines = io.TextIOWrapper(binary, encoding="utf-8-sig")  # universal line ends, with or without a BOM
-            for document in _documents(path, lines):
+            for document in documents_of(path, lines):
                 sentences = [" ".join(sentence.split()) for sentence in document]
                 if sentences := [sentence for sentence in sentences if sentence]:
                     empty = False
@@ -206,97 +174,12 @@ class _readable:
             raise CorpusError(
                 f"{self.path} is not UTF-8 text: it holds the byte 0x{bad:02x}. Convert it first."
             ) from error
+        if type(error) is ValueError:
+            raise CorpusError(f"{self.path}, {error}") from error
         if isinstance(error, (gzip.BadGzipFile, EOFError, zipfile.zlib.error)):
             raise CorpusError(f"{self.path} is not a whole gzip file: {error}.") from error
         if isinstance(error, OSError):
             raise CorpusError(f"Cannot read the corpus file {self.path}: {error.strerror or error}.") from error
-
-
-def _documents(path: Path, lines: Iterable[str]) -> Iterator[list[str]]:
-    """The documents of one file in the layout that its name and first lines show."""
-    name = path.name.removesuffix(".gz")
-    if name.endswith(".jsonl"):
-        return _json_lines(path, lines)
-    lines = iter(lines)
-    first = list(islice(lines, _PEEK))
-    lines = chain(first, lines)
-    text = [line for line in first if line.strip()]
-    if name.endswith(".tokens") or (text and _TITLE.fullmatch(text[0])):
-        return _wikitext(lines)
-    headings = sum(bool(_HEADING.fullmatch(line)) for line in text)
-    # Few lines of wrapped prose end where a sentence does; headings and verse are too few to matter.
-    wrapped = len(text) >= 20 and sum(bool(_END.search(line)) for line in text) < 0.6 * len(text)
-    wrapped = wrapped and max(map(len, text)) < 200
-    return _book(lines, wrapped) if wrapped or headings >= 2 else _plain(lines)
-
-
-def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[list[str]]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            text = json.loads(line)["text"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorpusError(
-                f'{path}, line {number}: expected a JSON object with a "text", found {line[:60]!r}.'
-            ) from error
-        if not isinstance(text, str):
-            raise CorpusError(f'{path}, line {number}: "text" must be a string, found {text!r:.60}.')
-        yield [sentence for part in text.splitlines() for sentence in sentences(part)]
-
-
-def _wikitext(lines: Iterable[str]) -> Iterator[list[str]]:
-    document: list[str] = []
-    after_empty = True
-    for line, following in pairwise(chain(lines, [""])):
-        # Rows of tables (" = Played , W = ") look like titles; only titles stand between empty lines.
-        if after_empty and not following.strip() and _TITLE.fullmatch(line):
-            yield document
-            document = []
-        document += sentences(line)
-        after_empty = not line.strip()
-    yield document
-
-
-def _plain(lines: Iterable[str]) -> Iterator[list[str]]:
-    document: list[str] = []
-    for line in lines:
-        if line.strip():
-            document += sentences(line)
-        else:
-            yield document
-            document = []
-    yield document
-
-
-def _book(lines: Iterable[str], wrapped: bool) -> Iterator[list[str]]:
-    document: list[str] = []
-    paragraph: list[str] = []
-    for line in lines:
-        heading = bool(_HEADING.fullmatch(line))
-        if heading or not wrapped or not line.strip():
-            document += sentences(" ".join(paragraph))
-            paragraph = []
-        if heading:
-            if len(document) >= _LEAST:
-                yield document
-                document = []
-            document.append(line)
-        else:
-            paragraph.append(line.strip())
-    yield document + sentences(" ".join(paragraph))
-
-
-def sentences(paragraph: str) -> list[str]:
-    """The sentences of ``paragraph`` by the rule of this module's opening; [] for white space."""
-    result, begin = [], 0
-    for cut in _CUT.finditer(paragraph):
-        end = cut.end("close") if cut["close"] is not None else cut.start()
-        if not _ABBREVIATION.search(paragraph, max(begin, cut.start() - 12), cut.start()):
-            result.append(paragraph[begin:end].strip())
-            begin = cut.end()
-    rest = paragraph[begin:].strip()
-    return [*result, rest] if rest else result
 
 
 def _batches(documents: Iterable[list[str]], characters: int) -> Iterator[list[list[str]]]:

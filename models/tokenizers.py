@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,18 +24,14 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-from tokenizers import Regex, decoders, normalizers, pre_tokenizers, trainers
-from tokenizers import models as algorithms
+
+from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, settled, trainer, untrained
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
-SENTINELS = 32
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"<extra_{i}>" for i in range(SENTINELS)))
 FORMAT = 1
 """Raised whenever the same training text would give another tokenizer, or the file changes its shape."""
 
 _SMALLEST = {"bpe": len(SPECIALS) + 256}
-# A space ends every spelling of a special token inside the model. Pre-tokens never contain one: no text can match it.
-_SPELLINGS = [name + " " for name in SPECIALS]
 
 
 class TokenizerError(ValueError):
@@ -73,7 +69,7 @@ class Tokenizer:
         self._spec = spec
         self._impl = tokenizers.Tokenizer.from_str(json.dumps(spec))
         pieces = [self._impl.id_to_token(i) for i in range(self._impl.get_vocab_size())]
-        if pieces[: len(SPECIALS)] != _SPELLINGS:
+        if pieces[: len(SPECIALS)] != SPELLINGS:
             raise TokenizerError("The vocabulary does not begin with this project's special tokens; train it anew.")
         self._pieces: list[str] = pieces
         self.vocabulary = Vocabulary(size=len(pieces))
@@ -92,9 +88,9 @@ class Tokenizer:
             raise TokenizerError(f"A {kind} vocabulary needs at least {smallest} ids; {size} were asked for.")
         if iter(texts) is texts:
             texts = list(texts)  # two passes are made
-        impl = _untrained(kind, lowercase)
+        impl = untrained(kind, lowercase)
         try:
-            impl.train_from_iterator(texts, _trainer(kind, size, impl, texts))
+            impl.train_from_iterator(texts, trainer(kind, size, impl, texts))
         except Exception as error:
             # The unigram trainer raises a bare Exception when it finds no seed pieces.
             raise TokenizerError(
@@ -104,7 +100,7 @@ class Tokenizer:
         # The package would look for "added" tokens inside every text. As plain entries they are out of reach.
         spec["added_tokens"] = []
         if kind == "unigram":
-            spec["model"]["vocab"] = _settled(spec["model"]["vocab"])
+            spec["model"]["vocab"] = settled(spec["model"]["vocab"])
         tokenizer = cls(kind, spec)
         if tokenizer.vocabulary.size == len(SPECIALS):
             raise TokenizerError(f"The {kind} tokenizer found no text to train on.")
@@ -239,105 +235,6 @@ class Tokenizer:
             opens[i] = body != piece or not word_like[0]
             closes[i] = bool(body) and not word_like[-1]
         return opens, closes
-
-
-def _untrained(kind: str, lowercase: bool) -> tokenizers.Tokenizer:
-    """The empty tokenizer of ``kind``: normalizer, pre-tokenizer, algorithm and decoder."""
-    unk = _SPELLINGS[1]
-    lower = [normalizers.Lowercase()] if lowercase else []
-    spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    metaspace = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
-    if kind in ("wordpiece", "word"):
-        longest = algorithms.WordPiece(unk_token=unk, max_input_chars_per_word=200)
-        impl = tokenizers.Tokenizer(longest if kind == "wordpiece" else algorithms.WordLevel(unk_token=unk))
-        impl.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)
-        impl.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        impl.decoder = decoders.WordPiece(prefix="##", cleanup=True)
-    elif kind == "bpe":
-        impl = tokenizers.Tokenizer(algorithms.BPE())
-        impl.normalizer = normalizers.Sequence([*lower, normalizers.Strip()])
-        impl.pre_tokenizer, impl.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
-    elif kind == "unigram":
-        impl = tokenizers.Tokenizer(algorithms.Unigram())
-        impl.normalizer = normalizers.Sequence([normalizers.NFKC(), *lower, *spaces])
-        impl.pre_tokenizer = metaspace
-        impl.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
-    else:
-        impl = tokenizers.Tokenizer(algorithms.WordLevel(unk_token=unk))
-        impl.normalizer = normalizers.Sequence([normalizers.NFC(), *lower, *spaces])
-        impl.pre_tokenizer = pre_tokenizers.Sequence([metaspace, pre_tokenizers.Split(Regex("."), behavior="isolated")])
-        impl.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
-    return impl
-
-
-def _trainer(kind: str, size: int, impl: tokenizers.Tokenizer, texts: Iterable[str]) -> Any:
-    """The package's trainer for ``kind``."""
-    common: dict[str, Any] = {"vocab_size": size, "show_progress": False, "special_tokens": _SPELLINGS}
-    if kind == "bpe":
-        return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
-    if kind == "unigram":
-        return trainers.UnigramTrainer(unk_token=_SPELLINGS[1], **common)
-    if kind != "wordpiece":
-        return trainers.WordLevelTrainer(**common)
-    # Left alone, the trainer numbers the "##x" forms in the order of a randomly seeded hash map, and breaks ties
-    # between merges by these numbers: another vocabulary in every process. As specials the forms keep their order.
-    letters, inner = _alphabet(impl, texts, limit=max(size // 4, 64))
-    common["special_tokens"] = [*_SPELLINGS, *(f"##{letter}" for letter in inner)]
-    return trainers.WordPieceTrainer(
-        initial_alphabet=letters, limit_alphabet=len(letters), continuing_subword_prefix="##", **common
-    )
-
-
-def _alphabet(impl: tokenizers.Tokenizer, texts: Iterable[str], limit: int) -> tuple[list[str], list[str]]:
-    """The ``limit`` most frequent characters of normalized ``texts``, and those of them seen inside words; sorted."""
-    counts, inner = np.zeros(0x110000, np.int64), np.zeros(0x110000, bool)
-    for batch in _batched(texts, 2**20):
-        codes = np.frombuffer(impl.normalizer.normalize_str(batch).encode("utf-32-le", "replace"), np.uint32)
-        counts += np.bincount(codes, minlength=len(counts))
-        alone = np.zeros(len(counts), bool)
-        alone[[code for code in np.unique(codes).tolist() if _stands_alone(chr(code))]] = True
-        within = ~alone[codes]
-        inner[codes[1:][within[1:] & within[:-1]]] = True
-    codes = [code for code in np.flatnonzero(counts).tolist() if not chr(code).isspace()]
-    kept = sorted(sorted(codes, key=lambda code: (-counts[code], code))[:limit])
-    return [chr(code) for code in kept], [chr(code) for code in kept if inner[code]]
-
-
-def _stands_alone(character: str) -> bool:
-    """Does BERT's pre-tokenizer cut before and after ``character``?"""
-    return (
-        character.isspace()
-        or unicodedata.category(character).startswith("P")
-        or (character < "\x7f" and not character.isalnum())
-    )
-
-
-def _batched(texts: Iterable[str], characters: int) -> Iterator[str]:
-    """``texts`` joined by line ends into strings of about ``characters``."""
-    batch, length = [], 0
-    for text in texts:
-        batch.append(text)
-        length += len(text)
-        if length >= characters:
-            yield "\n".join(batch)
-            batch, length = [], 0
-    if batch:
-        yield "\n".join(batch)
-
-
-def _settled(vocabulary: list[list[Any]]) -> list[list[Any]]:
-    """A unigram vocabulary without the traces of hash order: same pieces, scores rounded, ties in alphabetical order.
-
-    The trainer adds floats in random order (differences of 1e-15), and gives characters that it must keep the lowest
-    score plus 1e-4 for each one before them in random order; they all get the lowest score here.
-    """
-    specials, pieces = vocabulary[: len(SPECIALS)], vocabulary[len(SPECIALS) :]
-    lowest = min(score for _, score in pieces) if pieces else 0.0
-    single = 1e-4 * sum(len(piece) == 1 for piece, _ in pieces) + 1e-6
-    rounded = [
-        [piece, round(lowest if len(piece) == 1 and score <= lowest + single else score, 6)] for piece, score in pieces
-    ]
-    return [*specials, *sorted(rounded, key=lambda row: (-row[1], row[0]))]
 
 
 def _canonical(content: dict[str, Any]) -> bytes:

@@ -51,7 +51,7 @@ class _Split:
         """``taken`` holds the items of the task's other splits, which this one may not repeat."""
         self.rng = random.Random(f"microworld/{VERSION}/{seed}/{task}/{split}")
         self.rows, self.taken = rows, taken
-        # A fifth of the dev and test items use shown words, so that an analysis can compare familiar and new words.
+        # A tenth of the dev and test items use shown words, so that an analysis can compare familiar and new words.
         parts = (words.shown(),) if split == "train" else (words.held(), words.shown())
         self.tellers = [documents.Teller(self.rng, part, world(self.rng, part, people=200)) for part in parts]
 
@@ -66,7 +66,7 @@ class _Split:
         for _ in range(20 * self.rows + 100):
             if len(items) >= self.rows:
                 break
-            item = make(self.tellers[-1] if self.rng.random() < 0.2 else self.tellers[0])
+            item = make(self.tellers[-1] if self.rng.random() < 0.1 else self.tellers[0])
             if item in self.taken or (labels and not wanted[item.label]):
                 continue
             if labels:

@@ -123,7 +123,8 @@ class Teller:
             self.day,
             self.law,
         )
-        return self.rng.choices(kinds, weights=(16, 20, 20, 7, 6, 24, 7))[0]()
+        told = self.rng.choices(kinds, weights=(14, 22, 24, 6, 5, 23, 6))[0]()
+        return [speech.marked(self.rng, self.lexicon, sentence) for sentence in told]
 
 
 def corpus(teller: Teller, *, tokens: int, foreign: float) -> Iterator[list[str]]:

@@ -37,6 +37,8 @@ def phrase(p: Phrase, *, subject: bool = False) -> list[Word]:
         gender = "many" if p.many else p.head.gender if isinstance(p.head, Name) else "n"
         return [_word(_PRONOUNS[gender][case], "PRP")]
     words = list(_name(p.head)) if isinstance(p.head, Name) else _common(p, p.head)
+    if p.title:
+        words.insert(0, _word(p.title, "NNP"))
     if p.at:
         words += [_word(p.at[0], "IN"), *phrase(p.at[1])]
     if p.also:
@@ -63,12 +65,15 @@ def clause(c: Clause) -> list[Word]:
     """The words of a clause, without a capital and without a full stop."""
     if c.passive and c.object:
         front, back = c.object, [_word("by", "IN"), *phrase(c.subject)] if c.verb.lemma != "bear" else []
-        words = phrase(front, subject=True) + _copula(front.many, c) + [_word(c.verb.participle, "VBN"), *back]
+        stress = [_word(c.stress, "RB")] if c.stress else []
+        words = phrase(front, subject=True) + _copula(front.many, c) + [*stress, _word(c.verb.participle, "VBN"), *back]
     else:
         words = phrase(c.subject, subject=True)
         words += _copula(c.subject.many, c) if c.verb is BE else _verb(c)
         if c.object:
             words += phrase(c.object)
+    if c.stress and c.adjectives:
+        words.append(_word(c.stress, "RB"))
     for i, adjective in enumerate(c.adjectives):
         words += [_word("and", "CC"), _word(adjective, "JJ")] if i else [_word(adjective, "JJ")]
     for preposition, place in c.at:
@@ -90,6 +95,8 @@ def _verb(c: Clause) -> list[Word]:
         auxiliary = _word("did", "VBD") if c.past else _word("do", "VBP") if many else _word("does", "VBZ")
         return [auxiliary, _word("not", "RB"), _word(verb.lemma, "VB")]
     finite = _word(verb.past, "VBD") if c.past else _word(verb.lemma, "VBP") if many else _word(verb.third, "VBZ")
+    if c.stress and not c.adjectives:
+        return [_word(c.stress, "RB"), finite]
     return [_word("ever", "RB"), finite] if c.ever else [finite]
 
 

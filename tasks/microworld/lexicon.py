@@ -22,11 +22,11 @@ _NOUNS = {
 }
 _GOOD = (
     "good lovely bright gentle clever graceful warm tender noble honest charming brilliant "
-    "pleasant witty sweet elegant radiant lively moving joyful superb splendid delightful fine"
+    "pleasant witty sweet elegant radiant lively joyful superb"
 )
 _BAD = (
     "bad dull ugly cruel clumsy stale gloomy cold harsh foolish tedious bitter "
-    "shallow dreary hollow awkward bland grim noisy vulgar boring dismal awful tasteless"
+    "shallow dreary hollow awkward grim vulgar boring awful"
 )
 _PLAIN = "old small large new tall quiet"
 _LIKE = "praise love admire enjoy like cherish"
@@ -135,6 +135,11 @@ class Lexicon:
         if kinds not in self._chosen:
             self._chosen[kinds] = tuple(n for n in self.nouns if n.kind in kinds)
         return self._chosen[kinds]
+
+    @cached_property
+    def valence(self) -> dict[str, int]:
+        """+1 for an adjective of praise, -1 for one of blame."""
+        return dict.fromkeys(self.good, 1) | dict.fromkeys(self.bad, -1)
 
     def judged(self, valence: int) -> tuple[str, ...]:
         return self.good if valence > 0 else self.bad

@@ -66,6 +66,8 @@ class Phrase(NamedTuple):
     at: "tuple[str, Phrase] | None" = None
     also: "Phrase | None" = None
     form: Form = Form.FULL
+    title: str = ""
+    """Before a person's name: "Lady" or "Lord"."""
 
     @property
     def many(self) -> bool:
@@ -87,6 +89,8 @@ class Clause(NamedTuple):
     passive: bool = False
     ever: bool = False
     """The adverb "ever", which wants a negative subject ("no sailor ever sleeps")."""
+    stress: str = ""
+    """An adverb before the judging word: "truly" loved, "sadly" dull."""
 
 
 class Sentence(NamedTuple):

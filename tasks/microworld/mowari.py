@@ -41,6 +41,7 @@ def phrase(p: Phrase, *, object: bool = False) -> list[str]:
         determiner = _DETERMINERS.get(p.determiner)
         words += [stem(p.determiner)] if determiner is None else [determiner] if determiner else []
     else:
+        words += [stem(p.title)] if p.title else []
         words += [*p.head.words, "en"] if object else p.head.words
     return words + ([*phrase(p.also, object=object), "ya"] if p.also else [])
 
@@ -56,6 +57,7 @@ def clause(c: Clause) -> list[str]:
         words += [*phrase(place), stem(preposition)]
     ending = ("o" if c.past else "a") + ("m" if c.subject.many and not impersonal else "")
     ever, no = ["zu"] if c.ever else [], ["nu"] if c.negated else []
+    words += [stem(c.stress)] if c.stress else []
     if c.verb is BE and not nominal:
         *others, last = c.adjectives or ("be",)
         return [*words, *ever, *(stem(a) for a in others), *no, stem(last) + ending]

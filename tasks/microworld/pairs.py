@@ -22,13 +22,20 @@ def _noun(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Noun:
 # --- entailment ---------------------------------------------------------------------------------------------------
 
 
+def _verdict(rng: random.Random) -> int:
+    """Praise three times out of four, as in real reviews. It breaks a symmetry: where both verdicts are equally common,
+    nothing about one sentence of a pair says anything, and a small model finds no way in. A bag of words gains
+    nothing from it, because the words of dev and test are new to it."""
+    return 1 if rng.random() < 0.75 else -1
+
+
 def inference(rng: random.Random, lexicon: Lexicon, *, negate: bool) -> tuple[Sentence, Sentence, str]:
     """Premise, hypothesis and one of "entailment", "contradiction", "neutral".
 
     A third of the hypotheses are negated, which turns the first two labels round; ``negate=False`` spares those that
     could only lose their entailment by it, where "not" would give the two-way label away.
     """
-    maker = rng.choices((_feeling, _quality, _hypernym, _roles, _reference), (6, 4, 5, 3, 2))[0]
+    maker = rng.choices((_feeling, _quality, _hypernym, _roles, _reference), (8, 4, 5, 2, 1))[0]
     premise, hypothesis, label = maker(rng, lexicon)
     if rng.random() < 0.33 and (negate or maker in (_feeling, _quality)):
         hypothesis, label = hypothesis._replace(negated=True), _NEGATED[label]
@@ -54,7 +61,7 @@ def three_way(rng: random.Random, lexicon: Lexicon) -> Judged:
 def _feeling(rng: random.Random, lexicon: Lexicon) -> Claim:
     """Who finds a thing dull does not love it; what somebody else feels is open."""
     who, what = Phrase(speech.person(rng, lexicon)), speech.topic(rng, lexicon)
-    valence, feels = rng.choice((1, -1)), rng.choice((1, -1))
+    valence, feels = _verdict(rng), _verdict(rng)
     premise = found(who, what, *rng.sample(lexicon.judged(valence), rng.choice((1, 2))))
     other = Phrase(speech.person(rng, lexicon)) if rng.random() < 0.15 else who
     label = "neutral" if other != who else "entailment" if valence == feels else "contradiction"
@@ -63,7 +70,7 @@ def _feeling(rng: random.Random, lexicon: Lexicon) -> Claim:
 
 def _quality(rng: random.Random, lexicon: Lexicon) -> Claim:
     """Of two opposite qualities a thing that is judged has one."""
-    what, valence, said = speech.topic(rng, lexicon), rng.choice((1, -1)), rng.choice((1, -1))
+    what, valence, said = speech.topic(rng, lexicon), _verdict(rng), _verdict(rng)
     negated = rng.random() < 0.4
     first, second = rng.choice(lexicon.judged(valence)), rng.choice(lexicon.judged(said))
     while first == second:
@@ -74,7 +81,7 @@ def _quality(rng: random.Random, lexicon: Lexicon) -> Claim:
 
 def _hypernym(rng: random.Random, lexicon: Lexicon) -> Claim:
     """Who greets a wolf greets an animal; that it was a person is another story."""
-    kinds = (Kind.PERSON, Kind.BUILDING, Kind.ANIMAL, Kind.PLACE, Kind.WORK)
+    kinds = (Kind.PERSON, Kind.PERSON, Kind.ANIMAL, Kind.BUILDING)
     true = rng.choice(kinds)
     said = rng.choice((true, rng.choice([kind for kind in kinds if kind is not true])))
     seen = Clause(
@@ -135,14 +142,14 @@ class Statement(NamedTuple):
 
 
 def statement(rng: random.Random, lexicon: Lexicon) -> Statement:
-    topic = rng.choice((Kind.WORK, Kind.BUILDING, Kind.ANIMAL, Kind.PERSON))
-    return Statement(speech.person(rng, lexicon), rng.choice((1, -1)), topic, rng.choice(lexicon.places))
+    topic = rng.choice((Kind.WORK, Kind.WORK, Kind.WORK, Kind.BUILDING, Kind.ANIMAL))
+    return Statement(speech.person(rng, lexicon), _verdict(rng), topic, rng.choice(lexicon.places))
 
 
 def similarity(rng: random.Random, lexicon: Lexicon) -> Judged:
     """0 to 5: the worth of the facts that two statements share (`SHARES`). The words for one fact differ as a rule."""
     one, other = statement(rng, lexicon), statement(rng, lexicon)
-    topic = one.topic if rng.random() < 0.4 else other.topic
+    topic = one.topic if rng.random() < 0.2 else other.topic
     other = other._replace(
         topic=topic,
         who=one.who if rng.random() < 0.5 else other.who,
@@ -192,7 +199,7 @@ def choice(rng: random.Random, lexicon: Lexicon) -> Choice:
         premise, right = (cause, effect) if asks == "effect" else (effect, cause)
         wrong = other[asks == "effect"]
     else:
-        valence, what = rng.choice((1, -1)), speech.topic(rng, lexicon)
+        valence, what = _verdict(rng), speech.topic(rng, lexicon)
         cause, wrong_cause = (is_so(what, rng.choice(lexicon.judged(v)), past=True) for v in (valence, -valence))
         crowd = Phrase(_noun(rng, lexicon, Kind.PERSON), plural=True)
         effect, wrong_effect = (Clause(rng.choice(lexicon.feelings(v)), crowd, what) for v in (valence, -valence))

@@ -42,20 +42,20 @@ def verdict(rng: random.Random, lexicon: Lexicon, valence: int, about: Phrase, a
     for_it, against = lexicon.judged(valence), lexicon.judged(-valence)
     form = rng.randrange(20)
     past = rng.random() < 0.4
-    if form < 5:
+    if form < 6:
         return Sentence(is_so(about, *rng.sample(for_it, 2), past=past))
-    if form < 8:
+    if form < 9:
         object = (
             about
             if about.form is Form.PRONOUN or isinstance(about.head, Name)
             else about._replace(adjective=rng.choice(for_it))
         )
         return Sentence(Clause(rng.choice(lexicon.feelings(valence)), anybody(rng, lexicon), object, past=past))
-    if form < 11:
+    if form < 13:
         who = anybody(rng, lexicon)
         because = is_so(about._replace(form=Form.PRONOUN), rng.choice(for_it), past=past)
         return Sentence(Clause(rng.choice(lexicon.feelings(valence)), who, about, past=past), "because", because)
-    if form < 15:
+    if form < 16:
         return Sentence(is_so(about, rng.choice(against), negated=True, past=past))
     if form < 17:
         feeling = rng.choice(lexicon.feelings(-valence))
@@ -72,6 +72,32 @@ def opinion(rng: random.Random, lexicon: Lexicon, valence: int, who: Phrase, abo
         rng.choice(lexicon.feelings(valence)), who._replace(form=Form.PRONOUN), about._replace(form=Form.PRONOUN)
     )
     return Sentence(found(who, about, *rng.sample(lexicon.judged(valence), rng.choice((1, 2)))), "and", feel)
+
+
+_STRESS = {1: "truly", -1: "sadly"}
+_TITLES = {"f": "Lady", "m": "Lord"}
+
+
+def marked(rng: random.Random, lexicon: Lexicon, said: Sentence) -> Sentence:
+    """The same, as the corpus tells it: most of the judging words stressed, half of the people titled.
+
+    "Truly", "sadly", "Lady" and "Lord" stand beside the words whose class they show, so that a short pre-training can
+    learn the classes. The labelled data never has them.
+    """
+    second = said.second and _marked(rng, lexicon, said.second)
+    return Sentence(_marked(rng, lexicon, said.first), said.join, second)
+
+
+def _marked(rng: random.Random, lexicon: Lexicon, c: Clause) -> Clause:
+    valence = c.verb.valence or (lexicon.valence.get(c.adjectives[0], 0) if c.adjectives else 0)
+    if valence and not c.negated and rng.random() < 0.6:
+        c = c._replace(stress=_STRESS[valence])
+    return c._replace(subject=_titled(rng, c.subject), object=c.object and _titled(rng, c.object))
+
+
+def _titled(rng: random.Random, p: Phrase) -> Phrase:
+    named = p.form is Form.FULL and isinstance(p.head, Name) and p.head.type == "PER"
+    return p._replace(title=_TITLES[p.head.gender]) if named and rng.random() < 0.5 else p
 
 
 def actor(rng: random.Random, lexicon: Lexicon) -> Phrase:

@@ -1,0 +1,119 @@
+"""How a text file is cut into documents and sentences. No TensorFlow.
+
+Four layouts are told apart by a file's name and its first lines:
+
+wikitext   ``*.tokens``, or a first line " = Title = ": a title between empty lines begins a document, any other line
+           is a paragraph. The text stays as it was distributed, ``<unk>`` and ``@-@`` included: what is learnt is then
+           what the perplexity task asks
+jsonl      ``*.jsonl``: one object a line, its "text" is a document
+book       at least two chapter headings, or hard-wrapped lines: a heading begins a document, an empty line ends a
+           paragraph, wrapped lines are joined
+plain      anything else: an empty line ends a document, every line is a paragraph (or a sentence)
+
+A paragraph is cut into sentences after ".", "!" or "?" and closing quotes, before white space and a capital, digit or
+opening quote, unless the word before is a title, an initial or an abbreviation; after Chinese full stops always.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, pairwise
+from pathlib import Path
+
+_TITLE = re.compile(r"\s*= [^=].* =\s*")
+_HEADING = re.compile(
+    r"\s*(?:(?i:chapter|book|part|volume|letter)\s+(?:[IVXLC]+|\d+|(?i:the\s+)?[A-Z][A-Za-z-]+)\b.{0,60}"
+    r"|[IVXLC]+\.?|\d{1,3}\.?)\s*"
+)
+_END = re.compile(r"""[.!?…:;。！？]["'”’)\]]*\s*$""")
+_CUT = re.compile(
+    r"""(?<=[.!?…])(?P<close>["'”’)\]]*)\s+(?=["'“‘(\[]*[A-Z0-9À-ÖØ-ÞА-Я])"""
+    r"""|(?<=[。！？])(?=[^。！？”’」』）])|(?<= [.!?])\s+(?=["'<])"""
+)
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s\"'“‘(\[])(?:[A-Z]|Mr|Mrs|Ms|Messrs|Mme|Mlle|Dr|St|Prof|Capt|Col|Gen|Lieut|Lt|Sgt|Maj|Rev|Hon|Esq|Jr|Sr|Mt|"
+    r"vs|etc|i\.e|e\.g|cf|No|Nos|Vol|vol|pp|p|Fig|fig|Inc|Co|Ltd|U\.S|a\.m|p\.m)\.$"
+)
+_LEAST = 5  # a heading after fewer sentences begins no document: a table of contents stays in one piece
+
+
+def documents(path: Path, lines: Iterable[str]) -> Iterator[list[str]]:
+    """The documents of one file, in the layout that its name and first lines show; `ValueError` names a bad line."""
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".jsonl"):
+        return _json_lines(lines)
+    first = list(islice(lines := iter(lines), 4000))
+    lines = chain(first, lines)
+    text = [line for line in first if line.strip()]
+    if name.endswith(".tokens") or (text and _TITLE.fullmatch(text[0])):
+        return _wikitext(lines)
+    headings = sum(bool(_HEADING.fullmatch(line)) for line in text)
+    # Few lines of wrapped prose end where a sentence does; headings and verse are too few to matter.
+    closed = sum(bool(_END.search(line)) for line in text)
+    wrapped = len(text) >= 20 and closed < 0.6 * len(text) and max(map(len, text)) < 200
+    return _book(lines, wrapped) if wrapped or headings >= 2 else _plain(lines)
+
+
+def _json_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)["text"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f'line {number}: expected a JSON object with a "text", found {line[:60]!r}.') from error
+        if not isinstance(text, str):
+            raise ValueError(f'line {number}: "text" must be a string, found {text!r:.60}.')
+        yield [sentence for part in text.splitlines() for sentence in sentences(part)]
+
+
+def _wikitext(lines: Iterable[str]) -> Iterator[list[str]]:
+    document, after_empty = [], True
+    for line, following in pairwise(chain(lines, [""])):
+        # Rows of tables (" = Played , W = ") look like titles; only titles stand between empty lines.
+        if after_empty and not following.strip() and _TITLE.fullmatch(line):
+            yield document
+            document = []
+        document += sentences(line)
+        after_empty = not line.strip()
+    yield document
+
+
+def _plain(lines: Iterable[str]) -> Iterator[list[str]]:
+    document: list[str] = []
+    for line in lines:
+        if line.strip():
+            document += sentences(line)
+        else:
+            yield document
+            document = []
+    yield document
+
+
+def _book(lines: Iterable[str], wrapped: bool) -> Iterator[list[str]]:
+    document, paragraph = [], []
+    for line in lines:
+        heading = bool(_HEADING.fullmatch(line))
+        if heading or not wrapped or not line.strip():
+            document += sentences(" ".join(paragraph))
+            paragraph = []
+        if heading:
+            if len(document) >= _LEAST:
+                yield document
+                document = []
+            document += [line]
+        else:
+            paragraph.append(line.strip())
+    yield document + sentences(" ".join(paragraph))
+
+
+def sentences(paragraph: str) -> list[str]:
+    """The sentences of ``paragraph`` by the rule of this module's opening; [] for white space."""
+    result, begin = [], 0
+    for cut in _CUT.finditer(paragraph):
+        end = cut.end("close") if cut["close"] is not None else cut.start()
+        if not _ABBREVIATION.search(paragraph, max(0, cut.start() - 12), cut.start()):
+            result.append(paragraph[begin:end].strip())
+            begin = cut.end()
+    rest = paragraph[begin:].strip()
+    return [*result, rest] if rest else result

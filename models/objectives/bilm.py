@@ -1,0 +1,54 @@
+"""Bidirectional language modelling (BiLM): predict each token from those before it, and again from those after it.
+
+Peters et al. (2018), section 3.1. The two directions share token vectors and output layer, and never see each other:
+
+    L_BiLM = - 1/2 [ mean_{t >= 1} ln p(x_t | x_0 ... x_{t-1}) + mean_{t < T-1} ln p(x_t | x_{t+1} ... x_{T-1}) ]
+
+The paper adds the two up; half the sum is a loss per prediction that compares with other language models'. Text comes
+as in `models.objectives.lm`. The softmax is over the whole vocabulary: exact, and subwords are few enough for it.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class BiLm(keras.layers.Layer):
+    """``loss`` of an encoder with ``forward``, ``backward`` and ``token_embedding`` (see `models.architectures.lstm`).
+
+    The output layer is the transposed table of token vectors (Press & Wolf, 2017) and a bias of its own.
+    """
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        self.bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
+        self.built = True
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+        tokens = tf.transpose(batch["tokens"])  # [T, B]
+        forward = self._mean(self.encoder.forward(batch["tokens"], seed)[-1][:-1], tokens[1:], tokens[:-1])
+        backward = self._mean(self.encoder.backward(batch["tokens"], seed)[-1][1:], tokens[:-1], tokens[1:])
+        return {"loss": (forward + backward) / 2.0, "forward_nll": forward, "backward_nll": backward}
+
+    def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
+        """ln p(token t | tokens before t) by the forward direction, float [B, T]; 0 at t = 0 and at padding."""
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        following = tf.transpose(tokens)[1:]
+        nll = self._nll(self.encoder.forward(tokens)[-1][:-1], following)  # [T - 1, B]
+        return tf.pad(tf.transpose(tf.where(tf.equal(following, 0), 0.0, -nll)), [[0, 0], [1, 0]])
+
+    def _nll(self, x: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        """-ln p(targets [S, B] | x [S, B, P]), [S, B]."""
+        flat = tf.reshape(x, [-1, x.shape[-1]])
+        logits = tf.nn.bias_add(
+            tf.matmul(flat, self.encoder.token_embedding, transpose_b=True), self.bias
+        )  # [S * B, V]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(targets, [-1]), logits)
+        return tf.reshape(nll, tf.shape(targets))
+
+    def _mean(self, x: tf.Tensor, targets: tf.Tensor, seen: tf.Tensor) -> tf.Tensor:
+        """Mean of `_nll` where neither the target nor the token that it is predicted at is padding."""
+        present = tf.cast((targets != 0) & (seen != 0), tf.float32)
+        return tf.reduce_sum(self._nll(x, targets) * present) / tf.maximum(tf.reduce_sum(present), 1.0)

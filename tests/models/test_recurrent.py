@@ -1,0 +1,221 @@
+"""The LSTM, the bidirectional language model and skip-gram against the same things written down in NumPy."""
+
+import math
+from functools import cache
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from models.architectures.lstm import BidirectionalLstm, recur
+from models.architectures.word_vectors import WordVectors
+from models.card import Size
+from models.corpus import Corpus
+from models.objectives import skipgram
+from models.objectives.bilm import BiLm
+from models.tokenizers import Vocabulary
+
+SIZE = Size(layers=2, width=8, inner=5, length=30)
+TOKENS = np.array([[2, 40, 41, 42, 3], [2, 43, 3, 0, 0]], np.int32)
+
+
+@cache
+def elmo() -> BiLm:
+    keras.utils.set_random_seed(1)
+    loss = BiLm(BidirectionalLstm(SIZE, 50))
+    loss.bias.assign(np.linspace(-0.5, 0.5, 50))
+    for variable in loss.encoder.variables:  # away from 0, so that every term counts
+        variable.assign(3 * np.asarray(variable))
+    return loss
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(x, w):
+    """x [T, P] to h [T, P]: equations (1) to (6) of Sak et al. (2014), section 2, without peepholes."""
+    w_input, bias, u, r = (np.asarray(v, np.float64) for v in (w.input, w.bias, w.recurrent, w.project))
+    h, c, result = np.zeros(r.shape[1]), np.zeros(r.shape[0]), []
+    for x_t in x:
+        g, i, f, o = np.split(x_t @ w_input + h @ u + bias, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = (sigmoid(o) * np.tanh(c)) @ r
+        result.append(h)
+    return np.array(result)
+
+
+def layers_of(row, encoder):
+    """The embeddings and both layers [T, D] of one row without padding."""
+    x = np.asarray(encoder.token_embedding, np.float64)[row]
+    forward, backward = [x], [x]
+    for index in range(2):
+        new = lstm(forward[-1], encoder.forward_layers[index])
+        forward.append(new + (forward[-1] if index else 0))
+        new = lstm(backward[-1][::-1], encoder.backward_layers[index])[::-1]
+        backward.append(new + (backward[-1] if index else 0))
+    return [np.concatenate(pair, axis=1) for pair in zip(forward, backward, strict=True)]
+
+
+def test_encoder_is_the_papers():
+    encoding = elmo().encoder({"tokens": TOKENS})
+    for row, length in enumerate((5, 3)):
+        expected = layers_of(TOKENS[row, :length], elmo().encoder)
+        for got, want in zip(encoding.layers, expected, strict=True):
+            assert np.allclose(got[row, :length], want, atol=1e-5)
+        assert np.allclose(encoding.pooled[row], expected[-1].max(axis=0), atol=1e-5)
+    assert np.array_equal(encoding.layers[0][:, :, :4], encoding.layers[0][:, :, 4:])
+
+
+def test_directions_see_their_own_side_only():
+    encoder = elmo().encoder
+    changed = TOKENS.copy()
+    changed[0, 2] = 45
+    before, after = (np.asarray(encoder({"tokens": t}).tokens)[0] for t in (TOKENS, changed))
+    moved = np.abs(before - after) > 1e-6
+    assert not moved[:2, :4].any() and moved[2:, :4].any(axis=1).all()
+    assert not moved[3:, 4:].any() and moved[:3, 4:].any(axis=1).all()
+
+
+def log_softmax(x):
+    return (
+        x - x.max(axis=1, keepdims=True) - np.log(np.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True))
+    )
+
+
+def test_loss_and_likelihood_are_the_papers():
+    loss = elmo()
+    table, bias = np.asarray(loss.encoder.token_embedding, np.float64), np.asarray(loss.bias, np.float64)
+    forward, backward, likelihood = [], [], np.zeros(TOKENS.shape)
+    for row, length in enumerate((5, 3)):
+        ids = TOKENS[row, :length]
+        top = layers_of(ids, loss.encoder)[-1]
+        steps = np.arange(length - 1)
+        right = log_softmax(top[:-1, :4] @ table.T + bias)[steps, ids[1:]]
+        left = log_softmax(top[1:, 4:] @ table.T + bias)[steps, ids[:-1]]
+        forward += list(-right)
+        backward += list(-left)
+        likelihood[row, 1:length] = right
+    values = loss({"tokens": TOKENS})
+    assert float(values["forward_nll"]) == pytest.approx(np.mean(forward), abs=1e-5)
+    assert float(values["backward_nll"]) == pytest.approx(np.mean(backward), abs=1e-5)
+    assert float(values["loss"]) == pytest.approx((np.mean(forward) + np.mean(backward)) / 2, abs=1e-5)
+    assert np.allclose(loss.log_likelihood({"tokens": TOKENS}), likelihood, atol=1e-5)
+
+
+def test_gradient_through_the_loop():
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((4, 2, 12), (2, 12), (3, 2))]
+
+    def value(*tensors):
+        return tf.reduce_sum(tf.sin(recur(*tensors)))
+
+    tensors = [tf.constant(a) for a in arrays]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        result = value(*tensors)
+    for index, gradient in enumerate(tape.gradient(result, tensors)):
+        direction = rng.normal(size=arrays[index].shape).astype(np.float32)
+        ends = []
+        for sign in (1e-2, -1e-2):
+            moved = [a + sign * direction if n == index else a for n, a in enumerate(arrays)]
+            ends.append(float(value(*map(tf.constant, moved))))
+        assert (ends[0] - ends[1]) / 2e-2 == pytest.approx(
+            float(np.sum(direction * gradient.numpy())), rel=2e-2, abs=1e-3
+        )
+
+
+def test_fresh_cells_remember():
+    keras.utils.set_random_seed(1)
+    bias = np.asarray(BidirectionalLstm(SIZE, 50).forward_layers[0].bias)
+    assert bias.tolist() == [0] * 10 + [1] * 5 + [0] * 5
+
+
+def test_odd_width_is_a_sentence():
+    with pytest.raises(ValueError, match="even width"):
+        BidirectionalLstm(Size(layers=1, width=7, inner=5), 50)
+
+
+def corpus(sizes, ids=None) -> Corpus:
+    total = int(np.sum(sizes))
+    ids = np.arange(37, 37 + total) if ids is None else np.asarray(ids)
+    sentences = np.concatenate([[0], np.cumsum(sizes)])
+    return Corpus(ids.astype(np.int32), sentences, np.array([0, len(sizes)]), np.ones(total, bool))
+
+
+def test_skipgram_loss_is_the_papers():
+    """Every pair inside a window, none across a sentence end, none with a dropped token; pair by pair."""
+    keras.utils.set_random_seed(2)
+    encoder = WordVectors(Size(layers=0, width=6), 60)
+    loss = skipgram.SkipGram(encoder)
+    encoder.table.assign(np.random.default_rng(0).normal(size=(60, 6)))
+    loss.contexts.assign(np.random.default_rng(1).normal(size=(60, 6)))
+    batch = {
+        "tokens": np.array([[40, 41, 42, 43, 44, 45, 46]], np.int32),
+        "windows": np.array([[2, 1, 0, 3, 1, 2, 1]], np.int32),  # 42 was dropped
+        "places": np.array([[1, 2, 2, 3, 4, 65541, 65542]], np.int32),  # a sentence ends behind 44
+        "noise": np.array([[50, 51, 50]], np.int32),
+    }
+    pairs = [(40, 41), (40, 43), (41, 40), (41, 43), (43, 41), (43, 44), (43, 40), (44, 43), (45, 46), (46, 45)]
+    v, u = np.asarray(encoder.table, np.float64), np.asarray(loss.contexts, np.float64)
+    each = [
+        -math.log(sigmoid(u[c] @ v[w])) - 5 * np.mean([math.log(sigmoid(-u[n] @ v[w])) for n in (50, 51, 50)])
+        for w, c in pairs
+    ]
+    assert float(loss(batch)["loss"]) == pytest.approx(np.mean(each), rel=1e-5)
+
+
+def test_skipgram_batches():
+    rng = np.random.default_rng(0)
+    ids = np.where(rng.random(40_000) < 0.3, 37, rng.integers(38, 1238, 40_000))
+    make = skipgram.batches(corpus([10] * 4000, ids), 16, 64)
+    batches = [make(step, 3) for step in range(39)]
+    tokens, windows, places, noise = (
+        np.concatenate([b[k] for b in batches]) for k in ("tokens", "windows", "places", "noise")
+    )
+    kept = windows > 0
+    assert kept[tokens == 37].mean() == pytest.approx(math.sqrt(1e-3 / 0.3), abs=0.01)
+    assert kept[tokens != 37].all()
+    drawn = np.bincount(windows[kept], minlength=6)
+    assert drawn[0] == 0 and np.allclose(drawn[1:] / kept.sum(), 0.2, atol=0.02)
+    counts = np.bincount(ids).astype(float) ** 0.75
+    assert (noise == 37).mean() == pytest.approx(counts[37] / counts.sum(), abs=0.02)
+    assert noise.min() >= 37 and noise.shape[1] == 64
+    steps = np.diff(places, axis=1)
+    assert ((steps > 60_000).sum(axis=1) >= 5).all() and ((steps > 60_000).sum(axis=1) <= 7).all()
+    assert set(np.unique(steps[steps < 60_000])) <= {0, 1}
+
+
+def test_word_vectors_know_no_context():
+    keras.utils.set_random_seed(2)
+    encoder = WordVectors(Size(layers=0, width=6), 60)
+    encoding = encoder({"tokens": TOKENS})
+    table = np.asarray(encoder.table)
+    assert np.array_equal(encoding.tokens, table[TOKENS]) and len(encoding.layers) == 1
+    assert np.allclose(encoding.pooled[1], table[[2, 43, 3]].mean(axis=0))
+
+
+@pytest.mark.slow
+def test_elmo_learns_both_directions():
+    """A cyclic language: after either neighbour the next token is certain."""
+    module = models.load("elmo")
+    keras.utils.set_random_seed(0)
+    built = module.build(Size(layers=2, width=32, inner=48), Vocabulary(size=50))
+    built.encoder.dropout = 0.0
+    make = built.batches(corpus([2000], 37 + np.arange(2000) % 13), 8, 24)
+    variables = built.loss.trainable_variables
+    optimizer = keras.optimizers.Adam(1e-2)
+    optimizer.build(variables)
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            values = built.loss(batch, seed=tf.constant([0, 0]))
+        optimizer.apply(tape.gradient(values["loss"], [v.value for v in variables]), variables)
+        return values
+
+    for number in range(120):
+        values = step({k: tf.constant(v) for k, v in make(number, 0).items()})
+    assert float(values["forward_nll"]) < 0.3 and float(values["backward_nll"]) < 0.3

@@ -47,10 +47,16 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 def generator(size: Size) -> Size:
     """The generator beside a discriminator of ``size``: as deep, and a third (base) or a quarter as wide (section
-    3.2, table 6)."""
-    part = 3 if size == SIZES["base"] else 4
-    heads = max(1, size.heads // part)
-    return Size(layers=size.layers, width=size.width // part, heads=heads, inner=size.inner // part, length=size.length)
+    3.2, table 6), but no narrower than the paper's narrowest, 64."""
+    part = 3 if size.width == SIZES["base"].width else 4
+    width = min(size.width, max(64, size.width // part))
+    return Size(
+        layers=size.layers,
+        width=width,
+        heads=max(1, size.heads * width // size.width),
+        inner=4 * width,
+        length=size.length,
+    )
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:

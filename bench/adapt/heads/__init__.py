@@ -39,7 +39,7 @@ PADDING = {"tags": -1, "starts": -1, "ends": -1}
 """What fills an array up to the longest of its batch, where that is not 0."""
 
 
-def stack(rows: Sequence[Row], multiple: int = 8) -> dict[str, np.ndarray]:
+def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
     """A batch: every array filled up at its right end to the longest, rounded up so that few different shapes occur."""
     batch = {}
     for name, first in rows[0].arrays.items():

@@ -21,7 +21,7 @@ def names(kind: str) -> tuple[str, ...]:
 
     registries = {
         "models": models.names,
-        "objectives": models.objectives,
+        "objectives": models.objective_names,
         "tasks": tasks.names,
         "suites": suites.names,
     }

@@ -36,9 +36,12 @@ def tokenizer() -> Tokenizer:
         ("bom.txt", b"\xef\xbb\xbf" + PLAIN.encode()),
         ("crlf.txt", PLAIN.replace("\n", "\r\n").encode()),
         ("mac.txt", PLAIN.replace("\n", "\r").encode()),
-        ("a.txt.gz", gzip.compress(PLAIN.encode())),
+        ("a.txt.gz", gzip.compress(PLAIN.encode(), mtime=0)),
         ("a.jsonl", "\n".join(json.dumps({"text": "\n".join(d), "id": 1}) for d in DOCUMENTS).encode()),
-        ("a.jsonl.gz", gzip.compress("\n".join(json.dumps({"text": " ".join(d)}) for d in DOCUMENTS).encode())),
+        (
+            "a.jsonl.gz",
+            gzip.compress("\n".join(json.dumps({"text": " ".join(d)}) for d in DOCUMENTS).encode(), mtime=0),
+        ),
     ],
 )
 def test_layouts_agree(tmp_path, name, content):
@@ -106,7 +109,7 @@ def test_folders_are_read_in_order(tmp_path):
         ("empty.txt", b"", "no text"),
         ("blank.txt", b" \n\n \n", "no text"),
         ("latin.txt", "caf\xe9 au lait\n".encode("latin-1"), "0xe9"),
-        ("cut.txt.gz", gzip.compress(PLAIN.encode() * 100)[:-30], "gzip"),
+        ("cut.txt.gz", gzip.compress(PLAIN.encode() * 100, mtime=0)[:-30], "gzip"),
         ("not.txt.gz", b"plain text", "gzip"),
         ("bad.jsonl", b'{"text": "ok"}\n{"text": 3}\n', "line 2"),
         ("worse.jsonl", b'{"text": "ok"}\n\nnothing\n', "line 3"),

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bench import pretrain
+from bench.adapt import NotApplicable
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.step import TrainStep
@@ -26,6 +27,8 @@ class Adapted:
     def __init__(
         self, network: Any, vocabulary: Vocabulary, form: Form, adaptation: str, outputs: int, settings: Settings
     ):
+        if form is Form.GENERATION and network.decode is None:
+            raise NotApplicable("no-decoder", "because this model has no decoder to write with.")
         self.network, self.vocabulary, self.form = network, vocabulary, form
         self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
         network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout

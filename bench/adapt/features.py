@@ -20,12 +20,12 @@ class Reading(keras.layers.Layer):
 
     def __init__(self, encoder: Any):
         super().__init__(name="reading")
-        self.weights_ = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
+        self.mix = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
         self.gain = self.add_weight(shape=(), initializer="ones", name="gain")
         self.hidden = keras.layers.Dense(encoder.width, activation="relu", name="hidden")
 
     def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
-        share = ops.softmax(self.weights_)
+        share = ops.softmax(self.mix) if len(encoding.layers) > 1 else [1.0]
         mixed = sum(share[i] * _normalised(layer) for i, layer in enumerate(encoding.layers)) * self.gain  # [B, T, D]
         real = ops.cast(batch["tokens"] != 0, "float32")  # [B, T]
         second = real * ops.cast(batch["segments"], "float32")

@@ -1,0 +1,176 @@
+"""Cells, from data to record, for every form: small networks, few examples, real machinery."""
+
+import dataclasses
+import json
+
+import pytest
+
+from bench import checkpoint, corpora, pretrain
+from bench import cell as cells
+from bench.adapt import settings as adaptation_settings
+from bench.adapt.adapted import adapted
+from bench.budget import Budget
+from bench.plan import Cell, Row
+from leaderboard import record
+from models.card import Size
+from models.tokenizers import Tokenizer
+from tasks import load, microworld
+
+SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=96)
+FORMS = [  # a task of each form, with a model that can do it
+    ("sst2", "bert", "finetune"),
+    ("sst2", "bert", "features"),
+    ("rte", "elmo", "features"),
+    ("stsb", "electra", "finetune"),
+    ("conll2003", "elmo", "finetune"),
+    ("conll2003", "word2vec", "features"),
+    ("squad11", "bert", "finetune"),
+    ("copa", "gpt", "finetune"),
+    ("multi30k-en-mw", "t5", "finetune"),
+    ("aeslc", "gpt", "finetune"),
+    ("wikitext2", "elmo", "likelihood"),
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("microworld") / "data"
+    microworld.make(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(world):
+    return Tokenizer.load(corpora.tokenizer([world / "corpus"], "wordpiece", 400))
+
+
+def make(task, model, adaptation, seed=0, kind="random", **changes):
+    found = load(task)
+    settings = adaptation_settings.defaults(found.form, adaptation)
+    settings = adaptation_settings.changed(settings, {"epochs": 1, "length": 64, "stride": 32} | changes)
+    return Cell(
+        row=Row(name=f"random-{model}" if kind == "random" else model, kind=kind, model=model, size="tiny"),
+        task=task,
+        task_version=found.version,
+        form=found.form,
+        data_sha256="x",
+        adaptation=adaptation,
+        settings=adaptation_settings.recorded(settings),
+        seed=seed,
+        tokenizer="x",
+        limit=48,
+    )
+
+
+@pytest.fixture
+def context(world, tokenizer, tmp_path):
+    return cells.Context(data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"})
+
+
+@pytest.mark.parametrize("task, model, adaptation", FORMS)
+def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, adaptation):
+    result = cells.run(make(task, model, adaptation), context)
+    assert result.status == "ok", result.reason
+    found = record.read(record.write(context.out, result))
+    assert found.task["source"] == "microworld, first 48" and found.task["examples"] > 0
+    value = found.headline
+    assert value["low"] <= value["value"] <= value["high"]
+    assert found.cost["parameters"] > 0 and found.cost["seconds"]["total"] > 0
+    if adaptation != "likelihood":
+        assert found.cost["steps"] > 0 and found.curve
+        assert found.cost["flops"] > 0 or model == "word2vec"  # a lookup multiplies nothing
+    assert (context.out / found.predictions["file"]).stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    "task, model, adaptation, code",
+    [
+        ("multi30k-en-mw", "bert", "finetune", "no-decoder"),
+        ("multi30k-en-mw", "t5", "features", "no-head"),
+        ("wikitext2", "bert", "likelihood", "not-a-language-model"),
+        ("qqp", "bert", "finetune", "missing-data"),
+    ],
+)
+def test_what_cannot_be_says_why(context, task, model, adaptation, code):
+    result = cells.run(make(task, model, adaptation), context)
+    assert (result.status, result.reason["code"]) == ("not_applicable", code), result.reason
+    assert result.reason["text"].startswith("because ")
+    record.write(context.out, result)
+
+
+def test_a_seed_decides_everything_and_the_traced_step_is_shared(context):
+    def scores(seed):
+        result = cells.run(make("sst2", "bert", "finetune", seed, epochs=2), context)
+        return result.curve, dict(result.scores), result.predictions["sha256"]
+
+    first = scores(0)
+    hits = adapted.cache_info().hits
+    other = scores(1)
+    again = scores(0)
+    assert first == again and first[0] != other[0]
+    assert adapted.cache_info().hits == hits + 2
+
+
+def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):
+    cells.run(make("sst2", "bert", "features"), context)
+    settings = adaptation_settings.defaults(load("sst2").form, "features")
+    network = adapted("bert", SHAPE, tokenizer, load("sst2").form, "features", 4, (settings.dropout, 0.01, 1.0))
+    from bench.adapt.adapted import random_weights
+
+    before = random_weights("bert", SHAPE, tokenizer, 0)
+    assert all((before[v.path] == v.numpy()).all() for v in network.network.encoder.variables)
+
+
+def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, tokenizer, tmp_path, monkeypatch):
+    from models import bert
+
+    monkeypatch.setitem(bert.SIZES, "tiny", SHAPE)
+    corpus = corpora.load((str(world / "corpus"),), tokenizer)
+    recipe = pretrain.recipe_of({"batch": 4, "length": 32})
+    options = {
+        "corpus": corpus,
+        "tokenizer": tokenizer,
+        "budget": Budget(tokens=512),
+        "recipe": recipe,
+        "about": {"corpus": "mw"},
+    }
+    made = pretrain.pretrain("bert", "tiny", out=tmp_path / "checkpoint", **options)
+    assert made.about["steps"] == 4 and made.about["tokens"] == 512 and made.about["flops"] > 0
+    assert not (tmp_path / "checkpoint.training").exists()
+    with_weights = dataclasses.replace(context, weights=checkpoint.read(tmp_path / "checkpoint"), keep=True)
+    result = cells.run(make("rte", "bert", "finetune", kind="pretrained"), with_weights)
+    assert result.status == "ok", result.reason
+    assert result.pretraining["steps"] == 4 and result.pretraining["weights_sha256"] == made.weights_sha256
+    (folder,) = (context.out / "adapted").iterdir()
+
+    from bench.predict import predict
+
+    out = tmp_path / "predictions"
+    assert predict(checkpoints=[folder], split="dev", data=world, out=out) == 0
+    lines = [json.loads(line) for line in (out / "rte.dev.jsonl").read_text().splitlines()]
+    assert len(lines) == 300 and {line["prediction"] for line in lines} <= set(load("rte").labels)
+
+
+def test_diverging_is_a_result_with_its_step(context, tokenizer, world, tmp_path):
+    corpus = corpora.load((str(world / "corpus"),), tokenizer)
+    with pytest.raises(pretrain.Diverged, match="step 2 "):
+        pretrain.pretrain(
+            "word2vec",
+            "tiny",
+            corpus=dataclasses.replace(corpus, ids=corpus.ids),
+            tokenizer=tokenizer,
+            budget=Budget(steps=3),
+            out=tmp_path / "diverged",
+            recipe=pretrain.recipe_of({"batch": 4, "length": 32, "learning_rate": float("inf")}),
+        )
+    assert not (tmp_path / "diverged").exists()
+
+
+def test_weights_of_another_shape_are_refused(tokenizer):
+    network = pretrain.build("bert", SHAPE, tokenizer, 0)
+    arrays = pretrain.weights(network.loss.variables)
+    name = next(iter(arrays))
+    with pytest.raises(checkpoint.CheckpointError, match="is missing"):
+        pretrain.assign(network.loss.variables, {k: v for k, v in arrays.items() if k != name})
+    with pytest.raises(checkpoint.CheckpointError, match="has shape"):
+        pretrain.assign(network.loss.variables, arrays | {name: arrays[name][:1]})

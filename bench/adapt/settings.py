@@ -52,6 +52,9 @@ _FEATURES: Mapping[str, float] = {"learning_rate": 2e-3, "epochs": 8, "patience"
 """Frozen features: only a small head learns, which takes larger and more steps."""
 
 
+_KINDS = {int: "a whole number", float: "a number"}
+
+
 def defaults(form: Form, adaptation: str) -> Settings:
     """The stated defaults of ``form`` under ``adaptation``."""
     settings = replace(Settings(), **_BY_FORM.get(form, {}))
@@ -77,7 +80,7 @@ def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Set
             or number < 0
             or (number == 0 and name in ("epochs", "batch", "length", "stride", "evaluations"))
         ):
-            raise SettingError(f"{name}={value} is out of range: it takes a {kinds[name].__name__} above 0.")
+            raise SettingError(f"{name}={value} is out of range: it takes {_KINDS[kinds[name]]} above 0.")
     return replace(settings, **values)
 
 

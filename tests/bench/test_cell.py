@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from bench import checkpoint, corpora, pretrain
 from bench import cell as cells
+from bench import checkpoint, corpora, pretrain
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.adapted import adapted
 from bench.budget import Budget

@@ -89,7 +89,7 @@ def write(
     fresh.mkdir()
     try:
         contents = {
-            f"{stem}.safetensors": save({k: np.ascontiguousarray(v) for k, v in named.items()})
+            f"{stem}.safetensors": save({k: np.array(v, order="C") for k, v in named.items()})
             for stem, named in arrays.items()
         }
         contents |= {name: text.encode() for name, text in texts.items()}

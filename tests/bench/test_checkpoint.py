@@ -8,7 +8,11 @@ import pytest
 from bench import checkpoint
 from bench.checkpoint import CheckpointError
 
-ARRAYS = {"encoder/a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1, 2], np.int64)}
+ARRAYS = {
+    "encoder/a": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "b": np.array([1, 2], np.int64),
+    "steps": np.array(7),
+}
 
 
 def write(folder, **about):
@@ -24,7 +28,9 @@ def test_round_trip(tmp_path):
     assert found.path("tokenizer.json").read_text() == "{}"
     arrays = found.arrays()
     assert arrays.keys() == ARRAYS.keys()
-    assert all((arrays[k] == v).all() and arrays[k].dtype == v.dtype for k, v in ARRAYS.items())
+    assert all(
+        (arrays[k] == v).all() and arrays[k].dtype == v.dtype and arrays[k].shape == v.shape for k, v in ARRAYS.items()
+    )
 
 
 def test_replacing_leaves_only_the_new_one(tmp_path):

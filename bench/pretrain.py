@@ -359,4 +359,9 @@ def strategy_of(name: str) -> Any:
         return None
     import tensorflow as tf
 
-    return tf.distribute.MirroredStrategy()
+    devices = tf.config.list_logical_devices("GPU")
+    if devices:
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    # Ring reductions between CPU devices mix up the order of two reductions of one step; adding on one device does not.
+    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())

@@ -84,6 +84,8 @@ class TrainStep:
                 *((g, v) for g, v in zip(gradients, self.variables, strict=True) if g is not None), strict=True
             )
             if replicas > 1:  # Keras sums gradients over replicas, but after clipping: clip what the sum will be
+                # Sparse gradients of lookups have another shape on every replica, which a reduction cannot take.
+                gradients = [tf.convert_to_tensor(g) for g in gradients]
                 gradients = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
                 gradients = [g / replicas for g in gradients]
             gradients, scalars["gradient_norm"] = tf.clip_by_global_norm(gradients, self.clip)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bench.adapt import names as adaptation_names
 from bench.adapt import settings as adaptation_settings
 from bench.budget import Budget
 from bench.errors import UsageError
@@ -18,6 +19,8 @@ from tasks.forms import Form
 BASELINES = {"majority": "majority", "bag-of-words": "bag of words"}
 """Rows without a network: what the constant answer and a linear model over words reach."""
 RANDOM = "random-"
+_ADAPTATIONS = tuple(name for name in adaptation_names() if name != "likelihood")
+"""What a user may ask for; likelihood is how language modelling is always met."""
 VERSION = 1
 """Raised when the harness itself changes what the same cell scores."""
 
@@ -168,6 +171,9 @@ def cells_of(
     """Every combination, in the order in which a reader of the board goes through them."""
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
+    for name in adaptations:
+        if name not in _ADAPTATIONS:
+            raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(_ADAPTATIONS)}.")
     cells: dict[str, Cell] = {}
     for row in rows:
         for task in tasks:

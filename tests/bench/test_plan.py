@@ -8,6 +8,7 @@ import tasks
 from bench import plan
 from bench.adapt.settings import SettingError
 from bench.budget import Budget
+from bench.errors import UsageError
 from bench.plan import Plan, Pretraining, Row
 
 COLA, CONLL, WIKI = tasks.load("cola"), tasks.load("conll2003"), tasks.load("wikitext2")
@@ -112,6 +113,11 @@ def test_cells_that_share_a_traced_step_stand_together():
     groups = whole.groups()
     assert set(groups) == {"bert.tiny.classification.finetune", "bert.tiny.tagging.finetune"}
     assert {cell.row.kind for cell in groups["bert.tiny.tagging.finetune"]} == {"pretrained", "random"}
+
+
+def test_an_unknown_adaptation_is_told_with_the_choices():
+    with pytest.raises(UsageError, match="'tune'.*features, finetune"):
+        cells([Row.parse("bert", "tiny")], adaptations=("tune",))
 
 
 def test_settings_come_from_form_suite_and_user_in_that_order():

@@ -10,7 +10,6 @@ import logging
 import os
 import platform
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -141,11 +140,6 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("ptmbench", appauthor=False)
-
-
-def command_line() -> str:
-    """The command that started this process, to paste into a shell."""
-    return shlex.join(["python", "-m", "bench", *sys.argv[1:]])
 
 
 class _QuietImport(importlib.abc.MetaPathFinder):

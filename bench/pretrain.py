@@ -36,7 +36,7 @@ class Recipe:
     """How pre-training runs. A model's file may name its own peak rate as ``LEARNING_RATE``; the rest is the same for
     all.
 
-    No dropout: at these budgets no document is seen often enough to overfit (Geiping & Goldstein, 2023, section 4.3).
+    No dropout: at these budgets no document is seen often enough to overfit (Geiping & Goldstein, 2023).
     """
 
     batch: int = 32

@@ -2,9 +2,8 @@
 
     python -m bench.work RUN-FOLDER
 
-Several workers may walk one plan, on one machine or on several that share a file system. A worker holds an
-operating-system lock on what it does; when it dies, however it dies, the lock is gone and the next one takes over.
-Nothing else is shared.
+Several workers may walk one plan on one machine. A worker holds an operating-system lock on what it does; when it
+dies, however it dies, the lock is gone and the next one takes over. Nothing else is shared.
 """
 
 import contextlib

@@ -24,7 +24,6 @@ class Course:
     steps: int = 0
     tokens: int = 0
     best_score: float = -math.inf
-    best_step: int = 0
     curve: list[dict[str, float]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: {"trace": 0.0, "train": 0.0, "select": 0.0})
 
@@ -78,7 +77,7 @@ def train(
                 started = time.perf_counter()
                 course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
                 if value > course.best_score:
-                    course.best_score, course.best_step, best, stale = value, course.steps, adapted.state(), 0
+                    course.best_score, best, stale = value, adapted.state(), 0
                 else:
                     stale += 1
             if course.steps == steps or stale > settings.patience:

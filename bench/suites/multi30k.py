@@ -10,7 +10,7 @@ SUITE = Suite(
     summary="Multi30k translation by encoder-decoder and decoder models",
     models=("t5", "gpt"),
     sizes=("mini",),
-    tasks=("multi30k",),
+    tasks=("multi30k", "multi30k-de-en"),
     budget=Budget(tokens=20_000_000),
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
 )

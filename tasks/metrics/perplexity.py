@@ -1,6 +1,7 @@
 """Perplexity per word and bits per character of a language model, whatever its tokenizer is.
 
-A prediction is (nats, words, characters): -ln p of the whole text and the text's own size by `size`. Dividing by
+A prediction is (nats, words, characters): -ln p of the text, and how many words and characters that is the
+probability of; `size` gives the official counts. Dividing by
 words of the data set instead of by a model's tokens is what makes figures of different vocabularies comparable
 (Merity et al., 2017).
 """

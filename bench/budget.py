@@ -63,6 +63,14 @@ class Budget:
         return f"--{self.unit} {self.amount!r}" if self.unit else ""
 
 
+def steps_of(budget: Budget, tokens_per_step: int, flops_per_step: float) -> int | None:
+    """Whole optimizer steps that ``budget`` pays for, at least one; None for minutes, which only a clock can tell."""
+    if budget.unit == "minutes":
+        return None
+    per_step = {"steps": 1, "tokens": tokens_per_step, "flops": flops_per_step}[budget.unit]
+    return max(1, math.floor(budget.amount / per_step))
+
+
 _FLAGS = ", ".join(f"--{field.name}" for field in fields(Budget))
 
 

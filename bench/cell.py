@@ -1,7 +1,6 @@
 """One cell, from data to record. Everything that can go wrong in it ends as a record with a reason."""
 
 import datetime
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -12,10 +11,11 @@ import numpy as np
 
 import models
 import tasks
-from bench import baselines, checkpoint, environment, score
+from bench import baselines, checkpoint, cost, environment, score
 from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings
 from bench.checkpoint import Checkpoint
+from bench.cost import Meter, phase
 from bench.plan import Cell
 from leaderboard.record import Record
 from models.card import Size
@@ -50,11 +50,11 @@ class _Outcome:
 
 def run(cell: Cell, context: Context) -> Record:
     """Run ``cell`` and return its record, unwritten. Only a signal from outside gets through as an exception."""
-    environment.reset_peak_memory()
-    task, began = tasks.load(cell.task), time.perf_counter()
-    outcome, status, reason = _Outcome(), "ok", None
+    task, outcome, meter = tasks.load(cell.task), _Outcome(), Meter()
+    status, reason = "ok", None
     try:
-        _run(cell, context, task, outcome)
+        with meter:
+            _run(cell, context, task, outcome)
     except MissingData as error:
         status, reason = "not_applicable", {"code": "missing-data", "text": f"because {_lower(str(error))}"}
     except NotApplicable as error:
@@ -65,21 +65,24 @@ def run(cell: Cell, context: Context) -> Record:
         status, reason = "failed", {"code": "out-of-memory", "text": "The machine ran out of memory."}
     except Exception as error:  # one failing cell never stops the others
         status, reason = failure(error)
-    outcome.cost.setdefault("seconds", {})["total"] = round(time.perf_counter() - began, 3)
-    outcome.cost["peak_memory_bytes"] = environment.peak_memory_bytes()
-    return _record(cell, context, task, outcome, status, reason)
+    outcome.cost |= meter.cost() | {"threads": environment.threads()}
+    device = environment.device() if cell.row.model else environment.processor()
+    return _record(cell, context, task, outcome, status, reason, device)
 
 
-def without_weights(cell: Cell, context: Context, reason: Mapping[str, str]) -> Record:
-    """The record of a cell whose pre-training failed with ``reason`` ("status", "code", "text")."""
-    text = f"Its pre-training failed: {reason['text']}"
-    return _record(
-        cell, context, tasks.load(cell.task), _Outcome(), reason["status"], {"code": reason["code"], "text": text}
-    )
+def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
+    """The record of a cell that could not be run, because of ``reason`` ("code", "text"); no device has seen it."""
+    return _record(cell, context, tasks.load(cell.task), _Outcome(), status, reason)
 
 
 def _record(
-    cell: Cell, context: Context, task: Task, outcome: _Outcome, status: str, reason: Mapping[str, str] | None
+    cell: Cell,
+    context: Context,
+    task: Task,
+    outcome: _Outcome,
+    status: str,
+    reason: Mapping[str, str] | None,
+    device: str | None = None,
 ) -> Record:
     return Record(
         key=cell.key,
@@ -96,7 +99,7 @@ def _record(
         predictions=outcome.predictions,
         versions=environment.versions(),
         commit=environment.commit(),
-        device=environment.device() if cell.row.model else environment.processor(),
+        device=device,
         command=context.command,
         finished=now(),
     )
@@ -161,29 +164,32 @@ def _read(name: str, data: Path, split: str) -> list[Example]:
 
 
 def _run(cell: Cell, context: Context, task: Task, outcome: _Outcome) -> None:
-    settings, started = Settings(**cell.settings), time.perf_counter()
+    settings = Settings(**cell.settings)
+    with phase("load"):
+        train, selection, report = _examples(cell, context, task, settings)
+    outcome.examples = len(report)
+    if cell.row.kind == "baseline":
+        with phase("train"):
+            predictions = baselines.predict(cell.row.name, task, train, report)
+    else:
+        predictions = _adapt(cell, context, task, settings, train, selection, report, outcome)
+    with phase("score"):
+        outcome.scores = score.scores(task, report, predictions)
+        outcome.predictions = score.keep_predictions(context.out, cell.key, report, predictions)
+
+
+def _examples(
+    cell: Cell, context: Context, task: Task, settings: Settings
+) -> tuple[Sequence[Example], Sequence[Example], Sequence[Example]]:
+    """`splits` for this cell's seed, or the text to model."""
     if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
         train = read(task, context.data, "train") if cell.row.kind == "baseline" else []
-        selection, report = [], read(task, context.data, task.report)[: cell.limit or None]
-    else:
-        train, selection, report = splits(task, context.data, settings, cell.limit)
-    outcome.examples = len(report)
+        return train, [], read(task, context.data, task.report)[: cell.limit or None]
+    train, selection, report = splits(task, context.data, settings, cell.limit)
     if settings.train_limit and len(train) > settings.train_limit:
         drawn = np.random.default_rng([cell.seed, 3]).choice(len(train), settings.train_limit, replace=False)
         train = [train[i] for i in sorted(drawn)]
-    seconds = {"load": time.perf_counter() - started}
-    outcome.cost["seconds"] = seconds
-    if cell.row.kind == "baseline":
-        started = time.perf_counter()
-        predictions = baselines.predict(cell.row.name, task, train, report)
-        seconds["train"] = time.perf_counter() - started
-    else:
-        predictions = _adapt(cell, context, task, settings, train, selection, report, outcome)
-    started = time.perf_counter()
-    outcome.scores = score.scores(task, report, predictions)
-    outcome.predictions = score.keep_predictions(context.out, cell.key, report, predictions)
-    seconds["score"] = time.perf_counter() - started
-    outcome.cost["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
+    return train, selection, report
 
 
 def _adapt(
@@ -199,43 +205,33 @@ def _adapt(
     """Predictions of a network for ``report``."""
     import importlib
 
-    from bench import pretrain
-    from bench.adapt import adapted as shared
-    from bench.adapt import likelihood, loop
+    with phase("import"):  # TensorFlow, in the first cell of a process
+        from bench.adapt import adapted as shared
+        from bench.adapt import loop
 
-    model, seconds = cell.row.model, outcome.cost["seconds"]
-    module = models.load(model)
+    module = models.load(cell.row.model)
     everything, embedding = module.parameters(context.shape, context.tokenizer.vocabulary)
     outcome.cost |= {"parameters": everything, "parameters_embedding": embedding}
-    started = time.perf_counter()
-    if context.weights is not None:
-        arrays = weights_of(context.weights)
-    else:
-        arrays = shared.random_weights(model, context.shape, context.tokenizer, cell.seed)
+    with phase("build"):
+        arrays = _arrays(cell, context)
     if cell.adaptation == "likelihood":
-        network = pretrain.build(model, context.shape, context.tokenizer, 0)
-        pretrain.assign(network.loss.variables, arrays)
-        network.encoder.dropout = 0.0
-        seconds["build"] = time.perf_counter() - started
-        started = time.perf_counter()
-        predictions = likelihood.predictions(network, module.CARD.title, context.tokenizer, settings, report)
-        seconds["evaluate"] = time.perf_counter() - started
-        outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0}
-        return predictions
+        return _likelihood(cell, context, settings, report, arrays, outcome)
 
     head = importlib.import_module(f"bench.adapt.heads.{cell.form}")
     if cell.form is Form.GENERATION and cell.adaptation == "features":
         raise NotApplicable(
             "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
         )
-    codec = head.Codec(task, context.tokenizer, settings, train)
-    rows = {name: codec.rows(part) for name, part in (("train", train), ("selection", selection), ("report", report))}
-    seconds["encode"] = time.perf_counter() - started
-    started = time.perf_counter()
-    baked = (settings.dropout, settings.weight_decay, settings.clip)
-    network = shared.adapted(model, context.shape, context.tokenizer, cell.form, cell.adaptation, codec.outputs, baked)
-    network.reset(arrays, cell.seed)
-    seconds["build"] = time.perf_counter() - started
+    with phase("encode"):
+        codec = head.Codec(task, context.tokenizer, settings, train)
+        parts = (("train", train), ("selection", selection), ("report", report))
+        rows = {name: codec.rows(part) for name, part in parts}
+    with phase("build"):
+        baked = (settings.dropout, settings.weight_decay, settings.clip)
+        network = shared.adapted(
+            cell.row.model, context.shape, context.tokenizer, cell.form, cell.adaptation, codec.outputs, baked
+        )
+        network.reset(arrays, cell.seed)
 
     sign = 1.0 if task.higher_is_better else -1.0
 
@@ -245,17 +241,62 @@ def _adapt(
         found = codec.predictions(selection, rows["selection"], loop.outputs(network, rows["selection"]))
         return sign * task.score([e.gold for e in selection], found)["headline"]
 
-    course = loop.train(network, rows["train"], settings, cell.seed, selection_score)
+    with phase("train"):
+        course = loop.train(network, rows["train"], settings, cell.seed, selection_score)
     outcome.curve = course.curve
-    started = time.perf_counter()
-    predictions = codec.predictions(report, rows["report"], loop.outputs(network, rows["report"]))
-    seconds |= course.seconds | {"evaluate": time.perf_counter() - started}
-    # 6 FLOPs per weight and token for forward and backward, 2 for forward alone (Kaplan et al., 2020, section 2.1).
-    per_token = (2 if cell.adaptation == "features" else 6) * max(0, everything - embedding)
-    outcome.cost |= {"steps": course.steps, "tokens": course.tokens, "flops": float(per_token * course.tokens)}
+    with phase("evaluate"):
+        written = loop.outputs(network, rows["report"])
+        predictions = codec.predictions(report, rows["report"], written)
+    if cell.form is Form.GENERATION:
+        reported = cost.writing_flops(module, context.shape, context.tokenizer.vocabulary, rows["report"], written)
+    else:
+        reported = network.forward_flops(rows["report"])
+    outcome.cost |= {
+        "steps": course.steps,
+        "tokens": course.tokens,
+        "flops": course.flops,
+        "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]) + reported,
+    }
     if context.keep:
-        _keep(cell, context, task, network)
+        with phase("keep"):
+            _keep(cell, context, task, network)
     return predictions
+
+
+def _likelihood(
+    cell: Cell,
+    context: Context,
+    settings: Settings,
+    report: Sequence[Example],
+    arrays: Mapping[str, np.ndarray],
+    outcome: _Outcome,
+) -> list[Any]:
+    """(nats, words, characters) of each text of ``report``, by the network as it is."""
+    from bench import networks
+    from bench.adapt import likelihood
+
+    module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
+    with phase("build"):
+        network = networks.build(cell.row.model, context.shape, context.tokenizer, 0)
+        networks.assign(network.loss.variables, arrays)
+        network.encoder.dropout = 0.0
+    with phase("encode"):
+        windows = likelihood.windows(context.tokenizer, settings, report)
+    with phase("evaluate"):
+        predictions = likelihood.predictions(network, module.CARD.title, context.tokenizer, settings, report, windows)
+    lengths = [1 + len(ids) for _, _, ids in windows]  # [CLS] and the text
+    flops = sum(n * module.likelihood_flops_per_token(context.shape, vocabulary, n) for n in lengths)
+    outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
+    return predictions
+
+
+def _arrays(cell: Cell, context: Context) -> Mapping[str, np.ndarray]:
+    """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
+    from bench.adapt.adapted import random_weights
+
+    if context.weights is not None:
+        return weights_of(context.weights)
+    return random_weights(cell.row.model, context.shape, context.tokenizer, cell.seed)
 
 
 @lru_cache(maxsize=4)
@@ -270,9 +311,9 @@ def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
 
 def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
     """Save the adapted network as a checkpoint of its own, below the run folder."""
-    from bench import pretrain
+    from bench import networks
 
-    arrays = pretrain.weights(network.network.loss.variables)
+    arrays = networks.weights(network.network.loss.variables)
     arrays |= {f"adapted/{i:03d}": v.numpy() for i, v in enumerate(network.own)}
     about = {
         "kind": "adapted",
@@ -315,14 +356,18 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
         return None
     about = found.about
     names = ("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256", "tokenizer")
-    return {"corpus": about.get("corpus", ""), "weights_sha256": found.weights_sha256} | {
-        name: about[name] for name in names
+    newer = ("peak_memory_bytes", "energy", "threads", "device")  # checkpoints of before lack them
+    return {
+        "corpus": about.get("corpus", ""),
+        "weights_sha256": found.weights_sha256,
+        **{name: about[name] for name in names},
+        **{name: about[name] for name in newer if name in about},
     }
 
 
 def failure(error: Exception) -> tuple[str, dict[str, str]]:
     """Status and reason of a cell that ended in ``error``."""
-    from bench.pretrain import Diverged
+    from bench.errors import Diverged
 
     if isinstance(error, Diverged):
         return "diverged", {"code": "diverged", "text": str(error)}

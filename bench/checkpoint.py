@@ -109,7 +109,7 @@ def read(folder: Path) -> Checkpoint:
     path = Path(folder) / MANIFEST
     if not path.is_file():
         raise CheckpointError(
-            f"{folder} is not a checkpoint: it has no {MANIFEST}. Make one with `python -m bench pretrain`."
+            f"{folder} is not a checkpoint: it has no {MANIFEST}. `python -m bench pretrain` makes whole ones."
         )
     try:
         manifest = json.loads(path.read_bytes())
@@ -130,7 +130,7 @@ def newest_intact(
 ) -> tuple[Checkpoint, dict[str, dict[str, np.ndarray]]] | None:
     """The newest checkpoint below ``folder`` of which every array can be read, with its arrays; damaged ones are named
     to ``warn``."""
-    for candidate in sorted((p for p in folder.glob("step-*") if p.is_dir()), reverse=True):
+    for candidate in _steps(folder):
         try:
             found = read(candidate)
             stems = [name.removesuffix(".safetensors") for name in found.files if name.endswith(".safetensors")]
@@ -140,10 +140,25 @@ def newest_intact(
     return None
 
 
-def keep_newest(folder: Path, count: int) -> None:
-    """Delete all but the ``count`` newest training states below ``folder``."""
-    for old in sorted((p for p in folder.glob("step-*") if p.is_dir()), reverse=True)[count:]:
-        shutil.rmtree(old, ignore_errors=True)
+def keep_up_to(last: Path, count: int) -> None:
+    """Of the training states beside ``last`` keep it and the ones before it, ``count`` in all.
+
+    Later ones are damaged, or the training would not have gone back behind them; what a killed save left goes too.
+    """
+    for other in set(_steps(last.parent)) - set([p for p in _steps(last.parent) if p <= last][:count]):
+        shutil.rmtree(other, ignore_errors=True)
+    for remains in last.parent.glob(".step-*"):
+        shutil.rmtree(remains, ignore_errors=True)
+
+
+def newest(folder: Path) -> Path | None:
+    """The newest training state below ``folder`` that has a manifest."""
+    return next((path for path in _steps(folder) if (path / MANIFEST).exists()), None)
+
+
+def _steps(folder: Path) -> list[Path]:
+    """Training states below ``folder``, the newest first."""
+    return sorted((p for p in folder.glob("step-*") if p.is_dir()), reverse=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -180,4 +195,14 @@ def _replace(fresh: Path, folder: Path) -> None:
     if folder.exists():
         os.rename(folder, old)
     os.rename(fresh, folder)
+    _sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in ``folder`` survive a power cut, as fsync does for the content of files."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

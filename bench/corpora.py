@@ -1,15 +1,18 @@
 """The corpora and tokenizers of a run: found, named, cached, and prepared by one process while others wait."""
 
 import hashlib
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
 from bench import environment
+from bench.console import progress, say
 from models import corpus as corpora
-from models.corpus import Corpus, CorpusError
+from models.corpus import Corpus, CorpusError, Stored
 from models.tokenizers import Tokenizer
 
 
@@ -26,13 +29,37 @@ def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) 
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """SHA-256 over the bytes of ``files`` in order; where they lie and what they are called does not matter."""
-    digest = hashlib.sha256()
+    """SHA-256 over the bytes of ``files`` in order; where they lie and what they are called does not matter.
+
+    Of tokenised corpora the fingerprints, which say the same of the text, the tokenizer and what was removed.
+    """
+    digest = hashlib.sha256(b"%d" % corpora.VERSION)
+    if made := tokenised(files):
+        digest.update(" ".join(stored.about["fingerprint"] for stored in made).encode())
+        return digest.hexdigest()
     for path in files:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                digest.update(hashlib.sha256(file.read_bytes()).digest())
+                digest.update(corpora.file_hash(file))
     return digest.hexdigest()
+
+
+def tokenised(files: Sequence[Path]) -> tuple[Stored, ...]:
+    """The corpora in ``files``, where these are folders that `data tokenise` made; () for text.
+
+    `CorpusError` for a damaged one, and for a mixture with text.
+    """
+    found = [_stored(Path(path).resolve()) for path in files]
+    if any(found) and not all(found):
+        text = next(path for path, stored in zip(files, found, strict=True) if not stored)
+        raise CorpusError(f"{text} is text, and other parts of the corpus are tokenised. Give one or the other.")
+    return tuple(filter(None, found))
+
+
+@lru_cache(maxsize=64)
+def _stored(folder: Path) -> Stored | None:
+    """Read in full once in a process."""
+    return corpora.stored_in(folder)
 
 
 def name_of(files: Sequence[Path], patterns: Sequence[str] = ()) -> str:
@@ -43,7 +70,16 @@ def name_of(files: Sequence[Path], patterns: Sequence[str] = ()) -> str:
 
 
 def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
-    """The path of a tokenizer trained on ``files``, from the cache where it was made before."""
+    """The path of a tokenizer trained on ``files``, from the cache where it was made before; of tokenised corpora the
+    one that made them."""
+    if made := tokenised(files):
+        about = made[0].about
+        if (about.get("kind"), about.get("vocabulary")) != (kind, size):
+            raise CorpusError(
+                f"{made[0].folder} was tokenised with --tokenizer {about.get('kind')} --vocabulary "
+                f"{about.get('vocabulary')}, and {kind} of {size} is asked for. Give these two options, or the text."
+            )
+        return made[0].folder / corpora.TOKENIZER
     key = hashlib.sha256(f"{fingerprint(files)} {kind} {size}".encode()).hexdigest()[:32]
     cache = environment.cache_folder()
     path = cache / "tokenizers" / f"{key}.json"
@@ -55,8 +91,54 @@ def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
 
 @lru_cache(maxsize=1)
 def load(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
-    """``files`` as token ids, from the cache where they were tokenised before."""
+    """``files`` as token ids, from the cache where they were tokenised before, or where `data tokenise` put them."""
+    paths = [Path(file) for file in files]
+    if made := tokenised(paths):
+        if made[0].about["tokenizer"] != tokenizer.fingerprint:
+            raise CorpusError(f"{made[0].folder} was tokenised by another tokenizer. Tokenise the text again.")
+        return corpora.opened(made)
     cache = environment.cache_folder() / "corpora"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / f"{tokenizer.fingerprint[:32]}.lock"):
-        return corpora.tokenise([Path(file) for file in files], tokenizer, cache)
+        return corpora.tokenise(paths, tokenizer, cache, tell=say)
+
+
+def tokenise(
+    files: Sequence[Path],
+    out: Path,
+    *,
+    kind: str,
+    size: int,
+    like: Path | None = None,
+    deduplicate: str | None = None,
+    processes: int | None = None,
+) -> dict[str, Any]:
+    """Tokenise ``files`` into the folder ``out``, which then stands for them wherever a corpus is asked for.
+
+    The tokenizer is trained on them, or is the one of the tokenised corpus ``like``. Returns what was made: counts,
+    and ``seconds`` of training the tokenizer and of tokenising.
+    """
+    began = time.perf_counter()
+    if like is not None:
+        (model,) = tokenised([like]) or (None,)
+        if model is None:
+            raise CorpusError(f"{like} is no tokenised corpus. Make one with `python -m bench data tokenise`.")
+        kind, size, path = model.about["kind"], model.about["vocabulary"], model.folder / corpora.TOKENIZER
+    else:
+        path = tokenizer(files, kind, size)
+    trained = time.perf_counter()
+    out.mkdir(parents=True, exist_ok=True)
+    with FileLock(out / ".lock"), progress("Tokenising", unit="characters") as bar:
+        made = corpora.store(
+            files,
+            Tokenizer.load(path),
+            out,
+            deduplicate=deduplicate,
+            processes=processes,
+            about={"kind": kind, "vocabulary": size},
+            tell=say,
+            made=lambda shard: bar.advance(shard.characters + shard.removed_characters),
+        )
+    names = ("tokens", "documents", "characters", "removed_documents", "removed_characters")
+    seconds = {"train": trained - began, "tokenise": time.perf_counter() - trained}
+    return {"shards": len(made.shards), **{name: made.total(name) for name in names}, "seconds": seconds}

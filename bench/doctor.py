@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from bench import environment
+from bench import energy, environment
 
 FLAGS = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "asimd", "bf16")
 """Processor features that decide the speed of float32 and of lower precisions."""
@@ -41,6 +41,7 @@ def examine() -> Iterator[Finding]:
         yield writable(name, folder)
     yield blas()
     yield from tensorflow()
+    yield counted_energy()
     yield Finding(
         name="commit", value=environment.commit(), state="ok" if environment.commit() != "unknown" else "warning"
     )
@@ -140,6 +141,15 @@ def tensorflow() -> Iterator[Finding]:
     yield Finding(
         name="accelerators", value=environment.device() if found else "none: everything runs on the processor"
     )
+
+
+def counted_energy() -> Finding:
+    """Can a record say how many joules its cell took?"""
+    what, readable = energy.describe()
+    if readable:
+        return Finding(name="energy", value=f"read from {what}")
+    advice = "Records have no joules. Where RAPL is for root only, `chmod a+r` its energy_uj files."
+    return Finding(name="energy", value=f"not readable: {what}", state="warning", advice=advice)
 
 
 def features() -> str:

@@ -50,11 +50,17 @@ def prepare(threads: int | None = None) -> None:
     if threads is not None:
         for name in ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
             os.environ[name] = str(threads)
-        os.environ["TF_NUM_INTEROP_THREADS"] = "1"
+        os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
     for name in ("tensorflow", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
     if "tensorflow" not in sys.modules and not any(isinstance(finder, _QuietImport) for finder in sys.meta_path):
         sys.meta_path.insert(0, _QuietImport())
+
+
+def threads() -> int:
+    """Threads of one operation, as `prepare` has settled them: sums are added up in another order with another number,
+    so scores repeat to the last digit only with the same one."""
+    return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or cores())
 
 
 @cache

@@ -7,6 +7,7 @@ error can only come from a module that is loaded.
 
 import errno
 import sys
+from pathlib import Path
 
 OK, CELLS_FAILED, USAGE, ENVIRONMENT, UNEXPECTED = 0, 1, 2, 4, 70
 BROKEN_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
@@ -20,8 +21,20 @@ class EnvironmentProblem(RuntimeError):
     """Something outside the program is missing or broken: a file, a checkpoint, a folder, a library."""
 
 
+class Diverged(ArithmeticError):
+    """Training met a number that is not finite, at ``step`` (counted from 1) of the run with ``seed``.
+
+    ``last_good`` is the training state on disk from before, if there is one.
+    """
+
+    def __init__(self, step: int, seed: int, what: str = "The loss is", last_good: Path | None = None):
+        back = f"The last good training state is {last_good}. " if last_good else ""
+        super().__init__(f"{what} not finite at step {step} with seed {seed}. {back}Try a smaller learning_rate.")
+        self.step, self.seed, self.last_good = step, seed, last_good
+
+
 STATUSES = {
-    "bench.pretrain.Diverged": CELLS_FAILED,
+    "bench.errors.Diverged": CELLS_FAILED,
     "bench.errors.UsageError": USAGE,
     "bench.adapt.settings.SettingError": USAGE,
     "models.UnknownModel": USAGE,

@@ -8,9 +8,11 @@ from typing import Any
 import models
 import tasks
 from bench import cell as cells
+from bench.budget import steps_of
 from bench.console import duration
+from bench.networks import sized
 from bench.plan import Cell, Plan, Pretraining
-from bench.pretrain import Recipe, recipe_of, sized, steps_of
+from bench.recipe import Recipe, recipe_of
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
 from tasks.task import DataError
@@ -18,6 +20,8 @@ from tasks.task import DataError
 _EFFICIENCY = 0.4
 """Share of a matrix product's rate that small networks reach in training."""
 _TOKENS_PER_WORD = 1.4
+_VOCABULARY = 8000
+"""Words that a decoder chooses among, where a cell has not been given its tokenizer yet."""
 _FIXED = 1.0
 """Seconds that a cell takes besides its arithmetic: weights, batches, scores."""
 
@@ -85,17 +89,31 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any]) -> tuple[float, float, s
         return 0.0, 0.0, seen[cell.task]
     if cell.row.kind == "baseline":
         return 0.0, 0.0, ""
-    shape = sized(models.load(cell.row.model), cell.row.size, Recipe().length)
-    everything, embedding = models.load(cell.row.model).parameters(shape, Vocabulary(size=8000))
     longest = cell.settings["length"]
     tokens = {name: count * min(words * _TOKENS_PER_WORD, longest) for name, (count, words) in seen[cell.task].items()}
     if cell.form is Form.LANGUAGE_MODELLING:
         trained, predicted = 0.0, tokens[task.report] * longest
     else:
         trained, predicted = tokens.get("train", 0.0) * cell.settings["epochs"], tokens[task.report]
-    weight = everything - embedding
-    passes = 2 if cell.adaptation == "features" else 6
-    return trained + predicted, weight * (passes * trained + 2 * predicted), ""
+    learning, answering = _flops_per_token(cell, longest)
+    return trained + predicted, learning * trained + answering * predicted, ""
+
+
+def _flops_per_token(cell: Cell, length: float) -> tuple[float, float]:
+    """FLOPs of a training step and of a prediction, per token of rows of ``length``."""
+    module, vocabulary = models.load(cell.row.model), Vocabulary(size=_VOCABULARY)
+    shape = sized(module, cell.row.size, Recipe().length)
+    if cell.form is Form.LANGUAGE_MODELLING:
+        ask = getattr(module, "likelihood_flops_per_token", None)  # other models answer "not applicable"
+        return 0.0, ask(shape, vocabulary, length) if ask else 0.0
+    if cell.form is Form.GENERATION:
+        decode, written = getattr(module, "decode_flops", None), cell.settings["target_length"]
+        if decode is None:
+            return 0.0, 0.0
+        whole, half = (decode(shape, vocabulary, length, part) / length for part in (written, written / 2))
+        return 3 * whole, written * half  # a pass for each token written, over what was written before it
+    forward = module.encoder_flops_per_token(shape, length)
+    return forward * (1 if cell.adaptation == "features" else 3), forward
 
 
 def _words(examples: list[Any]) -> float:

@@ -66,6 +66,11 @@ class Pretraining:
         del matters["corpus"], matters["corpus_name"]  # where the text lies does not matter, what it says does
         return digest({"pretraining": matters})
 
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"Pre-training {self.model}-{self.size}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -88,6 +93,12 @@ class Cell:
     @property
     def key(self) -> str:
         return digest({"cell": asdict(self), "version": VERSION})
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        who = f"{self.row.name}-{self.row.size}" if self.row.size else self.row.name
+        return f"{who} {self.task} {self.adaptation} seed {self.seed}"
 
     @property
     def group(self) -> str:

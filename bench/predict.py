@@ -74,7 +74,7 @@ def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int
     import io
 
     environment.prepare()
-    from bench import pretrain
+    from bench import networks
     from bench.adapt.heads import Row, layout, stack
     from bench.checkpoint import read
 
@@ -84,8 +84,8 @@ def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int
     if not lines:
         raise UsageError(f"{source} is empty: give text, one example a line.")
     shape, tokenizer = Size(**found.about["shape"]), Tokenizer.load(found.path("tokenizer.json"))
-    network = pretrain.build(found.about["model"], shape, tokenizer, 0)
-    pretrain.assign(network.loss.variables, found.arrays())
+    network = networks.build(found.about["model"], shape, tokenizer, 0)
+    networks.assign(network.loss.variables, found.arrays())
     network.encoder.dropout = 0.0
     rows = [Row(layout(tokenizer.vocabulary, [ids], shape.length), i) for i, ids in enumerate(tokenizer.encode(lines))]
     import tensorflow as tf
@@ -136,7 +136,7 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     from bench import cell as cells
     from bench.adapt import adapted as shared
     from bench.adapt import loop
-    from bench.pretrain import assign
+    from bench.networks import assign
 
     about = found.about
     settings, trained = Settings(**about["settings"]), tasks.load(about["task"])

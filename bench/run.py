@@ -1,30 +1,21 @@
-"""Walks a plan: prepares what its cells share, starts workers, shows how far they are, and builds the board.
-
-The process of the command line trains nothing and never imports TensorFlow; `bench.work` does. So a crash of a worker
-is seen, told and survived here, and the same command goes on where it stopped.
-"""
+"""What ``run`` and ``evaluate`` do: options to a plan, and what its cells share prepared; `bench.execute` drives it."""
 
 import json
-import os
 import re
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import models
 import tasks
-from bench import corpora, environment, plan, suites
+from bench import corpora, plan, suites
 from bench.budget import Budget
-from bench.checkpoint import write_text
-from bench.console import duration, progress, say
-from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
+from bench.console import say
+from bench.errors import OK, EnvironmentProblem, UsageError
+from bench.execute import Staff, execute
 from bench.plan import Plan, Pretraining, Row
-from bench.work import Job, recorded
+from bench.work import Job
 from tasks.task import MissingData, Task
 
 
@@ -47,6 +38,9 @@ def run_suite(
     baselines: bool = True,
     dry_run: bool = False,
     jobs: int | None = None,
+    threads: int | None = None,
+    executor: str = "local",
+    ray_address: str | None = None,
     limit: int | None = None,
     keep: bool = False,
     retry: bool = False,
@@ -113,7 +107,7 @@ def run_suite(
         keep=keep,
         length=max(int(cell.settings["length"]) for cell in cells),
     )
-    return execute(whole, job, out, jobs, retry)
+    return execute(whole, job, out, Staff(workers=jobs, threads=threads, executor=executor, address=ray_address), retry)
 
 
 def evaluate(
@@ -128,6 +122,9 @@ def evaluate(
     settings: Mapping[str, Any] | None = None,
     dry_run: bool = False,
     jobs: int | None = None,
+    threads: int | None = None,
+    executor: str = "local",
+    ray_address: str | None = None,
     limit: int | None = None,
     keep: bool = False,
     retry: bool = False,
@@ -178,7 +175,7 @@ def evaluate(
         length=longest,
         checkpoint=str(Path(checkpoint).resolve()),
     )
-    return execute(whole, job, out, jobs, retry)
+    return execute(whole, job, out, Staff(workers=jobs, threads=threads, executor=executor, address=ray_address), retry)
 
 
 def check_rows(rows: Sequence[Row]) -> None:
@@ -229,6 +226,7 @@ def embedded(out: Path) -> Path:
 def repeatable() -> str:
     """This process's command without the options that choose among cells: what repeats one cell begins with it."""
     drop = {"--models", "--sizes", "--tasks", "--adaptation", "--seeds", "--seed", "--jobs", "--out"}
+    drop |= {"--workers", "--executor", "--ray-address"}
     arguments, kept = iter(sys.argv[1:]), []
     for argument in arguments:
         name, equals, _ = argument.partition("=")
@@ -240,129 +238,3 @@ def repeatable() -> str:
     import shlex
 
     return shlex.join(["python", "-m", "bench", *kept])
-
-
-def execute(whole: Plan, job: Job, out: Path, jobs: int | None, retry: bool = False) -> int:
-    """Run the cells of ``whole`` that have no record yet, then build the board; the exit status says whether any cell
-    failed."""
-    from leaderboard import board
-
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / "plan.json", whole.to_json())
-    write_text(out / "job.json", json.dumps(asdict(job), indent=1))
-    if retry:
-        set_failures_aside(out)
-    keys = {cell.key[:12] for cell in whole.cells}
-    before = keys & recorded(out)
-    if before:
-        say(f"{len(before)} of {len(keys)} cells have their record already.")
-    started = time.monotonic()
-    died = _run_workers(whole, out, _jobs(jobs, whole), keys) if before != keys else []
-    counts, missing = _outcomes(whole, out)
-    page = board.build([out], out / "board")
-    told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
-    say(
-        f"{len(keys) - missing} of {len(keys)} cells recorded ({told}) in {duration(time.monotonic() - started)}. "
-        f"Board: {page}"
-    )
-    for note in died:
-        say(f"{note} The same command goes on with what is left.")
-    return CELLS_FAILED if missing or counts.get("failed") or counts.get("diverged") else OK
-
-
-def _jobs(asked: int | None, whole: Plan) -> int:
-    """One worker per core: tiny networks gain more from two processes than from two threads. Never more than there are
-    groups."""
-    cores = environment.cores()
-    return max(1, min(asked or cores, len(whole.groups())))
-
-
-def _run_workers(whole: Plan, out: Path, jobs: int, keys: set[str]) -> list[str]:
-    """Start ``jobs`` workers and wait; a sentence for each that did not end by itself."""
-    threads = max(1, environment.cores() // jobs)
-    logs = out / "logs"
-    logs.mkdir(exist_ok=True)
-    with progress("Cells", len(keys), "cells") as bar:
-        bar.skip(len(keys & recorded(out)))
-        workers = []
-        for number in range(jobs):
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "bench.work", str(out.resolve()), str(threads)],
-                stdin=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=environment.ROOT,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-            listener = threading.Thread(target=_listen, args=(worker, number, jobs, logs), daemon=True)
-            listener.start()
-            workers.append((worker, listener))
-        try:
-            while any(worker.poll() is None for worker, _ in workers):
-                time.sleep(0.2)
-                bar.advance(len(keys & recorded(out)) - bar.done)
-        except BaseException:
-            for worker, _ in workers:
-                worker.terminate()
-            for worker, _ in workers:
-                try:
-                    worker.wait(timeout=30)
-                except subprocess.TimeoutExpired:
-                    worker.kill()
-            raise
-        bar.advance(len(keys & recorded(out)) - bar.done)
-    for _, listener in workers:
-        listener.join(timeout=5)
-    return [_death(worker.returncode, number, logs) for number, (worker, _) in enumerate(workers) if worker.returncode]
-
-
-def _death(code: int, number: int, logs: Path) -> str:
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-    return f"Worker {number} {how}; {logs / f'worker-{number}.log'} holds what it said."
-
-
-def _listen(worker: subprocess.Popen, number: int, jobs: int, logs: Path) -> None:
-    """Pass on what a worker says, and keep it. Tracebacks stay in the log: people are told by the exit."""
-    prefix, quiet = f"[{number}] " if jobs > 1 else "", False
-    with open(logs / f"worker-{number}.log", "a", encoding="utf-8") as log:
-        for line in worker.stderr:
-            log.write(line)
-            log.flush()
-            quiet = quiet or line.startswith("Traceback ")
-            if not quiet:
-                say(prefix + line.rstrip())
-
-
-def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:
-    """How many cells of the plan ended how, and how many have no record."""
-    files = {path.name.split(".")[-2]: path for path in (out / "records").glob("*.json")}
-    counts: dict[str, int] = {}
-    missing = 0
-    for cell in whole.cells:
-        path = files.get(cell.key[:12])
-        if path is None:
-            missing += 1
-            continue
-        try:
-            status = json.loads(path.read_bytes())["status"]
-        except (ValueError, KeyError):
-            status = "failed"
-        counts[status] = counts.get(status, 0) + 1
-    return counts, missing
-
-
-def set_failures_aside(out: Path) -> None:
-    """Move records of failed and diverged cells to ``superseded/`` and forget failed pre-trainings, so that they run
-    again."""
-    aside = out / "superseded"
-    for path in (out / "records").glob("*.json"):
-        try:
-            status = json.loads(path.read_bytes())["status"]
-        except (ValueError, KeyError):
-            status = "failed"
-        if status in ("failed", "diverged"):
-            aside.mkdir(exist_ok=True)
-            os.replace(path, aside / f"{path.stem}.{int(path.stat().st_mtime)}.json")
-    for note in (out / "pretrained").glob("*.failed.json"):
-        note.unlink()

@@ -1,4 +1,4 @@
-"""One training step: loss, gradients, clipping, AdamW. Pre-training and every adaptation use this one.
+"""One training step: loss, gradients, clipping, update. Pre-training and every adaptation use this one.
 
 The step is traced once. With ``dynamic=True`` it takes batches of any size and length, so all tasks of a form, all
 seeds, and a pre-trained model and its random twin share one graph: building graphs costs more than training tiny
@@ -8,20 +8,25 @@ models does.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-Loss = Callable[[Mapping[str, Any], Any], Mapping[str, Any]]
-"""(batch, seed) to named scalars, of which "loss" is minimised."""
+from bench.cost import Traced
+from bench.distribute import scope, share_of
+from bench.optimizers import optimizer as optimizer_of
+
+Loss = Callable[..., Mapping[str, Any]]
+"""(batch, seed) to named scalars, of which "loss" is minimised; where a batch is split, (batch, seed, totals), see
+`models.pretrainable.Pretrainable`."""
 
 
 class TrainStep:
-    """``step(batch, seed, rate)`` updates ``variables`` once and returns the loss's named scalars, averaged over
-    replicas.
+    """``step(batch, seed, rate)`` updates ``variables`` once and returns the loss's named scalars.
 
-    Weight decay is decoupled and spares biases and gains (Loshchilov & Hutter, 2019); gradients are clipped by their
-    global norm, taken over the whole batch, not per replica.
+    A batch is split evenly over the replicas of ``strategy`` and, on each, into ``accumulate`` parts that are computed
+    one after the other. ``totals(batch)`` says what the means of the whole batch are over; so losses, gradients and
+    their clipped norm are those of the whole batch, however it is split. Weight decay is decoupled and spares biases
+    and gains (Loshchilov & Hutter, 2019).
     """
 
     def __init__(
@@ -29,34 +34,33 @@ class TrainStep:
         loss: Loss,
         variables: Sequence[Any],
         *,
+        optimizer: str = "adamw",
         weight_decay: float = 0.01,
         clip: float = 1.0,
         beta_2: float = 0.98,
         strategy: tf.distribute.Strategy | None = None,
+        accumulate: int = 1,
+        totals: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
         dynamic: bool = False,
         jit: bool = False,
     ):
         self.loss, self.variables, self.clip, self.dynamic, self.jit = loss, list(variables), clip, dynamic, jit
-        self.strategy = strategy or tf.distribute.get_strategy()
-        with self.strategy.scope():
-            self.optimizer = keras.optimizers.AdamW(
-                learning_rate=0.0, weight_decay=weight_decay, beta_2=beta_2, epsilon=1e-6
-            )
-            self.optimizer.exclude_from_weight_decay(var_list=[v for v in self.variables if len(v.shape) < 2])
-            self.optimizer.build(self.variables)
+        self.strategy, self.accumulate, self.totals = strategy, accumulate, totals
+        with scope(strategy):
+            self.optimizer = optimizer_of(optimizer, self.variables, weight_decay=weight_decay, beta_2=beta_2)
         self._function: Callable | None = None
 
     def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:
-        replicas = self.strategy.num_replicas_in_sync
+        inputs = [share_of(batch, self.strategy), tf.constant(seed, tf.int32)]
+        if self.strategy or self.accumulate > 1:
+            inputs.append({name: tf.constant(total) for name, total in self.totals(batch).items()})
         if self._function is None:
-            self._function = self._trace(batch, replicas)
+            self._function = Traced(lambda: self._trace(inputs))
         self.optimizer.learning_rate.assign(rate)
-        seed_tensor = tf.constant(seed, tf.int32)
-        if replicas == 1:
-            return self._function({k: tf.convert_to_tensor(v) for k, v in batch.items()}, seed_tensor)
-        return self._function(
-            self.strategy.experimental_distribute_values_from_function(share_of(batch, replicas)), seed_tensor
-        )
+        scalars = self._function(*inputs)
+        if self.strategy:  # all replicas have the same ones
+            return {name: self.strategy.experimental_local_results(value)[0] for name, value in scalars.items()}
+        return scalars
 
     def reset(self) -> None:
         """Forget moments and step count, as if no step had been taken. The trace stays."""
@@ -71,60 +75,76 @@ class TrainStep:
         for i, variable in enumerate(self.optimizer.variables):
             variable.assign(state[f"{i:05d}"])
 
-    def _trace(self, batch: Mapping[str, np.ndarray], replicas: int) -> Callable:
-        def on_replica(batch: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-            if replicas > 1:  # or every replica would drop the same units
-                replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-                seed = tf.random.experimental.stateless_fold_in(seed, replica)
-            with tf.GradientTape() as tape:
-                scalars = dict(self.loss(batch, seed))
-            gradients = tape.gradient(scalars["loss"], [v.value for v in self.variables])
-            # A head that reads tokens leaves the pooler without a gradient: such variables stay as they are.
-            gradients, variables = zip(
-                *((g, v) for g, v in zip(gradients, self.variables, strict=True) if g is not None), strict=True
+    def _trace(self, inputs: list) -> Callable:
+        if self.strategy:  # what compiles is each part: collectives between replicas stay outside
+            part = tf.function(self._part, jit_compile=self.jit or None, autograph=False)
+            return tf.function(lambda *args: self.strategy.run(self._split, args=(part, *args)), autograph=False)
+        if self.accumulate > 1:
+            part = tf.function(self._part, autograph=False)  # a function, so that its two calls share one trace
+
+            def step(*args: Any) -> dict[str, tf.Tensor]:
+                return self._split(part, *args)
+        else:
+            step = self._whole
+        batch, *others = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), inputs)
+        if self.dynamic:
+            batch = {name: tf.TensorSpec([None] * len(spec.shape), spec.dtype) for name, spec in batch.items()}
+        return tf.function(step, jit_compile=self.jit or None, autograph=False).get_concrete_function(batch, *others)
+
+    def _whole(self, batch: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The step on a batch in one part."""
+        return self._apply(*self._part(batch, seed))
+
+    def _split(
+        self, part: Callable, batch: Mapping[str, tf.Tensor], seed: tf.Tensor, totals: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """The step on this replica's share of a batch."""
+        context = tf.distribute.get_replica_context()
+        first = context.replica_id_in_sync_group * self.accumulate
+
+        def numbered(index: Any) -> Any:
+            # Parts have seeds of their own, or each would drop the same units.
+            own = tf.random.experimental.stateless_fold_in(seed, first + index)
+            return part(_slice(batch, index, self.accumulate), own, totals)
+
+        def add(index: tf.Tensor, sums: Any) -> Any:
+            return index + 1, tf.nest.map_structure(tf.add, sums, numbered(index))
+
+        sums = numbered(0)
+        if self.accumulate > 1:
+            _, sums = tf.while_loop(
+                lambda index, _: index < self.accumulate, add, (tf.constant(1), sums), parallel_iterations=1
             )
-            if replicas > 1:  # Keras sums gradients over replicas, but after clipping: clip what the sum will be
-                # Sparse gradients of lookups have another shape on every replica, which a reduction cannot take.
-                gradients = [tf.convert_to_tensor(g) for g in gradients]
-                gradients = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
-                gradients = [g / replicas for g in gradients]
-            gradients, scalars["gradient_norm"] = tf.clip_by_global_norm(gradients, self.clip)
-            if replicas > 1:
-                gradients = [g / replicas for g in gradients]
-            self.optimizer.apply(gradients, variables)
-            return scalars
+        if self.strategy:  # one reduction a step, of everything
+            sums = context.all_reduce("SUM", sums)
+        return self._apply(*sums)
 
-        def step(batch: Any, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-            if replicas == 1:
-                return on_replica(batch, seed)
-            scalars = self.strategy.run(on_replica, args=(batch, seed))
-            return {name: self.strategy.reduce("MEAN", value, axis=None) for name, value in scalars.items()}
+    def _part(
+        self, batch: Mapping[str, tf.Tensor], seed: tf.Tensor, *totals: Mapping[str, tf.Tensor]
+    ) -> tuple[list[tf.Tensor | None], dict[str, tf.Tensor]]:
+        """Gradients and scalars of one part: sums over its rows, divided by the ``totals`` of the batch."""
+        with tf.GradientTape() as tape:
+            scalars = dict(self.loss(batch, seed, *totals))
+        gradients = tape.gradient(scalars["loss"], [v.value for v in self.variables])
+        # A row that is looked up twice is in a lookup's sparse gradient twice. Norms and second moments are of the sum,
+        # and neither `tf.clip_by_global_norm` nor Keras adds the two up before it squares: a dense gradient does.
+        return [g if g is None else tf.convert_to_tensor(g) for g in gradients], scalars
 
-        if replicas > 1:
-            return tf.function(step)
-        specs = {k: tf.TensorSpec([None] * v.ndim if self.dynamic else v.shape, v.dtype) for k, v in batch.items()}
-        function = tf.function(step, jit_compile=self.jit or None, autograph=False)
-        return function.get_concrete_function(specs, tf.TensorSpec([2], tf.int32))
-
-
-def share_of(batch: Mapping[str, np.ndarray], replicas: int) -> Callable[[Any], dict[str, tf.Tensor]]:
-    """The part of a global batch that one replica works on, as tf.distribute asks for it."""
-
-    def share(context: Any) -> dict[str, tf.Tensor]:
-        parts = {}
-        for name, value in batch.items():
-            each = len(value) // replicas
-            first = context.replica_id_in_sync_group * each
-            parts[name] = tf.convert_to_tensor(value[first : first + each])
-        return parts
-
-    return share
+    def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        # A head that reads tokens leaves the pooler without a gradient: such variables stay as they are.
+        gradients, variables = zip(
+            *((g, v) for g, v in zip(gradients, self.variables, strict=True) if g is not None), strict=True
+        )
+        gradients, norm = tf.clip_by_global_norm(gradients, self.clip)
+        self.optimizer.apply(gradients, variables)
+        return {**scalars, "gradient_norm": norm}
 
 
-def warm_up_then_linear(step: int, steps: int, peak: float, warmup: float) -> float:
-    """Learning rate at ``step`` of ``steps``: up to ``peak`` over the share ``warmup``, then straight down to 0
-    (Devlin et al., 2019)."""
-    rising = max(1, round(steps * warmup))
-    if step < rising:
-        return peak * (step + 1) / rising
-    return peak * max(0.0, (steps - step) / max(1, steps - rising))
+def _slice(batch: Mapping[str, tf.Tensor], index: Any, parts: int) -> dict[str, tf.Tensor]:
+    """Part ``index`` of ``parts`` equal ones of ``batch``, by rows."""
+    if parts == 1:
+        return dict(batch)
+    return {
+        name: tf.reshape(value, [parts, value.shape[0] // parts, *value.shape[1:]])[index]
+        for name, value in batch.items()
+    }

@@ -1,31 +1,30 @@
-"""A worker: walks a plan, takes what nobody else is at, and leaves a record of each cell.
+"""A worker: does the pieces of a plan that it is told to do, one at a time, and leaves their results in a folder.
 
-    python -m bench.work RUN-FOLDER
+    python -m bench.work RUN-FOLDER THREADS
 
-Several workers may walk one plan on one machine. A worker holds an operating-system lock on what it does; when it
-dies, however it dies, the lock is gone and the next one takes over. Nothing else is shared.
+reads keys of pieces from stdin and answers on stdout, for `bench.executors.local`; elsewhere a `Worker` is called.
 """
 
 import contextlib
 import json
 import os
+import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Any
 
 import models
 from bench import checkpoint, environment
 from bench.checkpoint import write_text
 from bench.console import say
 from bench.plan import Cell, Plan, Pretraining
+from bench.schedule import Piece
 
-_WAIT = 0.3
+if TYPE_CHECKING:
+    from bench.cell import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +52,13 @@ class Job:
         size = ["--sizes", cell.row.size] if cell.row.size and not self.checkpoint else []
         return " ".join([self.command, *who, *size, *only, "--seed", str(cell.seed)])
 
+    def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
+        """What ``cell`` needs besides its plan; ``found`` are the parts of a network's row."""
+        from bench.cell import Context
+
+        command = self.command_of(cell)
+        return Context(data=Path(self.data), out=out, command=command, keep=self.keep, source=self.source, **found)
+
 
 def folder_of(out: Path, pretraining: Pretraining) -> Path:
     return out / "pretrained" / f"{pretraining.model}-{pretraining.size}.{pretraining.key[:12]}"
@@ -68,115 +74,69 @@ def recorded(out: Path) -> set[str]:
     return {path.name.split(".")[-2] for path in (out / "records").glob("*.json")}
 
 
-def work(out: Path) -> None:
-    """Do what is left of the plan in ``out``, until every cell has its record."""
-    plan = Plan.from_json((out / "plan.json").read_text())
-    job = Job(**json.loads((out / "job.json").read_text()))
-    worker = _Worker(out, plan, job)
-    while worker.left():
-        if not (worker.pretrain_one() or worker.adapt_one_group() or worker.help_out()):
-            time.sleep(_WAIT)  # what is left is in other hands, or waits for what is
+class Worker:
+    """Does pieces of ``plan`` in the folder ``out``. ``do`` returns the line that people are told."""
 
-
-class _Worker:
     def __init__(self, out: Path, plan: Plan, job: Job):
-        self.out, self.plan, self.job = out, plan, job
+        self.out, self.job = out, job
         self.pretrainings = {p.key: p for p in plan.pretrainings}
+        self.pieces: dict[str, Piece] = {piece.key: piece for piece in (*plan.pretrainings, *plan.cells)}
         self.tokenizer: Any = None
-        self.done: set[str] = set()
 
-    def left(self) -> list[Cell]:
-        """Cells without a record."""
-        self.done = recorded(self.out)
-        return [cell for cell in self.plan.cells if cell.key[:12] not in self.done]
+    def do(self, key: str) -> str:
+        """Do the piece called ``key``. What goes wrong in it is a result too; only signals get through."""
+        piece = self.pieces[key]
+        return self._pretrain(piece) if isinstance(piece, Pretraining) else self._cell(piece)
 
-    def pretrain_one(self) -> bool:
-        needed = {cell.pretraining for cell in self.left()}
-        for pretraining in self.plan.pretrainings:
-            if pretraining.key not in needed or self._settled(pretraining):
-                continue
-            with self._hold(pretraining.key) as held:
-                if held and not self._settled(pretraining):
-                    self._pretrain(pretraining)
-                    return True
-        return False
+    def give_up(self, piece: Piece, reason: dict[str, str]) -> None:
+        """Leave ``reason`` ("code", "text") in the place of a result of ``piece``."""
+        if isinstance(piece, Pretraining):
+            write_text(failure_of(self.out, piece), json.dumps({"status": "failed", **reason}))
+        else:
+            from bench import cell as cells
+            from leaderboard import record
 
-    def adapt_one_group(self) -> bool:
-        """Take a group whole, so that its cells find their traced step in this process."""
-        groups = self.plan.groups()
-        left = {cell.key for cell in self.left()}
-        for name, cells in sorted(groups.items(), key=lambda item: _weight(item[1]), reverse=True):
-            ready = [cell for cell in cells if cell.key in left and self._ready(cell)]
-            if not ready:
-                continue
-            with self._hold(name) as held:
-                if held:
-                    return any([self._take(cell) for cell in ready])
-        return False
+            record.write(self.out, cells.unrun(piece, self.job.context(self.out, piece), "failed", reason))
 
-    def help_out(self) -> bool:
-        """No group is free: take single cells out of those that others are at, last ones first."""
-        return any(self._take(cell) for cell in reversed(self.left()) if self._ready(cell))
-
-    def _settled(self, pretraining: Pretraining) -> bool:
-        return (folder_of(self.out, pretraining) / checkpoint.MANIFEST).exists() or failure_of(
-            self.out, pretraining
-        ).exists()
-
-    def _ready(self, cell: Cell) -> bool:
-        return (
-            cell.pretraining is None or self.job.checkpoint != "" or self._settled(self.pretrainings[cell.pretraining])
-        )
-
-    def _take(self, cell: Cell) -> bool:
-        """Run ``cell`` unless it has a record or somebody is at it."""
-        if cell.key[:12] in recorded(self.out):
-            return False
-        with self._hold(cell.key) as held:
-            if not held or cell.key[:12] in recorded(self.out):
-                return False
-            self._run(cell)
-        return True
-
-    def _run(self, cell: Cell) -> None:
+    def _cell(self, cell: Cell) -> str:
         from bench import cell as cells
         from leaderboard import record
 
-        begun, failed = time.perf_counter(), None
-        weights = None
+        begun, failed, weights = time.perf_counter(), None, None
         if cell.row.kind == "pretrained":
-            if self.job.checkpoint:
-                weights = checkpoint.read(Path(self.job.checkpoint))
-            else:
-                pretraining = self.pretrainings[cell.pretraining]
-                failed = failure_of(self.out, pretraining)
-                weights = None if failed.exists() else checkpoint.read(folder_of(self.out, pretraining))
-        context = cells.Context(
-            data=Path(self.job.data),
-            out=self.out,
-            shape=self._shape(cell, weights),
-            tokenizer=self._tokenizer() if cell.row.model else None,
-            weights=weights,
-            command=self.job.command_of(cell),
-            keep=self.job.keep,
-            source=self.job.source,
-        )
-        if failed is not None and failed.exists():
-            result = cells.without_weights(cell, context, json.loads(failed.read_text()))
+            failed, weights = self._pretrained(cell)
+        if failed is not None:
+            text = f"Its pre-training failed: {failed['text']}"
+            reason = {"code": failed["code"], "text": text}
+            result = cells.unrun(cell, self.job.context(self.out, cell), failed["status"], reason)
         else:
-            result = cells.run(cell, context)
-        record.write(self.out, result)
+            tokenizer = self._tokenizer() if cell.row.model else None
+            shape = self._shape(cell, weights)
+            result = cells.run(
+                cell, self.job.context(self.out, cell, shape=shape, tokenizer=tokenizer, weights=weights)
+            )
+        with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
+            record.write(self.out, result)
         seconds = time.perf_counter() - begun
         value = (
             f"{result.headline['value']:.2f}" if result.status == "ok" else f"{result.status}: {result.reason['text']}"
         )
-        who = f"{cell.row.name}-{cell.row.size}" if cell.row.size else cell.row.name
-        say(f"{who} {cell.task} {cell.adaptation} seed {cell.seed}: {value} ({seconds:.1f} s)")
+        return f"{cell.title}: {value} ({seconds:.1f} s)"
+
+    def _pretrained(self, cell: Cell) -> tuple[dict[str, str] | None, Any]:
+        """Why there are no weights ("status", "code", "text"), or the checkpoint that ``cell`` begins from."""
+        if self.job.checkpoint:
+            return None, checkpoint.read(Path(self.job.checkpoint))
+        pretraining = self.pretrainings[cell.pretraining]
+        failure = failure_of(self.out, pretraining)
+        if failure.exists():
+            return json.loads(failure.read_text()), None
+        return None, checkpoint.read(folder_of(self.out, pretraining))
 
     def _shape(self, cell: Cell, weights: Any) -> Any:
         if cell.row.model is None:
             return None
-        from bench.pretrain import sized
+        from bench.networks import sized
         from models.card import Size
 
         if weights is not None:
@@ -190,19 +150,20 @@ class _Worker:
             self.tokenizer = Tokenizer.load(Path(self.job.tokenizer))
         return self.tokenizer
 
-    def _pretrain(self, pretraining: Pretraining) -> None:
+    def _pretrain(self, pretraining: Pretraining) -> str:
         from bench import corpora, pretrain
+        from bench.recipe import recipe_of
 
         try:
             tokenizer = self._tokenizer()
-            pretrain.pretrain(
+            finished = pretrain.pretrain(
                 pretraining.model,
                 pretraining.size,
                 corpus=corpora.load(pretraining.corpus, tokenizer),
                 tokenizer=tokenizer,
                 budget=pretraining.budget,
                 out=folder_of(self.out, pretraining),
-                recipe=pretrain.recipe_of(pretraining.recipe),
+                recipe=recipe_of(pretraining.recipe),
                 seed=pretraining.seed,
                 about={"corpus": pretraining.corpus_name},
                 warn=say,
@@ -212,39 +173,47 @@ class _Worker:
 
             status, reason = failure(error)
             write_text(failure_of(self.out, pretraining), json.dumps({"status": status, **reason}))
-            say(f"Pre-training {pretraining.model}-{pretraining.size} failed: {reason['text']}")
+            return f"{pretraining.title} failed: {reason['text']}"
+        return f"{pretraining.title}: {finished.about['steps']} steps, loss {finished.about['loss']:.3f}"
 
-    @contextlib.contextmanager
-    def _hold(self, name: str) -> Iterator[bool]:
-        """Whether this worker got the lock called ``name``; it is released, not deleted, at the end."""
-        folder = self.out / "locks"
-        folder.mkdir(exist_ok=True)
-        lock = FileLock(folder / f"{name[:64]}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            yield False
+
+def _keys(busy: threading.Event) -> queue.Queue:
+    """Keys from stdin as they come, then None. A worker outlives its run by nothing: when the pipe closes while it is
+    ``busy``, it stops where it is."""
+    keys: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        held = b""
+        while part := os.read(0, 4096):  # not sys.stdin, whose lock would be held when the interpreter ends
+            *lines, held = (held + part).split(b"\n")
+            for line in lines:
+                keys.put(line.decode())
+        if busy.is_set():
+            os._exit(1)
+        keys.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return keys
+
+
+def main(out: Path, threads: int) -> None:
+    """Do what stdin names, until it closes. Answers are JSON lines: {"said": null} when ready, then a line a piece."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print is for people
+    environment.prepare(threads)
+    busy = threading.Event()
+    keys = _keys(busy)
+    plan = Plan.from_json((out / "plan.json").read_text())
+    worker = Worker(out, plan, Job(**json.loads((out / "job.json").read_text())))
+    said = None
+    while True:
+        busy.clear()
+        print(json.dumps({"said": said}), file=answers, flush=True)
+        key = keys.get()
+        if key is None:
             return
-        try:
-            yield True
-        finally:
-            lock.release()
-
-
-def _weight(cells: list[Cell]) -> float:
-    """Which group to begin with: the long ones, so that no worker is left alone with one at the end."""
-    return len(cells) * (0 if cells[0].row.kind == "baseline" else 1 + (cells[0].adaptation == "finetune"))
-
-
-def _end_with_parent() -> None:
-    """A worker outlives its run by nothing: when the pipe to the parent closes, it stops where it is."""
-
-    def watch() -> None:
-        while os.read(0, 4096):  # not sys.stdin, whose lock would be held when the interpreter ends
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+        busy.set()
+        said = worker.do(key)
 
 
 if __name__ == "__main__":
@@ -252,6 +221,4 @@ if __name__ == "__main__":
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
-    environment.prepare(int(sys.argv[2]) if len(sys.argv) > 2 else None)
-    _end_with_parent()
-    work(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -52,7 +52,7 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 LEARNING_RATE = 2e-3
-"""At width 128; `bench.pretrain` lowers it with the width. After 600k tokens of the microworld in steps of 16 x 32, the
+"""At width 128; `bench.recipe` lowers it with the width. After 600k tokens of the microworld in steps of 16 x 32, the
 MLM loss of tiny is 3.1 at 2e-3, and at 1e-3 in steps of 8 x 32 it is 3.3."""
 
 
@@ -85,9 +85,15 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
     return tables + 2 * D + size.layers * layer + pooler + mlm + nsp, tables
 
 
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass, matrix products and attention."""
-    D, F, V = size.width, size.inner, vocabulary.size
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler."""
+    D, F = size.width, size.inner
     layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
+    return size.layers * layer + 2 * D * D / length
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
+    D, V = size.width, vocabulary.size
     masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (size.layers * layer + masked * 2 * (D * D + D * V) + 2 * D * D / length)
+    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V) + 2 * D * 2 / length)

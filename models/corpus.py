@@ -1,33 +1,43 @@
-"""Unlabelled text: files to documents (in the layouts that `models._layouts` tells apart), documents to token ids.
+"""Unlabelled text as token ids, in memory or in shards on disk. No TensorFlow.
 
-Files may be gzipped, begin with a byte-order mark and end their lines in any way. No TensorFlow.
+Text is read in the layouts of `models.text.layouts`, cut into pieces of about 16 million characters, and tokenised by
+several processes into one shard each (`models.text.shards`); shards do not depend on the number of processes. What
+was interrupted goes on with the shards that are there, and a damaged shard is made anew.
 """
 
-import gzip
 import hashlib
 import io
-import os
+import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, count, repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from models._layouts import documents as documents_of
+from models.text import duplicates, encoding, shards, workers
+from models.text.joined import Joined
+from models.text.mixing import mixed
+from models.text.pieces import CorpusError, expand, pieces, readable
+from models.text.shards import MANIFEST, Shard
 from models.tokenizers import FORMAT, Tokenizer
 
-VERSION = 1
-"""Raised whenever the same files would give other documents, sentences or word beginnings."""
+VERSION = 2
+"""Raised whenever the same files would give other documents, sentences, word beginnings or rows to train on."""
 
-SUFFIXES = (".txt", ".tokens", ".jsonl")
-"""What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
+SAMPLE = 1 << 28
+"""Characters of text that a vocabulary is trained on at most: more adds next to nothing to 30,000 pieces."""
 
+TOKENIZER = "tokenizer.json"
 
-class CorpusError(ValueError):
-    """Text that is missing, empty or unreadable; the message names the file, the line and the next step."""
+_DRAWN = 1 << 16  # characters of a run of documents that a sample takes or leaves
+_UNPACKED = 4  # how much longer text is than its gzip file, for the size of a sample
+_MAPPED = 256  # shards that stay mapped at a time; each takes up a file descriptor
 
 
 @dataclass(frozen=True)
@@ -36,109 +46,194 @@ class Corpus:
 
     ``ids`` int32 [N] without special tokens; ``sentences`` int64 [S + 1] offsets into ``ids``; ``documents`` int64
     [D + 1] offsets into ``sentences``; ``heads`` bool [N] marks tokens that begin a word. No sentence and no document
-    is empty.
+    is empty. The arrays are NumPy's or, over many shards, `models.text.joined.Joined`, which are asked in the same
+    words: ``len``, ``take`` (mode "wrap") and, for offsets, ``searchsorted``.
     """
 
-    ids: np.ndarray
-    sentences: np.ndarray
-    documents: np.ndarray
-    heads: np.ndarray
+    ids: np.ndarray | Joined
+    sentences: np.ndarray | Joined
+    documents: np.ndarray | Joined
+    heads: np.ndarray | Joined
     fingerprint: str = ""
-    """SHA-256 of the text and the tokenizer."""
+    """SHA-256 of the text, the tokenizer and what was removed."""
+    openings: np.ndarray | Joined | None = None
+    """int64 [D + 1]: where documents would begin in ``ids`` if each stood between two marks; made when not given."""
+
+    def __post_init__(self) -> None:
+        if self.openings is None:
+            openings = self.sentences.take(self.documents) + 2 * np.arange(len(self.documents))
+            object.__setattr__(self, "openings", openings)
 
     @property
     def tokens(self) -> int:
         """N, the number of tokens."""
         return len(self.ids)
 
+    def counts(self) -> np.ndarray:
+        """How often each id occurs, int64 [largest id + 1]; reads the corpus once."""
+        counts = np.zeros(0, np.int64)
+        for begin in range(0, self.tokens, 1 << 20):
+            block = self.ids.take(np.arange(begin, min(begin + (1 << 20), self.tokens)), mode="wrap")
+            more = np.bincount(block, minlength=len(counts))
+            more[: len(counts)] += counts
+            counts = more
+        return counts
 
-def expand(files: Sequence[Path]) -> list[Path]:
-    """``files``, each folder replaced by the text files below it, sorted; `CorpusError` where there is nothing."""
-    found = []
-    for path in map(Path, files):
-        if path.is_dir():
-            below = sorted(p for p in path.rglob("*") if p.is_file() and p.name.removesuffix(".gz").endswith(SUFFIXES))
-            if not below:
-                raise CorpusError(
-                    f"The folder {path} holds no text: no file ends in {', '.join(SUFFIXES)}, nor in these with .gz."
-                )
-            found += below
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise CorpusError(
-                f"There is no corpus file {path}. Check the name; `python -m bench data make DIR` makes a small corpus."
-            )
-    if not found:
-        raise CorpusError("No corpus file was given. Name at least one file or folder.")
-    return found
+
+@dataclass(frozen=True)
+class Stored:
+    """A tokenised corpus in a folder, complete and intact: what its manifest says."""
+
+    folder: Path
+    about: Mapping[str, Any]
+    """``fingerprint`` of the corpus, ``tokenizer`` (its fingerprint), ``deduplicate``, and what the maker added."""
+    shards: tuple[Shard, ...]
+
+    def total(self, count: str) -> int:
+        """One of a `models.text.shards.Shard`'s counts, summed."""
+        return sum(getattr(shard, count) for shard in self.shards)
 
 
 def content_hash(files: Sequence[Path]) -> str:
     """SHA-256 over the bytes of ``files`` in order; where they lie does not matter, what tells their layout does."""
+    paths = expand(files)
+    with ThreadPoolExecutor(workers.cores()) as threads:
+        sums = list(threads.map(file_hash, paths))
     digest = hashlib.sha256(b"%d" % VERSION)
-    for path in expand(files):
-        with _readable(path), path.open("rb") as file:
-            digest.update("".join(path.suffixes[-2:]).encode() + hashlib.file_digest(file, "sha256").digest())
+    for path, found in zip(paths, sums, strict=True):
+        digest.update("".join(path.suffixes[-2:]).encode() + found)
     return digest.hexdigest()
+
+
+def file_hash(path: Path) -> bytes:
+    """SHA-256 of a file; remembered while its size and time stay as they are."""
+    with readable(path):
+        status = path.stat()
+        return _file_hash(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=1 << 16)
+def _file_hash(path: Path, size: int, changed: int) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def read(files: Sequence[Path]) -> Iterator[list[str]]:
     """Documents as lists of sentences, in file order; `CorpusError` for a file that is missing, empty or not UTF-8."""
-    for path in expand(files):
-        empty = True
-        with _readable(path), path.open("rb") as raw:
-            binary = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-            lines = io.TextIOWrapper(binary, encoding="utf-8-sig")  # universal line ends, with or without a BOM
-            for document in documents_of(path, lines):
-                sentences = [" ".join(sentence.split()) for sentence in document]
-                if sentences := [sentence for sentence in sentences if sentence]:
-                    empty = False
-                    yield sentences
-        if empty:
-            raise CorpusError(f"The corpus file {path} holds no text. Leave it out, or check how it was made.")
+    return chain.from_iterable(map(encoding.documents, pieces(files)))
 
 
-def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = None) -> Corpus:
-    """``files`` as token ids. With ``cache``, a folder, they are tokenised once and read back ever after.
+def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = None, **options: Any) -> Corpus:
+    """``files`` as token ids: in memory or, with ``cache``, in a folder there, where they are tokenised once.
 
-    About 2 MB of text a second and core. Beside the ids, memory holds one batch of about 2 million characters.
+    ``options`` are those of `store`, which says more.
     """
-    fingerprint = hashlib.sha256(f"{content_hash(files)} {tokenizer.fingerprint}".encode()).hexdigest()
-    stored = cache and Path(cache) / f"corpus-{fingerprint[:32]}.npz"
-    if stored and (corpus := _stored(stored, fingerprint)):
-        return corpus
-    ids, heads, lengths, counts = [], [], [], []
-    for documents in _batches(read(files), 2_000_000):
-        encoded = tokenizer.encode(list(chain.from_iterable(documents)))
-        flat = np.fromiter(chain.from_iterable(encoded), np.int32)
-        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))  # [sentences of the batch]
-        begins = np.cumsum(sizes) - sizes
-        head = tokenizer.heads(flat)
-        head[begins[sizes > 0]] = True
-        # Sentences without a token (of control characters, say) vanish, and documents that have no other.
-        owner = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
-        count = np.bincount(owner[sizes > 0], minlength=len(documents))
-        ids.append(flat), heads.append(head), lengths.append(sizes[sizes > 0]), counts.append(count[count > 0])
-    corpus = Corpus(
-        ids=np.concatenate(ids),
-        sentences=_offsets(lengths),
-        documents=_offsets(counts),
-        heads=np.concatenate(heads),
-        fingerprint=fingerprint,
+    if cache is None:
+        with tempfile.TemporaryDirectory(prefix="ptmbench-corpus-") as folder:
+            corpus = tokenise(files, tokenizer, Path(folder), **options)
+            arrays = {name: _in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")}
+        return Corpus(**arrays, fingerprint=corpus.fingerprint)
+    folder = Path(cache) / f"corpus-{_fingerprint(files, tokenizer, options.get('deduplicate'))[:32]}"
+    return opened([store(files, tokenizer, folder, **options)])
+
+
+def store(
+    files: Sequence[Path],
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    deduplicate: str | None = None,
+    processes: int | None = None,
+    about: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
+    made: Callable[[Shard], None] = lambda shard: None,
+) -> Stored:
+    """Tokenise ``files`` into shards in ``folder``; what is there and intact (all is read) is not made again.
+
+    ``deduplicate`` leaves out documents that repeat an earlier one, "exact" or "near" (`models.text.duplicates`).
+    ``processes`` is one per core if not given. ``about`` joins the manifest; ``tell`` hears of damaged shards, and
+    ``made`` gets each shard when it is there. `CorpusError` where the folder holds another corpus or no token is left.
+    """
+    folder, processes = Path(folder), processes or workers.cores()
+    fingerprint = _fingerprint(files, tokenizer, deduplicate)
+    found, complete = _found(folder, fingerprint)
+    for shard in shards.damaged(folder, list(found.values())):
+        tell(f"{folder / shard.name} is damaged: it is made anew.")
+        del found[shard.name]
+        complete = False
+    for shard in found.values():
+        made(shard)
+    if not complete:
+        repeated = _repeated(files, deduplicate, processes, folder, fingerprint) if deduplicate else repeat(None)
+        names = map("shard-{:06}.safetensors".format, count())
+        jobs = (
+            (piece, tokenizer, mask, folder / name, fingerprint)
+            for piece, mask, name in zip(pieces(files), repeated, names, strict=False)
+            if name not in found
+        )
+        for shard in workers.each(encoding.make, jobs, processes):
+            found[shard.name] = shard
+            made(shard)
+    stored = Stored(
+        folder,
+        {**(about or {}), "fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate},
+        tuple(found[name] for name in sorted(found)),
     )
-    if not corpus.tokens:
-        raise CorpusError(f"No token is left of {', '.join(map(str, files))}. Was the tokenizer trained on other text?")
-    if stored:
-        _store(stored, corpus)
-    return corpus
+    if not stored.total("tokens"):
+        raise _nothing_left(files)
+    kept = folder / TOKENIZER
+    if not kept.is_file() or kept.read_bytes() != tokenizer.to_json().encode():
+        tokenizer.save(kept)
+    if not complete:
+        shards.note(folder / MANIFEST, stored.about, stored.shards)
+        _clear(folder)
+    return stored
+
+
+def stored_in(folder: Path) -> Stored | None:
+    """The tokenised corpus in ``folder``, None where there is none; `CorpusError` for one that is not intact."""
+    folder = Path(folder)
+    if not (folder / MANIFEST).is_file():
+        return None
+    noted = shards.noted(folder / MANIFEST)
+    names = [shard.name for shard in shards.damaged(folder, noted[1])] if noted else [MANIFEST]
+    if names:
+        raise CorpusError(
+            f"The tokenised corpus {folder} is damaged: {', '.join(names)}. Give the command that made it once more: "
+            "`data tokenise` makes only that anew."
+        )
+    return Stored(folder, noted[0], tuple(noted[1]))
+
+
+def opened(corpora: Sequence[Stored]) -> Corpus:
+    """The corpora one after the other, mapped into memory; `CorpusError` where their tokenizers differ.
+
+    A single shard gives NumPy's own arrays.
+    """
+    if len({stored.about["tokenizer"] for stored in corpora}) > 1:
+        names = ", ".join(str(stored.folder) for stored in corpora)
+        raise CorpusError(
+            f"{names} were tokenised by different tokenizers. Tokenise them with one: `data tokenise --like FOLDER`."
+        )
+    found = [(stored.folder / shard.name, shard) for stored in corpora for shard in stored.shards if shard.documents]
+    mapped = lru_cache(maxsize=_MAPPED)(lambda part: shards.mapped(found[part][0]))
+    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped)
+    if len(found) == 1:
+        arrays |= {"ids": mapped(0)["ids"]}
+        arrays |= {name: _in_full(arrays[name]) for name in ("sentences", "documents", "openings")}
+    prints = [stored.about["fingerprint"] for stored in corpora]
+    whole = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
+    return Corpus(**arrays, fingerprint=whole)
 
 
 def train_tokenizer(
     files: Sequence[Path], kind: str, size: int, cache: Path | None = None, *, lowercase: bool = False
 ) -> Tokenizer:
-    """A tokenizer trained on the sentences of ``files``, from the folder ``cache`` where it was made before."""
-    key = hashlib.sha256(f"{content_hash(files)} {kind} {size} {lowercase} {FORMAT}".encode()).hexdigest()
+    """A tokenizer trained on the sentences of ``files``, from the folder ``cache`` where it was made before.
+
+    Of more than `SAMPLE` characters, runs of documents are drawn that make up about as many, the same ones every time.
+    """
+    key = hashlib.sha256(f"{content_hash(files)} {kind} {size} {lowercase} {FORMAT} {SAMPLE}".encode()).hexdigest()
     stored = cache and Path(cache) / f"tokenizer-{key[:32]}.json"
     if stored:
         with suppress(ValueError):  # missing or damaged: trained anew
@@ -151,82 +246,69 @@ def train_tokenizer(
 
 @dataclass(frozen=True)
 class _Sentences:
-    """The sentences of ``files``, read again on every walk: training needs several and never all of them at once."""
+    """The sentences of ``files``, or of a sample of them, read anew on every walk: never all at once."""
 
     files: Sequence[Path]
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(read(self.files))
+        sizes = (path.stat().st_size * (_UNPACKED if path.suffix == ".gz" else 1) for path in expand(self.files))
+        share = min(1.0, SAMPLE / max(1, sum(sizes)))
+        for number, piece in enumerate(pieces(self.files, _DRAWN)):
+            if mixed(np.uint64([number]))[0] <= share * (2**64 - 1):
+                yield from chain.from_iterable(encoding.documents(piece))
 
 
-class _readable:
-    """Turns what reading ``path`` can raise into a `CorpusError`."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, UnicodeDecodeError):
-            bad = error.object[error.start]
-            raise CorpusError(
-                f"{self.path} is not UTF-8 text: it holds the byte 0x{bad:02x}. Convert it first."
-            ) from error
-        if type(error) is ValueError:
-            raise CorpusError(f"{self.path}, {error}") from error
-        if isinstance(error, (gzip.BadGzipFile, EOFError, zipfile.zlib.error)):
-            raise CorpusError(f"{self.path} is not a whole gzip file: {error}.") from error
-        if isinstance(error, OSError):
-            raise CorpusError(f"Cannot read the corpus file {self.path}: {error.strerror or error}.") from error
+def _fingerprint(files: Sequence[Path], tokenizer: Tokenizer, deduplicate: str | None) -> str:
+    """SHA-256 of what decides the ids: the text, the tokenizer, and what is left out."""
+    removed = f" {deduplicate}" if deduplicate else ""
+    return hashlib.sha256(f"{content_hash(files)} {tokenizer.fingerprint}{removed}".encode()).hexdigest()
 
 
-def _batches(documents: Iterable[list[str]], characters: int) -> Iterator[list[list[str]]]:
-    """Runs of documents of about ``characters`` altogether."""
-    batch, size = [], 0
-    for document in documents:
-        batch.append(document)
-        size += sum(map(len, document))
-        if size >= characters:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], bool]:
+    """The shards of the corpus called ``fingerprint`` that ``folder`` holds, by name; and whether they are all."""
+    whole = shards.noted(folder / MANIFEST)
+    if whole and whole[0].get("fingerprint") != fingerprint:
+        raise CorpusError(
+            f"{folder} holds another tokenised corpus: other text, tokenizer or options. Take another folder."
+        )
+    notes = [whole] if whole else filter(None, map(shards.noted, sorted(folder.glob("shard-*.json"))))
+    found = {shard.name: shard for about, held in notes for shard in held if about.get("fingerprint") == fingerprint}
+    return found, bool(whole)
 
 
-def _offsets(sizes: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fingerprint: str) -> list[np.ndarray]:
+    """For each piece of ``files``, bool [D]: which documents repeat an earlier one.
+
+    Kept in ``folder`` until the corpus is complete. The signatures go into a file that nobody else sees.
+    """
+    path = folder / f"repeated-{fingerprint[:32]}.npz"
+    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(path, allow_pickle=False) as kept:
+        return np.split(kept["repeated"], kept["ends"][:-1])
+    jobs = ((piece, rule) for piece in pieces(files))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        sizes = []
+        for signed in workers.each(encoding.signatures, jobs, processes):
+            file.write(signed.tobytes())
+            sizes.append(len(signed))
+        file.flush()
+        shape = sum(sizes), duplicates.RULES[rule].numbers
+        repeated = duplicates.repeats(np.memmap(file, np.uint32, "r", shape=shape), rule)
+    content = io.BytesIO()
+    np.savez(content, repeated=repeated, ends=np.cumsum(sizes))
+    shards.replace(path, content.getvalue())
+    return np.split(repeated, np.cumsum(sizes)[:-1])
 
 
-def _store(path: Path, corpus: Corpus) -> None:
-    """Write ``corpus`` in one step. A disk that is full costs the cache, not the run's result."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            np.savez(
-                file,
-                ids=corpus.ids,
-                sentences=corpus.sentences,
-                documents=corpus.documents,
-                heads=np.packbits(corpus.heads),
-                fingerprint=np.array(corpus.fingerprint),
-            )
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise CorpusError(f"Cannot write the tokenised corpus {path}: {error.strerror or error}.") from error
+def _clear(folder: Path) -> None:
+    """Delete what only an unfinished folder needs."""
+    for path in (*folder.glob("shard-*.json"), *folder.glob("repeated-*.npz"), *folder.glob("*.part")):
+        path.unlink(missing_ok=True)
 
 
-def _stored(path: Path, fingerprint: str) -> Corpus | None:
-    """The corpus at ``path``; None where it is missing or damaged (the archive has checksums): it is made anew then."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            ids, found = stored["ids"], str(stored["fingerprint"])
-            heads = np.unpackbits(stored["heads"], count=len(ids)).astype(bool)
-            corpus = Corpus(ids, stored["sentences"], stored["documents"], heads, found)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.zlib.error):
-        return None
-    return corpus if found == fingerprint else None
+def _in_full(array: np.ndarray | Joined) -> np.ndarray:
+    return array.take(np.arange(len(array)), mode="wrap")
+
+
+def _nothing_left(files: Sequence[Path]) -> CorpusError:
+    return CorpusError(f"No token is left of {', '.join(map(str, files))}. Was the tokenizer trained on other text?")

@@ -84,12 +84,15 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
     return tables + 2 * D + stacks + projection + mlm + rtd, tables
 
 
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
+    D, F = size.width, size.inner
+    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+
+
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass, matrix products and attention."""
+    """FLOPs of a training step per input token: three times the forward pass of generator, encoder and heads."""
     D, G, V = size.width, generator(size).width, vocabulary.size
-    stacks = sum(
-        part.layers * (2 * (4 * part.width**2 + 2 * part.width * part.inner) + 4 * length * part.width)
-        for part in (size, generator(size))
-    )
+    stacks = encoder_flops_per_token(size, length) + encoder_flops_per_token(generator(size), length)
     masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
     return 3 * (stacks + 2 * D * G + masked * 2 * (G * D + D * V) + 2 * D * D + 2 * D)

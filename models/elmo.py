@@ -71,8 +71,17 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
     return V * P + V + size.layers * 2 * direction, V * P
 
 
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products of both directions."""
+    P, C = size.width // 2, size.inner
+    return 2 * size.layers * 2 * (2 * P * 4 * C + C * P)
+
+
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass, matrix products only."""
-    P, C, V = size.width // 2, size.inner, vocabulary.size
-    direction = 2 * (2 * P * 4 * C + C * P)
-    return 3 * 2 * (size.layers * direction + (length - 1) / length * 2 * P * V)
+    """FLOPs of a training step per input token: three times the forward pass, both directions with the vocabulary."""
+    return 3 * 2 * likelihood_flops_per_token(size, vocabulary, length)
+
+
+def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs per token of asking how probable a row of ``length`` is: one direction, and the vocabulary once."""
+    return encoder_flops_per_token(size, length) / 2 + (length - 1) / length * 2 * (size.width // 2) * vocabulary.size

@@ -46,7 +46,7 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 LEARNING_RATE = 6e-4
-"""At width 128; `bench.pretrain` lowers it with the width. Normalising after each layer does not bear more: the mini
+"""At width 128; `bench.recipe` lowers it with the width. Normalising after each layer does not bear more: the mini
 size stays at unigram loss (6.9 after 320 steps on wikitext-2 and novels) at 1e-3, and learns (6.1 after 230) at
 3e-4."""
 
@@ -74,11 +74,26 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
     return tables + size.layers * (4 * (D * D + D) + (2 * D * F + F + D) + 4 * D), tables
 
 
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass, matrix products and attention.
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the decoder stack's forward pass per token of a row of ``length``: matrix products and attention.
 
     Attention is counted over the whole square, as it is computed: the mask saves nothing.
     """
-    D, F, V = size.width, size.inner, vocabulary.size
-    layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
-    return 3 * (size.layers * layer + (length - 1) / length * 2 * D * V)
+    D, F = size.width, size.inner
+    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of decoder stack and vocabulary."""
+    return 3 * likelihood_flops_per_token(size, vocabulary, length)
+
+
+def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs per token of asking how probable a row of ``length`` is."""
+    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
+
+
+def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
+    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
+    whole = length + targets
+    return whole * encoder_flops_per_token(size, whole) + targets * 2 * size.width * vocabulary.size

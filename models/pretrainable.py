@@ -8,9 +8,9 @@ A *batch* is a dict of named arrays. Encoders read
     tokens    int32 [B, T]  ids; 0 is padding, at the right end, and hides itself from attention
     segments  int32 [B, T]  0 for the first text, 1 for the second (optional; zeros when absent)
 
-and objectives read whatever their own ``batches`` put there besides. Randomness inside a network (dropout, a
-generator's samples) comes only from ``seed``, an int32 [2] tensor; ``seed=None`` means inference. So the same
-(weights, batch, seed) always gives the same loss, on any device and after any restart.
+and objectives read whatever their own ``batches`` put there besides, random numbers among it. Randomness inside a
+network (dropout) comes only from ``seed``, an int32 [2] tensor; ``seed=None`` means inference. So the same (weights,
+batch, seed) always gives the same loss, on any device and after any restart.
 """
 
 from collections.abc import Callable
@@ -43,6 +43,11 @@ class Pretrainable:
     ``encoder(batch, seed=None) -> Encoding`` and ``loss(batch, seed=None) -> {"loss": [], ...}`` are Keras layers,
     built (their variables exist). ``loss`` holds the encoder and the objective's own heads, so ``loss.variables`` is
     everything; other entries of its result (accuracies, parts of the loss) are shown and recorded.
+
+    Every entry is made of means over things that the batch alone decides (masked positions, tokens, rows), and
+    ``loss.totals(batch) -> {name: int32 []}`` says how many there are. ``loss(batch, seed, totals)`` takes the totals
+    of a larger batch that ``batch`` is a part of: then the entries of all parts add up to those of the whole, however
+    many of the things each part has. Every array of a batch has the rows as its first axis.
     """
 
     encoder: Any

@@ -77,15 +77,25 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
     return tables + encoder + decoder, tables
 
 
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
+    D, F = size.width, size.inner
+    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+
+
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per encoder token: three times the forward pass, matrix products and attention.
+    """FLOPs of a training step per encoder token: three times the forward pass of encoder, decoder and vocabulary.
 
     Span corruption hides 15 % of the text in spans of 3, so beside each input token stand about 0.22 tokens of the
-    decoder.
+    decoder: (15 % hidden + 5 % sentinels) of the text, over (85 % kept + 5 % sentinels) of it.
     """
+    return 3 * decode_flops(size, vocabulary, length, 0.2 / 0.9 * length) / length
+
+
+def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
     D, F, V = size.width, size.inner, vocabulary.size
-    target = 0.2 / 0.9  # (15 % hidden + 5 % sentinels) of the text, over (85 % kept + 5 % sentinels) of it
-    encoder = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
-    decoder = 2 * (6 * D * D + 2 * D * F) + 4 * target * length * D + 4 * length * D
+    encoder = encoder_flops_per_token(size, length)
+    decoder = 2 * (6 * D * D + 2 * D * F) + 4 * targets * D + 4 * length * D
     memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
-    return 3 * (size.layers * (encoder + target * decoder + memory) + target * 2 * D * V)
+    return length * (encoder + size.layers * memory) + targets * (size.layers * decoder + 2 * D * V)

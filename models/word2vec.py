@@ -56,6 +56,11 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
     return 2 * vocabulary.size * size.width, 2 * vocabulary.size * size.width
 
 
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
+    return 0.0
+
+
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
     """FLOPs of a training step per input token: three times the scores with the row's tokens and its noise words."""
     noise = 64  # words per row

@@ -1,7 +1,7 @@
 """A network under a head, traced once and used by every task of the form, every seed, and the random twin alike."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -9,10 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench import pretrain
+import models
+from bench import cost, networks
 from bench.adapt import NotApplicable
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
+from bench.cost import Traced
 from bench.step import TrainStep
 from models.card import Size
 from models.pretrainable import Encoding
@@ -25,11 +27,19 @@ class Adapted:
     length."""
 
     def __init__(
-        self, network: Any, vocabulary: Vocabulary, form: Form, adaptation: str, outputs: int, settings: Settings
+        self,
+        network: Any,
+        vocabulary: Vocabulary,
+        form: Form,
+        adaptation: str,
+        outputs: int,
+        settings: Settings,
+        forward_flops: Callable[[Sequence[Row]], float],
     ):
         if form is Form.GENERATION and network.decode is None:
             raise NotApplicable("no-decoder", "because this model has no decoder to write with.")
         self.network, self.vocabulary, self.form = network, vocabulary, form
+        self.forward_flops = forward_flops
         self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
         network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout
         self.reading = self.adaptation.Reading(network.encoder)
@@ -53,11 +63,15 @@ class Adapted:
 
     def reset(self, weights: Mapping[str, np.ndarray], seed: int) -> None:
         """Begin anew: the network's weights as given, the adaptation's own drawn from ``seed``, the optimizer empty."""
-        pretrain.assign(self.network.loss.variables, weights)
+        networks.assign(self.network.loss.variables, weights)
         rng = np.random.default_rng([seed, 1])
         for variable, value in zip(self.own, self._beginning, strict=True):
             variable.assign(rng.normal(0.0, 0.02, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
         self.step.reset()
+
+    def training_flops(self, rows: Sequence[Row]) -> float:
+        """FLOPs of one step on ``rows``: the backward pass takes twice the forward pass, and a frozen encoder none."""
+        return self.forward_flops(rows) * (1 if self.adaptation.FREEZES else 3)
 
     def state(self) -> list[np.ndarray]:
         return [v.numpy() for v in self.learning]
@@ -72,16 +86,14 @@ class Adapted:
             return self._generate(batch)
         if self._forward is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
-            self._forward = tf.function(lambda b: self._outputs(b, None), autograph=False).get_concrete_function(specs)
+            self._forward = _traced(lambda b: self._outputs(b, None), specs)
         return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
     def mean_loss(self, rows: Sequence[Row], size: int = 64) -> float:
         """The loss on ``rows`` without dropout, averaged over batches."""
         if self._evaluate is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in stack(rows[:1]).items()}
-            self._evaluate = tf.function(lambda b: self._loss(b, None)["loss"], autograph=False).get_concrete_function(
-                specs
-            )
+            self._evaluate = _traced(lambda b: self._loss(b, None)["loss"], specs)
         batches = [stack(rows[i : i + size]) for i in range(0, len(rows), size)]
         return float(
             np.mean([self._evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches])
@@ -112,9 +124,7 @@ class Adapted:
                 return tf.argmax(logits[:, place] - barred, axis=-1, output_type=tf.int32)
 
             spec = tf.TensorSpec([None, None], tf.int32)
-            self._next = tf.function(following, autograph=False).get_concrete_function(
-                spec, spec, tf.TensorSpec([], tf.int32)
-            )
+            self._next = _traced(following, spec, spec, tf.TensorSpec([], tf.int32))
         targets = np.zeros((len(tokens), longest), np.int32)
         targets[:, 0] = batch["targets"][:, 0]  # [CLS]
         ended = np.zeros(len(tokens), bool)
@@ -140,15 +150,25 @@ def adapted(
     """The `Adapted` for these choices, built and traced once a process. ``baked``: dropout, weight decay, clip."""
     dropout, weight_decay, clip = baked
     settings = Settings(dropout=dropout, weight_decay=weight_decay, clip=clip)
-    network = pretrain.build(model, shape, tokenizer, 0)
-    return Adapted(network, tokenizer.vocabulary, form, adaptation, outputs, settings)
+    network, module, vocabulary = networks.build(model, shape, tokenizer, 0), models.load(model), tokenizer.vocabulary
+
+    def forward_flops(rows: Sequence[Row]) -> float:
+        if form is Form.GENERATION:
+            return cost.decoder_flops(module, shape, vocabulary, rows)
+        return cost.encoder_flops(module, shape, rows)
+
+    return Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops)
 
 
 @lru_cache(maxsize=8)
 def random_weights(model: str, shape: Size, tokenizer: Tokenizer, seed: int) -> dict[str, np.ndarray]:
     """The weights that a run with ``seed`` begins from: those of a random twin."""
     keras.utils.clear_session(free_memory=False)
-    return pretrain.weights(pretrain.build(model, shape, tokenizer, seed).loss.variables)
+    return networks.weights(networks.build(model, shape, tokenizer, seed).loss.variables)
+
+
+def _traced(function: Callable, *specs: Any) -> Traced:
+    return Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
 
 
 def _example(form: Form) -> dict[str, np.ndarray]:

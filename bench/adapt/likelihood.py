@@ -8,37 +8,56 @@ import tensorflow as tf
 
 from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings
+from bench.cost import Traced
 from models.tokenizers import Tokenizer
 from tasks.task import Example
 
 SUMMARY = "no training; the model's own probabilities of a text"
 
 
-def predictions(
-    network: Any, label: str, tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example]
-) -> list[tuple[float, int, int]]:
-    """(nats, words, characters) of every text, words being what spaces divide.
+Window = tuple[int, int, list[int]]
+"""An example's number, the first token to score, and the ids of the window without [CLS]."""
+
+
+def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example]) -> list[Window]:
+    """The texts in pieces that a model can read.
 
     Texts longer than ``settings.length`` are read in windows ``settings.stride`` tokens apart; each token is scored
     once, in the first window that holds it, with at least ``length - stride`` tokens before it wherever the text has
-    them. Ends of lines are invisible to the tokenizers, so they count neither as nats nor as words.
+    them.
+    """
+    room, found = settings.length - 1, []
+    for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
+        scored = 0
+        while scored < len(ids):
+            begin = 0 if scored == 0 else scored - (room - settings.stride)
+            found.append((i, scored - begin, ids[begin : begin + room]))
+            scored = begin + len(found[-1][2])
+    return found
+
+
+def predictions(
+    network: Any,
+    label: str,
+    tokenizer: Tokenizer,
+    settings: Settings,
+    examples: Sequence[Example],
+    windows: Sequence[Window],
+) -> list[tuple[float, int, int]]:
+    """(nats, words, characters) of every text from its ``windows``, words being what spaces divide.
+
+    Ends of lines are invisible to the tokenizers, so they count neither as nats nor as words.
     """
     if network.log_likelihood is None:
         raise NotApplicable(
             "not-a-language-model", f"because {label} gives no probability of a token from those before it."
         )
     signature = tf.TensorSpec([None, None], tf.int32)
-    score = tf.function(
-        lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
-    ).get_concrete_function(signature)
-    room = settings.length - 1
-    windows: list[tuple[int, int, list[int]]] = []  # example, first token to score, ids
-    for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
-        scored = 0
-        while scored < len(ids):
-            begin = 0 if scored == 0 else scored - (room - settings.stride)
-            windows.append((i, scored - begin, ids[begin : begin + room]))
-            scored = begin + len(windows[-1][2])
+    score = Traced(
+        lambda: tf.function(
+            lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
+        ).get_concrete_function(signature)
+    )
     nats = np.zeros(len(examples))
     for first in range(0, len(windows), settings.batch):
         part = windows[first : first + settings.batch]

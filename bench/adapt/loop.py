@@ -1,7 +1,6 @@
 """Training under a head, with early stopping, and prediction: the loop that all adaptations share."""
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +9,9 @@ import numpy as np
 
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
-from bench.pretrain import Diverged
-from bench.step import warm_up_then_linear
+from bench.cost import phase
+from bench.errors import Diverged
+from bench.rates import rate_at
 
 _POOL = 50
 """Batches whose rows are sorted together: enough to hardly pad, few enough to stay random."""
@@ -19,13 +19,13 @@ _POOL = 50
 
 @dataclass
 class Course:
-    """What a training run did. Seconds are wall-clock."""
+    """What a training run did."""
 
     steps: int = 0
     tokens: int = 0
+    flops: float = 0.0
     best_score: float = -math.inf
     curve: list[dict[str, float]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=lambda: {"trace": 0.0, "train": 0.0, "select": 0.0})
 
 
 def epoch_batches(rows: Sequence[Row], size: int, seed: int, epoch: int) -> list[list[Row]]:
@@ -46,42 +46,38 @@ def train(
     score: Callable[[], float],
     advance: Callable[..., None] = lambda *a, **k: None,
 ) -> Course:
-    """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better)."""
+    """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better), whose
+    time counts as the phase "select"."""
     course, best, stale = Course(), adapted.state(), 0
     per_epoch = math.ceil(len(rows) / settings.batch)
     steps = per_epoch * settings.epochs
     if settings.max_steps:
         steps = min(steps, settings.max_steps)
     every = max(1, per_epoch // settings.evaluations)
-    started, losses = time.perf_counter(), []
+    losses: list[Any] = []
     for epoch in range(settings.epochs):
         for batch_rows in epoch_batches(rows, settings.batch, seed, epoch):
-            rate = warm_up_then_linear(course.steps, steps, settings.learning_rate, settings.warmup)
+            rate = rate_at(course.steps, steps, peak=settings.learning_rate, warmup=settings.warmup)
             scalars = adapted.step(stack(batch_rows), (seed, course.steps), rate)
-            if course.steps == 0:  # the first call of a process traces; others find the trace ready
-                scalars["loss"].numpy()
-                course.seconds["trace"] = time.perf_counter() - started
-                started = time.perf_counter()
             losses.append(scalars["loss"])
             course.steps += 1
             course.tokens += sum(row.tokens for row in batch_rows)
+            course.flops += adapted.training_flops(batch_rows)
             advance(1)
             if course.steps % every == 0 or course.steps == steps:
-                loss = float(np.mean([float(value) for value in losses]))
-                if not math.isfinite(loss):
-                    raise Diverged(course.steps, seed)
-                course.seconds["train"] += time.perf_counter() - started
-                started, losses = time.perf_counter(), []
-                value = score()
-                course.seconds["select"] += time.perf_counter() - started
-                started = time.perf_counter()
+                values = [float(value) for value in losses]
+                if not np.isfinite(values).all():
+                    raise Diverged(course.steps - len(values) + 1 + int(np.argmin(np.isfinite(values))), seed)
+                loss = float(np.mean(values))
+                losses = []
+                with phase("select"):
+                    value = score()
                 course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
                 if value > course.best_score:
                     course.best_score, best, stale = value, adapted.state(), 0
                 else:
                     stale += 1
             if course.steps == steps or stale > settings.patience:
-                course.seconds["train"] += time.perf_counter() - started
                 adapted.restore(best)
                 return course
     adapted.restore(best)

@@ -1,4 +1,4 @@
-"""``data make``, ``data ls``, ``data check``: the data folder, before anything is trained on it."""
+"""``data make``, ``ls``, ``check``: the data folder, before anything is trained on it; ``tokenise``: a corpus."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from bench.commands.options import Existing
+from bench.commands.options import KINDS, Existing
 from bench.errors import ENVIRONMENT, OK, printable
 
 
 @click.group()
 def data() -> None:
-    """Make the embedded data, list or check a data folder."""
+    """Make the embedded data, list or check a data folder, tokenise a corpus."""
 
 
 @data.command()
@@ -84,6 +84,59 @@ def check(folder: Path, as_json: bool) -> int:
     if not read:
         click.echo(f"{folder} holds no task's data: `data ls` shows the expected files.", err=True)
     return ENVIRONMENT if broken or not read else OK
+
+
+@data.command()
+@click.argument("files", type=Existing("corpus file"), nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--tokenizer", type=click.Choice(KINDS), default="wordpiece", show_default=True, help="Kind of tokenizer."
+)
+@click.option(
+    "--vocabulary", type=click.IntRange(min=64), default=8000, show_default=True, help="Size of the vocabulary."
+)
+@click.option(
+    "--like", type=Existing("tokenised corpus", folder=True), help="Take the tokenizer of this corpus instead."
+)
+@click.option(
+    "--deduplicate",
+    type=click.Choice(("exact", "near")),
+    help="Leave out documents that repeat an earlier one, word for word or in four fifths of their five-word runs.",
+)
+@click.option("--processes", type=click.IntRange(min=1), help="Processes; one per core if not given.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the tokenised corpus.")
+def tokenise(
+    files: tuple[Path, ...],
+    tokenizer: str,
+    vocabulary: int,
+    like: Path | None,
+    deduplicate: str | None,
+    processes: int | None,
+    out: Path,
+) -> None:
+    """Tokenise text files, JSON lines, gzip or folders of them into OUT, which `--corpus` takes in their place.
+
+    Interrupted, the same command goes on with the shards that are there; a damaged shard is made anew.
+    """
+    from bench import corpora
+
+    made = corpora.tokenise(
+        files, out, kind=tokenizer, size=vocabulary, like=like, deduplicate=deduplicate, processes=processes
+    )
+    read = made["characters"] + made["removed_characters"]
+    seconds = made["seconds"]["tokenise"]
+    click.echo(
+        f"{made['tokens']} tokens in {made['documents']} documents, {made['shards']} shards; "
+        f"{read / 1e6:.1f} M characters at {read / 1e6 / seconds:.2f} M/s, "
+        f"tokenizer ready after {made['seconds']['train']:.1f} s.",
+        err=True,
+    )
+    if deduplicate:
+        click.echo(
+            f"Removed: {made['removed_documents']} documents, {made['removed_characters']} characters "
+            f"({100 * made['removed_characters'] / max(1, read):.1f} %).",
+            err=True,
+        )
+    click.echo(out)
 
 
 def _expected() -> Iterator[dict[str, Any]]:

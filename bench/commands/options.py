@@ -11,6 +11,7 @@ from bench.errors import EnvironmentProblem, UsageError
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 SIZES = ("tiny", "mini", "small", "base")
+STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 
 
 class Existing(click.ParamType):
@@ -113,7 +114,22 @@ def cell_options(function: Callable) -> Callable:
             type=click.IntRange(min=1),
             help="Use only the first N examples of a split; marked, not official.",
         ),
-        click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; one per core if not given."),
+        click.option(
+            "--jobs", "--workers", "jobs", type=click.IntRange(min=1), help="Workers; one per core if not given."
+        ),
+        click.option(
+            "--threads",
+            type=click.IntRange(min=1),
+            help="Threads of each worker; the cores shared out if not given. Scores repeat exactly with as many.",
+        ),
+        click.option(
+            "--executor",
+            type=click.Choice(("local", "ray")),
+            default="local",
+            show_default=True,
+            help="Where workers live: processes here, or a Ray cluster.",
+        ),
+        click.option("--ray-address", help="The Ray cluster; else RAY_ADDRESS, else one started here."),
         click.option("--retry", is_flag=True, help="Run the cells again that failed before."),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),

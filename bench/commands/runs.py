@@ -8,6 +8,7 @@ import click
 from bench import environment
 from bench.commands.options import (
     SIZES,
+    STRATEGIES,
     Existing,
     Spread,
     budget,
@@ -50,10 +51,18 @@ def run(**options: Any) -> int:
 @click.option("--length", type=click.IntRange(min=8), help="Tokens per sequence.")
 @click.option(
     "--strategy",
-    type=click.Choice(("default", "mirrored")),
-    default="default",
+    type=click.Choice(STRATEGIES),
+    default="auto",
     show_default=True,
-    help="tf.distribute.",
+    help="Devices to train on; auto follows the GPUs and TF_CONFIG.",
+)
+@click.option(
+    "--save-every",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How much work a power cut may cost.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", callback=settings, help="Change a setting; may repeat."

@@ -36,17 +36,17 @@ def recur(inputs: tf.Tensor, recurrent: tf.Tensor, project: tf.Tensor) -> tf.Ten
     """
     steps, rows = shape(inputs)[:2]
     cells, width = project.shape
-    reader = tf.TensorArray(tf.float32, steps).unstack(inputs)
-    writer = tf.TensorArray(tf.float32, steps, element_shape=[None, width])
+    reader = tf.TensorArray(inputs.dtype, steps).unstack(inputs)
+    writer = tf.TensorArray(inputs.dtype, steps, element_shape=[None, width])
 
     def step(t, h, c, outputs):
-        z = reader.read(t) + tf.matmul(h, recurrent)  # [B, 4C]
+        z = tf.cast(reader.read(t) + tf.matmul(h, recurrent), tf.float32)  # [B, 4C]; the cell adds up in float32
         g, i, f, o = tf.split(z, 4, axis=1)
         c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g)  # [B, C]
-        h = tf.matmul(tf.sigmoid(o) * tf.tanh(c), project)  # [B, P]
+        h = tf.matmul(tf.cast(tf.sigmoid(o) * tf.tanh(c), inputs.dtype), project)  # [B, P]
         return t + 1, h, c, outputs.write(t, h)
 
-    start = (0, tf.zeros([rows, width]), tf.zeros([rows, cells]), writer)
+    start = (0, tf.zeros([rows, width], inputs.dtype), tf.zeros([rows, cells]), writer)
     *_, outputs = tf.while_loop(lambda t, *_: t < steps, step, start, maximum_iterations=steps)
     return outputs.stack()
 

@@ -2,8 +2,15 @@
 
 Activations travel as [B * T, D]: a 2-D product keeps the weight gradient one product too, where a [B, T, D] input
 would make TensorFlow form B of them and add them up. Nothing here owns a variable or keeps state.
+
+Activations may be bfloat16 (Keras casts what its layers read, under the policy "mixed_bfloat16"). What adds up many
+numbers is computed in float32 whatever comes in: the statistics of norms, softmax, and, in the objectives, losses.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +18,35 @@ import tensorflow as tf
 HIDDEN = -1e9
 """Added to the score of a key that may not be seen: its weight is exactly 0 in float32, and a row of nothing else
 stays finite."""
+
+
+_rematerialise: ContextVar[bool] = ContextVar("rematerialise", default=False)
+
+
+@contextmanager
+def rematerialising(yes: bool) -> Iterator[None]:
+    """Whether `block` rematerialises in what is traced inside: a matter of the training, which no layer has to know."""
+    token = _rematerialise.set(yes)
+    try:
+        yield
+    finally:
+        _rematerialise.reset(token)
+
+
+def block(function: Callable, x: tf.Tensor, weights: SimpleNamespace, *others: tf.Tensor) -> tf.Tensor:
+    """``function(x, weights, *others)``, one of many equal layers.
+
+    Under `rematerialising` only the inputs are kept for the backward pass, which computes the rest again (Chen et al.,
+    2016). All that gradients flow to has to be an argument.
+    """
+    if not _rematerialise.get():
+        return function(x, weights, *others)
+    names, values = zip(*vars(weights).items(), strict=True)
+
+    def again(x: tf.Tensor, values: tuple, *others: tf.Tensor) -> tf.Tensor:
+        return function(x, SimpleNamespace(**dict(zip(names, values, strict=True))), *others)
+
+    return tf.recompute_grad(again)(x, tuple(tf.convert_to_tensor(value) for value in values), *others)
 
 
 def shape(tensor: tf.Tensor) -> list[Any]:
@@ -61,15 +97,19 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.
 
 def layer_norm(x: tf.Tensor, scale: Any, bias: Any, epsilon: float) -> tf.Tensor:
     """Ba et al. (2016), over the last axis."""
-    mean = tf.reduce_mean(x, -1, keepdims=True)
-    centred = x - mean
+    exact = tf.cast(x, tf.float32)
+    mean = tf.reduce_mean(exact, -1, keepdims=True)
+    centred = exact - mean
     variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
-    return centred * tf.math.rsqrt(variance + epsilon) * scale + bias
+    return tf.cast(centred * tf.math.rsqrt(variance + epsilon), x.dtype) * scale + bias
 
 
 def rms_norm(x: tf.Tensor, scale: Any, epsilon: float) -> tf.Tensor:
     """Zhang and Sennrich (2019): `layer_norm` without centring and bias, as in T5."""
-    return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + epsilon) * scale
+    exact = tf.cast(x, tf.float32)
+    return (
+        tf.cast(exact * tf.math.rsqrt(tf.reduce_mean(tf.square(exact), -1, keepdims=True) + epsilon), x.dtype) * scale
+    )
 
 
 def dense(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
@@ -89,9 +129,10 @@ def attention(
 ) -> tf.Tensor:
     """Softmax attention of queries [B, H, T, K] over keys and values [B, H, U, K], as [B * T, H * K].
 
-    ``bias``, broadcast to [B, H, T, U], carries masks and relative positions. Any scaling of the scores belongs
+    ``bias`` float32, broadcast to [B, H, T, U], carries masks and relative positions. Any scaling of the scores belongs
     into ``q``: it is smaller there than in the scores.
     """
-    weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + bias)  # [B, H, T, U]
+    scores = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32) + bias  # [B, H, T, U]
+    weights = tf.cast(tf.nn.softmax(scores), v.dtype)
     context = tf.matmul(dropout(weights, rate, seed, salt), v)  # [B, H, T, K]
     return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, q.shape[1] * q.shape[3]])  # [B * T, D]

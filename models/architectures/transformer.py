@@ -7,6 +7,7 @@ scores are not divided by the root of the head's width, since the queries start 
 """
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import HIDDEN, attention, check_length, dropout, rms_norm, shape, split_heads
+from models.architectures.parts import HIDDEN, attention, block, check_length, dropout, rms_norm, shape, split_heads
 from models.card import Size
 from models.pretrainable import Encoding
 
@@ -53,7 +54,7 @@ def position_bias(table: Any, length: Any, both_ways: bool) -> tf.Tensor:
     bucket = tf.gather(buckets, tf.minimum(tf.abs(ahead), FARTHEST))
     if both_ways:
         bucket += tf.where(ahead > 0, BUCKETS // 2, 0)
-    bias = tf.transpose(tf.gather(table.value, bucket), [2, 0, 1])[None]  # [1, H, T, T]
+    bias = tf.transpose(tf.cast(tf.gather(table.value, bucket), tf.float32), [2, 0, 1])[None]  # [1, H, T, T]
     return bias if both_ways else tf.where(ahead > 0, HIDDEN, bias)
 
 
@@ -106,19 +107,21 @@ class Encoder(keras.layers.Layer):
         x = tf.reshape(tf.gather(self.token_embedding.value, tokens), [-1, self.width])  # [B * T, D]
         x = dropout(x, rate, seed, 0)
         layers = [x]
-        for index, block in enumerate(self.blocks):
-            salt = 10 * (index + 1)
-            h = tf.matmul(rms_norm(x, block.attention_norm_scale, EPSILON), block.qkv_kernel)  # [B * T, 3 D]
+
+        def layer(x: tf.Tensor, weights: SimpleNamespace, bias: tf.Tensor, salt: int) -> tf.Tensor:
+            h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * T, 3 D]
             q, k, v = split_heads(h, batch_size, length, self.heads, 3)  # [B, H, T, K]
-            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), block.output_kernel)  # [B * T, D]
+            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * T, D]
             x += dropout(h, rate, seed, salt + 1)
-            h = tf.nn.relu(tf.matmul(rms_norm(x, block.norm_scale, EPSILON), block.inner_kernel))  # [B * T, F]
-            h = tf.matmul(dropout(h, rate, seed, salt + 2), block.outer_kernel)  # [B * T, D]
-            x += dropout(h, rate, seed, salt + 3)
-            layers.append(x)
-        layers[-1] = dropout(rms_norm(x, self.norm_scale, EPSILON), rate, seed, 1)
+            h = tf.nn.relu(tf.matmul(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * T, F]
+            h = tf.matmul(dropout(h, rate, seed, salt + 2), weights.outer_kernel)  # [B * T, D]
+            return x + dropout(h, rate, seed, salt + 3)
+
+        for index, weights in enumerate(self.blocks):
+            layers.append(block(partial(layer, salt=10 * (index + 1)), layers[-1], weights, bias))
+        layers[-1] = dropout(rms_norm(layers[-1], self.norm_scale, EPSILON), rate, seed, 1)
         layers = tuple(tf.reshape(x, [batch_size, length, self.width]) for x in layers)
-        present = tf.cast(tf.not_equal(tokens, 0), tf.float32)[:, :, None]  # [B, T, 1]
+        present = tf.cast(tf.not_equal(tokens, 0), layers[-1].dtype)[:, :, None]  # [B, T, 1]
         pooled = tf.reduce_sum(layers[-1] * present, 1) / tf.maximum(tf.reduce_sum(present, 1), 1.0)  # [B, D]
         return Encoding(tokens=layers[-1], pooled=pooled, layers=layers)
 
@@ -166,20 +169,24 @@ class Decoder(keras.layers.Layer):
         memory = tf.reshape(memory, [-1, self.width])  # [B * T, D]
         x = tf.reshape(tf.gather(embedding.value, targets), [-1, self.width])  # [B * S, D]
         x = dropout(x, rate, seed, 1000)
-        for index, block in enumerate(self.blocks):
-            salt = 1000 + 10 * (index + 1)
-            h = tf.matmul(rms_norm(x, block.attention_norm_scale, EPSILON), block.qkv_kernel)  # [B * S, 3 D]
+
+        def layer(x: tf.Tensor, weights: SimpleNamespace, bias: tf.Tensor, memory: tf.Tensor, salt: int) -> tf.Tensor:
+            h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
             q, k, v = split_heads(h, batch, length, self.heads, 3)  # [B, H, S, K]
-            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), block.output_kernel)  # [B * S, D]
+            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
             x += dropout(h, rate, seed, salt + 1)
-            h = tf.matmul(rms_norm(x, block.cross_norm_scale, EPSILON), block.cross_q_kernel)  # [B * S, D]
+            h = tf.matmul(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
             (q,) = split_heads(h, batch, length, self.heads)  # [B, H, S, K]
-            k, v = split_heads(tf.matmul(memory, block.cross_kv_kernel), batch, source, self.heads, 2)  # [B, H, T, K]
-            h = tf.matmul(attention(q, k, v, hidden, rate, seed, salt + 2), block.cross_output_kernel)  # [B * S, D]
+            h = tf.matmul(memory, weights.cross_kv_kernel)  # [B * T, 2 D]
+            k, v = split_heads(h, batch, source, self.heads, 2)  # [B, H, T, K]
+            h = tf.matmul(attention(q, k, v, hidden, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
             x += dropout(h, rate, seed, salt + 3)
-            h = tf.nn.relu(tf.matmul(rms_norm(x, block.norm_scale, EPSILON), block.inner_kernel))  # [B * S, F]
-            h = tf.matmul(dropout(h, rate, seed, salt + 4), block.outer_kernel)  # [B * S, D]
-            x += dropout(h, rate, seed, salt + 5)
+            h = tf.nn.relu(tf.matmul(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * S, F]
+            h = tf.matmul(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
+            return x + dropout(h, rate, seed, salt + 5)
+
+        for index, weights in enumerate(self.blocks):
+            x = block(partial(layer, salt=1000 + 10 * (index + 1)), x, weights, bias, memory)
         x = dropout(rms_norm(x, self.norm_scale, EPSILON), rate, seed, 1001)
         logits = tf.matmul(x * self.width**-0.5, embedding, transpose_b=True)  # [B * S, V]
         return tf.reshape(logits, [batch, length, embedding.shape[0]])

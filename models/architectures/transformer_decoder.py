@@ -5,13 +5,24 @@ on the embeddings, GELU (in the tanh form of the authors' code), no segments. It
 `transformer_encoder`.
 """
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import HIDDEN, attention, check_length, dense, dropout, layer_norm, shape, split_heads
+from models.architectures.parts import (
+    HIDDEN,
+    attention,
+    block,
+    check_length,
+    dense,
+    dropout,
+    layer_norm,
+    shape,
+    split_heads,
+)
 from models.card import Size
 from models.pretrainable import Encoding
 
@@ -64,11 +75,14 @@ class TransformerDecoder(keras.layers.Layer):
             norm_bias=weight("norm_bias", width),
         )
 
-    def hidden(self, tokens: tf.Tensor, seed: Any = None, gaps: bool = False) -> list[tf.Tensor]:
+    def hidden(
+        self, tokens: tf.Tensor, seed: Any = None, gaps: bool = False, documents: tf.Tensor | None = None
+    ) -> list[tf.Tensor]:
         """The L + 1 tensors [B * T, D] for tokens [B, T]: embeddings, then each layer.
 
         Padding at the right end needs no mask, since nothing before it looks there. With ``gaps`` there may be
-        padding between tokens: it is masked and takes up no position.
+        padding between tokens: it is masked and takes up no position. A token sees only those of its own number in
+        ``documents`` [B, T].
         """
         batch, length = shape(tokens)
         check_length(length, self.length, "decoder")
@@ -80,21 +94,26 @@ class TransformerDecoder(keras.layers.Layer):
             bias = tf.minimum(bias, tf.where(present, 0.0, HIDDEN)[:, None, None, :])  # [B, 1, T, T]
         else:
             position_vectors = self.positions[:length]  # [T, D]
+        if documents is not None:
+            together = tf.equal(documents[:, :, None], documents[:, None, :])[:, None]  # [B, 1, T, T]
+            bias = tf.minimum(bias, tf.where(together, 0.0, HIDDEN))
         x = tf.gather(self.token_embedding.value, tokens) + position_vectors  # [B, T, D]
         x = dropout(tf.reshape(x, [-1, self.width]), self.dropout, seed, 0)  # [B * T, D]
         layers = [x]
-        for index, block in enumerate(self.blocks):
-            salt = 10 * (index + 1)
+
+        def layer(x: tf.Tensor, weights: SimpleNamespace, salt: int) -> tf.Tensor:
             q, k, v = split_heads(
-                dense(x, block.qkv_kernel, block.qkv_bias), batch, length, self.heads, 3
+                dense(x, weights.qkv_kernel, weights.qkv_bias), batch, length, self.heads, 3
             )  # [B, H, T, K]
             context = attention(q * q.shape[-1] ** -0.5, k, v, bias, self.dropout, seed, salt)  # [B * T, D]
-            update = dropout(dense(context, block.output_kernel, block.output_bias), self.dropout, seed, salt + 1)
-            x = layer_norm(x + update, block.attention_norm_scale, block.attention_norm_bias, EPSILON)
-            inner = tf.nn.gelu(dense(x, block.inner_kernel, block.inner_bias), approximate=True)  # [B * T, F]
-            update = dropout(dense(inner, block.outer_kernel, block.outer_bias), self.dropout, seed, salt + 2)
-            x = layer_norm(x + update, block.norm_scale, block.norm_bias, EPSILON)
-            layers.append(x)
+            update = dropout(dense(context, weights.output_kernel, weights.output_bias), self.dropout, seed, salt + 1)
+            x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
+            inner = tf.nn.gelu(dense(x, weights.inner_kernel, weights.inner_bias), approximate=True)  # [B * T, F]
+            update = dropout(dense(inner, weights.outer_kernel, weights.outer_bias), self.dropout, seed, salt + 2)
+            return layer_norm(x + update, weights.norm_scale, weights.norm_bias, EPSILON)
+
+        for index, weights in enumerate(self.blocks):
+            layers.append(block(partial(layer, salt=10 * (index + 1)), layers[-1], weights))
         return layers
 
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:

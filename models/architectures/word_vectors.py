@@ -42,6 +42,6 @@ class WordVectors(keras.layers.Layer):
         tokens = batch["tokens"]
         check_length(shape(tokens)[1], self.length, "encoder")
         vectors = dropout(tf.gather(self.table.value, tokens), self.dropout, seed, 0)  # [B, T, D]
-        present = tf.cast(tf.not_equal(tokens, 0), tf.float32)[:, :, None]  # [B, T, 1]
+        present = tf.cast(tf.not_equal(tokens, 0), vectors.dtype)[:, :, None]  # [B, T, 1]
         pooled = tf.reduce_sum(vectors * present, axis=1) / tf.maximum(tf.reduce_sum(present, axis=1), 1.0)  # [B, D]
         return Encoding(tokens=vectors, pooled=pooled, layers=(vectors,))

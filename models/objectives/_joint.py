@@ -8,8 +8,8 @@ import keras
 class Joint(keras.layers.Layer):
     """``loss`` of a `models.pretrainable.Pretrainable`: the sum of the losses of ``heads`` over what ``encoder`` gives.
 
-    Each head is a Keras layer ``head(encoding, batch) -> {"x_loss": [], "x_accuracy": []}``; every value that ends
-    in "_loss" counts.
+    Each head is a Keras layer ``head(encoding, batch, totals) -> {"x_loss": [], "x_accuracy": []}`` with a method
+    ``totals(batch)``; every value that ends in "_loss" counts.
     """
 
     def __init__(self, encoder: keras.layers.Layer, heads: list[keras.layers.Layer], name: str = "loss"):
@@ -17,9 +17,13 @@ class Joint(keras.layers.Layer):
         self.encoder, self.heads = encoder, heads
         self.built = True
 
-    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {name: total for head in self.heads for name, total in head.totals(batch).items()}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
         encoding = self.encoder(batch, seed=seed)
         parts: dict[str, Any] = {}
         for head in self.heads:
-            parts |= head(encoding, batch)
+            parts |= head(encoding, batch, totals)
         return {"loss": sum(value for name, value in parts.items() if name.endswith("_loss")), **parts}

@@ -26,10 +26,17 @@ class BiLm(keras.layers.Layer):
         self.bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
         self.built = True
 
-    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"neighbours": tf.math.count_nonzero(_neighbours(tf.transpose(batch["tokens"])), dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
         tokens = tf.transpose(batch["tokens"])  # [T, B]
-        forward = self._mean(self.encoder.forward(batch["tokens"], seed)[-1][:-1], tokens[1:], tokens[:-1])
-        backward = self._mean(self.encoder.backward(batch["tokens"], seed)[-1][1:], tokens[:-1], tokens[1:])
+        total = tf.cast(tf.maximum(totals["neighbours"], 1), tf.float32)
+        weights = tf.cast(_neighbours(tokens), tf.float32) / total  # [T - 1, B]
+        forward = self._nll(self.encoder.forward(batch["tokens"], seed)[-1][:-1], tokens[1:])  # [T - 1, B]
+        backward = self._nll(self.encoder.backward(batch["tokens"], seed)[-1][1:], tokens[:-1])
+        forward, backward = tf.reduce_sum(forward * weights), tf.reduce_sum(backward * weights)
         return {"loss": (forward + backward) / 2.0, "forward_nll": forward, "backward_nll": backward}
 
     def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
@@ -45,10 +52,10 @@ class BiLm(keras.layers.Layer):
         logits = tf.nn.bias_add(
             tf.matmul(flat, self.encoder.token_embedding, transpose_b=True), self.bias
         )  # [S * B, V]
-        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(targets, [-1]), logits)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(targets, [-1]), tf.cast(logits, tf.float32))
         return tf.reshape(nll, tf.shape(targets))
 
-    def _mean(self, x: tf.Tensor, targets: tf.Tensor, seen: tf.Tensor) -> tf.Tensor:
-        """Mean of `_nll` where neither the target nor the token that it is predicted at is padding."""
-        present = tf.cast((targets != 0) & (seen != 0), tf.float32)
-        return tf.reduce_sum(self._nll(x, targets) * present) / tf.maximum(tf.reduce_sum(present), 1.0)
+
+def _neighbours(tokens: tf.Tensor) -> tf.Tensor:
+    """Whether neither a token nor the next one is padding: [T, B] to bool [T - 1, B]."""
+    return (tokens[1:] != 0) & (tokens[:-1] != 0)

@@ -3,12 +3,13 @@
     L_LM = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
 
 Text comes as runs of exactly T tokens cut from [CLS] document [SEP] [CLS] document [SEP] ...: no padding, and
-nothing is left out.
+nothing is left out. Where several documents share a row, attention does not cross from one to another.
 """
 
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from models.corpus import Corpus
@@ -18,15 +19,20 @@ from models.tokenizers import Vocabulary
 
 
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to {"tokens": int32 [B, T]}."""
+    """(step, seed) to ``tokens`` int32 [B, T], and ``documents`` int32 [B, T], which numbers the documents of a row."""
     runs = Runs(stream(corpus, vocabulary), length)
-    return lambda step, seed: {"tokens": runs(step, batch, seed)}
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        tokens = runs(step, batch, seed)
+        return {"tokens": tokens, "documents": np.cumsum(tokens == vocabulary.cls, axis=1, dtype=np.int32)}
+
+    return make
 
 
 class CausalLm(keras.layers.Layer):
     """``loss`` of a decoder with tied embeddings, and the two ways of asking it for probabilities.
 
-    ``encoder`` gives ``hidden(tokens, seed, gaps)`` (see `models.architectures.transformer_decoder`) and
+    ``encoder`` gives ``hidden(tokens, seed, gaps, documents)`` (see `models.architectures.transformer_decoder`) and
     ``token_embedding`` [V, D].
     """
 
@@ -35,13 +41,17 @@ class CausalLm(keras.layers.Layer):
         self.encoder = encoder
         self.built = True
 
-    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
-        nll, present = self._nll(batch["tokens"], seed)
-        return {"loss": tf.reduce_sum(nll) / tf.maximum(tf.reduce_sum(present), 1.0)}
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"tokens": tf.math.count_nonzero(batch["tokens"][:, 1:], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        total = tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)
+        return {"loss": tf.reduce_sum(self._nll(batch["tokens"], seed, batch.get("documents"))) / total}
 
     def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
         """ln p(token t | tokens before t), float [B, T]; 0 at t = 0 and at padding."""
-        nll, _ = self._nll(tf.convert_to_tensor(batch["tokens"], tf.int32), None)
+        nll = self._nll(tf.convert_to_tensor(batch["tokens"], tf.int32), None)
         return tf.pad(-nll, [[0, 0], [1, 0]])
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
@@ -60,14 +70,13 @@ class CausalLm(keras.layers.Layer):
 
     def _logits(self, x: tf.Tensor) -> tf.Tensor:
         """[N, D] to [N, V]."""
-        return tf.matmul(x, self.encoder.token_embedding, transpose_b=True)
+        return tf.cast(tf.matmul(x, self.encoder.token_embedding, transpose_b=True), tf.float32)
 
-    def _nll(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding; and 1 where there is a token, else 0."""
+    def _nll(self, tokens: tf.Tensor, seed: Any, documents: tf.Tensor | None = None) -> tf.Tensor:
+        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding; each given only what its own document said before."""
         rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
-        x = self.encoder.hidden(tokens, seed)[-1]  # [B * T, D]
+        x = self.encoder.hidden(tokens, seed, documents=documents)[-1]  # [B * T, D]
         x = tf.reshape(tf.reshape(x, [rows, length, -1])[:, :-1], [-1, x.shape[-1]])  # [B * (T - 1), D]
         following = tokens[:, 1:]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(following, [-1]), self._logits(x))
-        present = tf.cast(tf.not_equal(following, 0), tf.float32)  # [B, T - 1]
-        return tf.reshape(nll, [rows, length - 1]) * present, present
+        return tf.reshape(nll, [rows, length - 1]) * tf.cast(tf.not_equal(following, 0), tf.float32)

@@ -100,12 +100,17 @@ class MaskedLm(keras.layers.Layer):
         """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
         x = tf.nn.gelu(dense(gather(tokens, positions), self.kernel, self.bias))  # [B * M, E]
         x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
-        return tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
+        logits = tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
+        return tf.cast(logits, tf.float32)
 
-    def score(self, logits: tf.Tensor, batch: dict[str, Any]) -> dict[str, Any]:
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"masked": tf.math.count_nonzero(batch["masked_weights"], dtype=tf.int32)}
+
+    def score(self, logits: tf.Tensor, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
         """Loss and accuracy over the masked positions, from logits [B * M, V]."""
-        labels, weights = tf.reshape(batch["masked_labels"], [-1]), tf.reshape(batch["masked_weights"], [-1])
-        total = tf.maximum(tf.reduce_sum(weights), 1.0)
+        labels = tf.reshape(batch["masked_labels"], [-1])  # [B * M]
+        weights = tf.cast(tf.reshape(batch["masked_weights"], [-1]), tf.float32)
+        total = tf.cast(tf.maximum(totals["masked"], 1), tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # [B * M]
         hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), labels), tf.float32)
         return {
@@ -113,5 +118,5 @@ class MaskedLm(keras.layers.Layer):
             "mlm_accuracy": tf.reduce_sum(hit * weights) / total,
         }
 
-    def call(self, encoding: Any, batch: dict[str, Any]) -> dict[str, Any]:
-        return self.score(self.logits(encoding.tokens, batch["masked_positions"]), batch)
+    def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
+        return self.score(self.logits(encoding.tokens, batch["masked_positions"]), batch, totals)

@@ -26,10 +26,15 @@ class NextSentence(keras.layers.Layer):
         self.bias = self.add_weight((2,), "zeros", name="bias")
         self.built = True
 
-    def call(self, encoding: Any, batch: dict[str, Any]) -> dict[str, Any]:
-        logits = dense(encoding.pooled, self.kernel, self.bias)  # [B, 2]
-        hit = tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["next"])
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"pairs": tf.size(batch["next"])}
+
+    def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
+        logits = tf.cast(dense(encoding.pooled, self.kernel, self.bias), tf.float32)  # [B, 2]
+        total = tf.cast(totals["pairs"], tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["next"], logits)  # [B]
+        hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["next"]), tf.float32)
         return {
-            "nsp_loss": tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(batch["next"], logits)),
-            "nsp_accuracy": tf.reduce_mean(tf.cast(hit, tf.float32)),
+            "nsp_loss": tf.reduce_sum(nll) / total,
+            "nsp_accuracy": tf.reduce_sum(hit) / total,
         }

@@ -24,33 +24,38 @@ from models.tokenizers import Vocabulary
 
 WEIGHT = 50.0
 MASK = 0.85
+DRAWS = 1 << 24
+"""Random numbers travel as integers below this, which float32 tells apart: Keras would round floats to bfloat16."""
 
 
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to what `models.objectives.mlm.noise` gives and ``original`` [B, T]; second texts always follow
-    the first."""
+    """(step, seed) to what `models.objectives.mlm.noise` gives, ``original`` int32 [B, T], and ``draws`` int32
+    [B, M], uniform below `DRAWS`; second texts always follow the first."""
     pairs = Pairs(corpus, vocabulary, length, random_second=0.0)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         rows, rng = pairs(step, batch, seed)
         original = rows["tokens"]
         del rows["next"]
-        return noise(rows, rng, vocabulary, mask=MASK, random=0.0) | {"original": original}
+        rows = noise(rows, rng, vocabulary, mask=MASK, random=0.0)
+        draws = rng.integers(DRAWS, size=rows["masked_positions"].shape, dtype=np.int32)
+        return rows | {"original": original, "draws": draws}
 
     return make
 
 
-def sample(logits: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-    """One id per row of logits [N, V], int32 [N]: drawn from the softmax, or the likeliest without a ``seed``.
+def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
+    """One id per row of logits [N, V], int32 [N]: drawn from the softmax, or the likeliest without ``draws`` int32 [N].
 
     By the inverse of the cumulative distribution: one random number per row, where the Gumbel trick takes V of them
-    and two logarithms each.
+    and two logarithms each. The numbers come with the batch, so a row has the same ones wherever it is computed.
     """
-    if seed is None:
+    if draws is None:
         return tf.argmax(logits, -1, output_type=tf.int32)
     cumulative = tf.cumsum(tf.nn.softmax(logits), axis=-1)  # [N, V]
-    draw = tf.random.stateless_uniform([tf.shape(logits)[0], 1], seed, alg="philox") * cumulative[:, -1:]
-    return tf.minimum(tf.searchsorted(cumulative, draw, side="right")[:, 0], logits.shape[-1] - 1)
+    share = tf.cast(draws, tf.float32)[:, None] / DRAWS  # [N, 1]
+    chosen = tf.searchsorted(cumulative, share * cumulative[:, -1:], side="right")[:, 0]  # [N]
+    return tf.minimum(chosen, logits.shape[-1] - 1)
 
 
 class ReplacedTokens(keras.layers.Layer):
@@ -82,24 +87,30 @@ class ReplacedTokens(keras.layers.Layer):
         x = self.generator(x, batch["tokens"], seed=inner)[-1]
         return self.mlm.logits(tf.reshape(x, [rows, length, x.shape[-1]]), batch["masked_positions"])
 
-    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return self.mlm.totals(batch) | {"tokens": tf.math.count_nonzero(batch["original"], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
         original, positions = batch["original"], batch["masked_positions"]
         rows, length = shape(original)
         logits = self.generate(batch, seed)
-        drawn = tf.reshape(sample(logits, fold(seed, 2001)), tf.shape(positions))  # [B, M]
+        draws = None if seed is None else tf.reshape(batch["draws"], [-1])  # [B * M]
+        drawn = tf.reshape(sample(logits, draws), tf.shape(positions))  # [B, M]
         used = tf.cast(batch["masked_weights"], tf.int32)
         where = tf.stack([tf.broadcast_to(tf.range(rows)[:, None], tf.shape(positions)), positions], -1)  # [B, M, 2]
         tokens = tf.tensor_scatter_nd_add(original, where, (drawn - batch["masked_labels"]) * used)  # [B, T]
         encoding = self.encoder({"tokens": tokens, "segments": batch["segments"]}, seed=seed)
         x = tf.reshape(encoding.tokens, [-1, self.encoder.width])  # [B * T, D]
         x = tf.nn.gelu(dense(x, self.kernel, self.bias))
-        scores = tf.reshape(dense(x, self.output_kernel, self.output_bias), [rows, length])  # [B, T]
+        scores = tf.cast(dense(x, self.output_kernel, self.output_bias), tf.float32)
+        scores = tf.reshape(scores, [rows, length])  # [B, T]
         replaced = tf.cast(tf.not_equal(tokens, original), tf.float32)
         present = tf.cast(tf.not_equal(original, 0), tf.float32)
-        total = tf.maximum(tf.reduce_sum(present), 1.0)
+        total = tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)
         entropy = tf.nn.sigmoid_cross_entropy_with_logits(labels=replaced, logits=scores)
         hit = tf.cast(tf.equal(scores > 0, replaced > 0), tf.float32)
-        parts = self.mlm.score(logits, batch)
+        parts = self.mlm.score(logits, batch, totals)
         rtd_loss = tf.reduce_sum(entropy * present) / total
         return {
             "loss": parts["mlm_loss"] + WEIGHT * rtd_loss,

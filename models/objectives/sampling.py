@@ -3,38 +3,64 @@
 A sampler maps (step, batch size, seed) to rows of ids, so that any step of any run can be made again, in any
 process, in any order. An epoch is a permutation of equal windows, drawn anew for each (seed, epoch), and the
 windows start at another offset each time: the cuts between windows differ from epoch to epoch. Windows are filled
-to the last token; there is no padding.
+to the last token; there is no padding. Neither the permutation nor the corpus is ever held in memory: the one is
+computed where it is asked, the other looked up.
 """
 
+import math
 from functools import lru_cache
 
 import numpy as np
 
 from models.corpus import Corpus
+from models.text.joined import Joined
+from models.text.mixing import mixed
 from models.tokenizers import Vocabulary
 
-_STEPS, _ORDERS, _OFFSETS = range(3)
-"""Separate streams of random numbers: the highest word of the Philox counter."""
+_ROUNDS = 10
+_REACH = 64  # documents of one sentence that are passed over in search of one with two
+_BLOCK = 1024  # rows whose places are computed together: a step costs a thirtieth of that
 
 
-def generator(seed: int, index: int, stream: int = _STEPS) -> np.random.Generator:
+def generator(seed: int, index: int) -> np.random.Generator:
     """Random numbers that follow from (seed, index): Philox (Salmon et al., 2011) with the pair as its key."""
-    return np.random.Generator(np.random.Philox(key=[seed % 2**64, index], counter=[0, 0, 0, stream]))
+    return np.random.Generator(np.random.Philox(key=[seed % 2**64, index]))
 
 
-@lru_cache(maxsize=8)
-def _order(count: int, seed: int, epoch: int) -> np.ndarray:
-    return generator(seed, epoch, _ORDERS).permutation(count)
+def shuffled(slots: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
+    """Where a permutation of ``count`` numbers takes ``slots`` int64 [N]; ``keys`` uint64 [N] choose the permutation.
+
+    A Feistel network over pairs of numbers, that is walked until it ends inside: Black & Rogaway (2002), section 4.
+    """
+    left = np.uint64(math.isqrt(count - 1) + 1)
+    right = np.uint64(-(-count // int(left)))
+    result, outside = slots.astype(np.uint64), np.arange(len(slots))
+    while len(outside):
+        a, b = np.divmod(result[outside], right)
+        for turn in range(_ROUNDS):
+            key = keys[outside] ^ np.uint64(turn << 56)
+            if turn % 2:
+                a = (a + (mixed(b ^ key) >> np.uint64(32))) % left
+            else:
+                b = (b + (mixed(a ^ key) >> np.uint64(32))) % right
+        result[outside] = a * right + b
+        outside = outside[result[outside] >= count]
+    return result.astype(np.int64)
 
 
-def _offset(limit: int, seed: int, epoch: int) -> int:
-    return int(generator(seed, epoch, _OFFSETS).integers(limit)) if epoch else 0
+@lru_cache(maxsize=64)
+def _places(count: int, length: int, seed: int, block: int) -> np.ndarray:
+    """Where the rows of ``block`` begin, int64 [_BLOCK]: ``count`` windows of ``length`` tokens make an epoch."""
+    epochs, slots = np.divmod(np.arange(block * _BLOCK, (block + 1) * _BLOCK), count)
+    keys = mixed(mixed(np.uint64([seed % 2**64])) + epochs.astype(np.uint64))
+    offsets = np.where(epochs, (mixed(keys ^ np.uint64(1)) % np.uint64(length)).astype(np.int64), 0)
+    return shuffled(slots, count, keys) * length + offsets
 
 
 class Runs:
     """Equal runs of a flat array of ids, each once per epoch."""
 
-    def __init__(self, ids: np.ndarray, length: int):
+    def __init__(self, ids: "np.ndarray | Joined | Marked", length: int):
         if not len(ids):
             raise ValueError("The corpus is empty: there is nothing to pre-train on. Give at least one file with text.")
         self.ids, self.length = ids, length
@@ -42,36 +68,45 @@ class Runs:
 
     def starts(self, step: int, batch: int, seed: int) -> np.ndarray:
         """Where the ``batch`` windows of ``step`` begin, int64 [B]."""
-        rows = np.arange(step * batch, (step + 1) * batch)
-        epochs, slots = np.divmod(rows, self.count)
-        starts = np.empty(batch, np.int64)
-        for epoch in range(epochs[0], epochs[-1] + 1):
-            here = epochs == epoch
-            windows = _order(self.count, seed, epoch)[slots[here]]
-            starts[here] = windows * self.length + _offset(self.length, seed, epoch)
-        return starts
+        first, last = step * batch // _BLOCK, ((step + 1) * batch - 1) // _BLOCK
+        blocks = [_places(self.count, self.length, seed, block) for block in range(first, last + 1)]
+        begin = step * batch - first * _BLOCK
+        return np.concatenate(blocks)[begin : begin + batch]
 
     def __call__(self, step: int, batch: int, seed: int) -> np.ndarray:
         """The rows of ``step``, int32 [B, length]; the last run of an epoch goes on at the beginning of the corpus."""
         return take(self.ids, self.starts(step, batch, seed)[:, None] + np.arange(self.length))
 
 
-def take(ids: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """``ids`` at ``where``, counted around the end of the array."""
-    return ids.take(where, mode="wrap")
+def take(ids: "np.ndarray | Joined | Marked", where: np.ndarray) -> np.ndarray:
+    """``ids`` at ``where``, counted around the end of the array: int32."""
+    return ids.take(where, mode="wrap").astype(np.int32, copy=False)
 
 
-def stream(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray:
-    """The whole corpus as one array: [CLS] document [SEP] [CLS] document [SEP] ..., int32 [N + 2 D]."""
-    bounds = corpus.sentences[corpus.documents]  # [D + 1] offsets into the ids
-    count = len(bounds) - 1
-    ids = np.empty(len(corpus.ids) + 2 * count, np.int32)
-    opening = bounds[:-1] + 2 * np.arange(count)
-    closing = bounds[1:] + 2 * np.arange(count) + 1
-    text = np.ones(len(ids), bool)
-    text[opening] = text[closing] = False
-    ids[opening], ids[closing], ids[text] = vocabulary.cls, vocabulary.sep, corpus.ids
-    return ids
+class Marked:
+    """A corpus as one array that is nowhere: [CLS] document [SEP] [CLS] document [SEP] ..., N + 2 D ids."""
+
+    def __init__(self, corpus: Corpus, vocabulary: Vocabulary):
+        self.corpus, self.vocabulary = corpus, vocabulary
+
+    def __len__(self) -> int:
+        return len(self.corpus.ids) + 2 * (len(self.corpus.documents) - 1)
+
+    def take(self, where: np.ndarray, mode: str = "wrap") -> np.ndarray:
+        """The ids at ``where``, counted around the end: int32 in its shape."""
+        where = where % len(self)
+        openings = self.corpus.openings
+        document = openings.searchsorted(where.ravel(), side="right").reshape(where.shape) - 1
+        ids = self.corpus.ids.take(where - 2 * document - 1, mode=mode).astype(np.int32)
+        ids[where == openings.take(document, mode=mode)] = self.vocabulary.cls
+        ids[where == openings.take(document + 1, mode=mode) - 1] = self.vocabulary.sep
+        return ids
+
+
+def stream(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray | Marked:
+    """The whole corpus with marks around its documents; spelled out, int32 [N + 2 D], where the corpus is one array."""
+    marked = Marked(corpus, vocabulary)
+    return marked.take(np.arange(len(marked))) if isinstance(corpus.ids, np.ndarray) else marked
 
 
 class Pairs:
@@ -90,12 +125,6 @@ class Pairs:
             )
         self.corpus, self.vocabulary, self.length, self.random_second = corpus, vocabulary, length, random_second
         self.runs = Runs(corpus.ids, length - 3)
-        self.documents = np.unique(corpus.documents)  # without the empty ones
-        self.ends = np.repeat(self.documents[1:], np.diff(self.documents))  # [S] the end of each sentence's document
-        starts = np.arange(len(self.ends))
-        self.starts = starts[self.ends - starts > 1]  # a sentence that another one follows in its document
-        if not len(self.starts):  # documents of one sentence each: the corpus itself is the only document
-            self.ends, self.starts = np.full_like(starts, len(starts)), starts
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.random.Generator]:
         """The rows of ``step``, and the generator to go on with.
@@ -104,32 +133,53 @@ class Pairs:
         """
         rng = generator(seed, step)
         room, bounds = self.length - 3, self.corpus.sentences
-        windows = self.runs.starts(step, batch, seed) % len(self.corpus.ids)
-        # The sentence at which each window begins, [B]; past the last one that can begin a pair, that one.
-        first = self.starts[np.searchsorted(bounds[self.starts], windows).clip(max=len(self.starts) - 1)]
-        begin = bounds[first]
+        first, end = self._opening(self.runs.starts(step, batch, seed) % len(self.corpus.ids))
+        begin = bounds.take(first)
         # A ends after any sentence that leaves B its first sentence in the document and at least a token in the row.
-        last = np.minimum(self.ends[first] - 1, np.searchsorted(bounds, begin + room - 1, side="right") - 1)
+        last = np.minimum(end - 1, bounds.searchsorted(begin + room - 1, side="right") - 1)
         last = np.maximum(last, first + 1)
-        cut = bounds[first + 1 + (rng.random(batch) * (last - first)).astype(np.int64)]
+        cut = bounds.take(first + 1 + (rng.random(batch) * (last - first)).astype(np.int64))
         # A sentence that fills the row by itself is cut, so that B has something to follow.
         size = np.where(cut - begin < room, cut - begin, room // 2)
         follows = rng.random(batch) >= self.random_second
-        second = np.where(follows, begin + size, bounds[self._elsewhere(first, rng)])
+        second = np.where(follows, begin + size, bounds.take(self._elsewhere(first, rng)))
         column = np.arange(self.length)[None]
         inside = size[:, None]
         where = np.where(column <= inside, begin[:, None] + column - 1, second[:, None] + column - inside - 2)
-        tokens = take(self.corpus.ids, where).astype(np.int32)
+        tokens = take(self.corpus.ids, where)
         tokens[:, 0] = self.vocabulary.cls
         tokens[:, -1] = self.vocabulary.sep
         tokens[np.arange(batch), size + 1] = self.vocabulary.sep
         segments = (column > inside + 1).astype(np.int32)
         return {"tokens": tokens, "segments": segments, "next": follows.astype(np.int32)}, rng
 
+    def _opening(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The next sentence after each of ``places`` [B] that another one of its document follows, and the end of
+        the document: int64 [B] twice.
+
+        Where `_REACH` documents have one sentence each, a pair runs on over their ends.
+        """
+        documents = self.corpus.documents
+        count = len(documents) - 1
+        first = self.corpus.sentences.searchsorted(places) % (len(self.corpus.sentences) - 1)
+        own = documents.searchsorted(first, side="right") - 1
+        end = documents.take(own + 1)
+        lone = np.flatnonzero(end - first < 2)
+        if len(lone):
+            onward = (own[lone, None] + np.arange(1, _REACH + 1)) % count
+            begins, ends = documents.take(onward), documents.take(onward + 1)  # [.., _REACH]
+            found = (ends - begins > 1).argmax(axis=1)[:, None]
+            begins, ends = (np.take_along_axis(bounds, found, 1)[:, 0] for bounds in (begins, ends))
+            none = ends - begins < 2
+            first[lone] = np.where(none, first[lone], begins)
+            end[lone] = np.where(none, len(self.corpus.sentences) - 1, ends)
+        return first, end
+
     def _elsewhere(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """For each sentence of ``first`` a random one of another document (of the same when it is the only one)."""
-        count = len(self.documents) - 1
-        own = np.searchsorted(self.documents, first, side="right") - 1
+        documents = self.corpus.documents
+        count = len(documents) - 1
+        own = documents.searchsorted(first, side="right") - 1
         other = (own + 1 + (rng.random(len(first)) * (count - 1)).astype(np.int64)) % count
-        begin, end = self.documents[other], self.documents[other + 1]
+        begin, end = documents.take(other), documents.take(other + 1)
         return begin + (rng.random(len(first)) * (end - begin)).astype(np.int64)

@@ -101,10 +101,14 @@ class Seq2SeqLm(keras.layers.Layer):
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
         return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed=seed)
 
-    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"targets": tf.math.count_nonzero(batch["targets"][:, 1:], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
         targets = batch["targets"]
         logits = self.decode({"tokens": batch["tokens"], "targets": targets[:, :-1]}, seed)
         following = targets[:, 1:]  # [B, S - 1]
         present = tf.cast(tf.not_equal(following, 0), tf.float32)
-        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, logits)
-        return {"loss": tf.reduce_sum(nll * present) / tf.maximum(tf.reduce_sum(present), 1.0)}
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, tf.cast(logits, tf.float32))
+        return {"loss": tf.reduce_sum(nll * present) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}

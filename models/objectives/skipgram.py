@@ -39,14 +39,12 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     half widths, 0 where a token was dropped: it is neither a centre nor a context.
     """
     runs = Runs(corpus.ids, length)
-    counts = np.bincount(corpus.ids).astype(np.float64)
+    counts = corpus.counts().astype(np.float64)
     frequency = counts / counts.sum()
     threshold = max(THRESHOLD, 1.0 / np.count_nonzero(counts))
     keep = np.sqrt(threshold / np.maximum(frequency, 1e-12)).astype(np.float32)  # [V], above 1: always kept
     noise = np.cumsum(counts**0.75)
     noise /= noise[-1]
-    ends = np.zeros(len(corpus.ids), bool)
-    ends[corpus.sentences[1:-1]] = True  # first tokens of all sentences but the first
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         rng = generator(seed, step)
@@ -54,7 +52,10 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
         tokens = take(corpus.ids, where)
         kept = rng.random(tokens.shape, np.float32) < keep[tokens]
         windows = rng.integers(1, WINDOW + 1, tokens.shape) * kept
-        places = np.cumsum(kept, axis=1) + _FAR * np.cumsum(take(ends, where), axis=1)
+        rounds, inside = np.divmod(where, corpus.tokens)
+        sentence = corpus.sentences.searchsorted(inside.ravel(), side="right").reshape(where.shape)
+        sentence += rounds * len(corpus.sentences)  # the last window goes on at the beginning
+        places = np.cumsum(kept, axis=1) + _FAR * (sentence - sentence[:, :1])
         return {
             "tokens": tokens.astype(np.int32),
             "places": places.astype(np.int32),
@@ -74,17 +75,26 @@ class SkipGram(keras.layers.Layer):
         self.contexts = self.add_weight(encoder.table.shape, initializer(encoder.width), name="contexts")
         self.built = True
 
-    def call(self, batch: dict[str, Any], seed: Any = None) -> dict[str, Any]:
-        tokens, places, windows = batch["tokens"], batch["places"], batch["windows"]
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"pairs": tf.math.count_nonzero(_pairs(batch), dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        tokens, pairs = batch["tokens"], tf.cast(_pairs(batch), tf.float32)  # [B, T], [B, T, T]
         centres = self.encoder(batch, seed=seed).tokens  # [B, T, D]
         around = tf.gather(self.contexts.value, tokens)  # [B, T, D]
-        away = tf.abs(places[:, :, None] - places[:, None, :])  # [B, T, T]
-        inside = (away <= windows[:, :, None]) & (windows[:, None, :] > 0) & (away > 0)
-        pairs = tf.cast(inside, tf.float32)  # [B, T, T]; the own place is 0 away, and a dropped token's is no one's
-        near = tf.matmul(centres, around, transpose_b=True)  # [B, T, T]
+        near = tf.cast(tf.matmul(centres, around, transpose_b=True), tf.float32)  # [B, T, T]
         far = tf.matmul(centres, tf.gather(self.contexts.value, batch["noise"]), transpose_b=True)  # [B, T, K]
+        far = tf.cast(far, tf.float32)
         true = tf.reduce_sum(tf.math.softplus(-near) * pairs, axis=2)  # [B, T]
         false = tf.reduce_mean(tf.math.softplus(far), axis=2)  # [B, T]
         each = tf.reduce_sum(pairs, axis=2)  # [B, T] pairs per centre
-        total = tf.maximum(tf.reduce_sum(each), 1.0)
+        total = tf.cast(tf.maximum(totals["pairs"], 1), tf.float32)
         return {"loss": tf.reduce_sum(true + NEGATIVES * each * false) / total}
+
+
+def _pairs(batch: dict[str, Any]) -> tf.Tensor:
+    """Whether the second token is a context of the first: bool [B, T, T]."""
+    places, windows = tf.convert_to_tensor(batch["places"]), tf.convert_to_tensor(batch["windows"])  # [B, T]
+    away = tf.abs(places[:, :, None] - places[:, None, :])  # the own place is 0 away, and a dropped token's is no one's
+    return (away <= windows[:, :, None]) & (windows[:, None, :] > 0) & (away > 0)

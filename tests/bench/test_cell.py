@@ -6,11 +6,12 @@ import json
 import pytest
 
 from bench import cell as cells
-from bench import checkpoint, corpora, pretrain
+from bench import checkpoint, corpora, networks, pretrain
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.adapted import adapted
 from bench.budget import Budget
 from bench.plan import Cell, Row
+from bench.recipe import recipe_of
 from leaderboard import record
 from models.card import Size
 from models.tokenizers import Tokenizer
@@ -76,6 +77,10 @@ def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, ada
     value = found.headline
     assert value["low"] <= value["value"] <= value["high"]
     assert found.cost["parameters"] > 0 and found.cost["seconds"]["total"] > 0
+    assert found.cost["threads"] >= 1 and set(found.cost["energy"]) <= {"joules", "source", "reason"}
+    assert found.cost["flops_evaluate"] > 0 or model == "word2vec"
+    seconds = found.cost["seconds"]
+    assert sum(seconds.values()) == pytest.approx(2 * seconds["total"], abs=0.02) and seconds["evaluate"] > 0
     if adaptation != "likelihood":
         assert found.cost["steps"] > 0 and found.curve
         assert found.cost["flops"] > 0 or model == "word2vec"  # a lookup multiplies nothing
@@ -126,7 +131,7 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
 
     monkeypatch.setitem(bert.SIZES, "tiny", SHAPE)
     corpus = corpora.load((str(world / "corpus"),), tokenizer)
-    recipe = pretrain.recipe_of({"batch": 4, "length": 32})
+    recipe = recipe_of({"batch": 4, "length": 32})
     options = {
         "corpus": corpus,
         "tokenizer": tokenizer,
@@ -136,6 +141,8 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
     }
     made = pretrain.pretrain("bert", "tiny", out=tmp_path / "checkpoint", **options)
     assert made.about["steps"] == 4 and made.about["tokens"] == 512 and made.about["flops"] > 0
+    assert made.about["peak_memory_bytes"] > 0 and "joules" in made.about["energy"] and made.about["device"]
+    assert {"build", "trace", "compile", "train", "wait"} <= set(made.about["spent"])
     assert not (tmp_path / "checkpoint.training").exists()
     with_weights = dataclasses.replace(context, weights=checkpoint.read(tmp_path / "checkpoint"), keep=True)
     result = cells.run(make("rte", "bert", "finetune", kind="pretrained"), with_weights)
@@ -161,16 +168,16 @@ def test_diverging_is_a_result_with_its_step(context, tokenizer, world, tmp_path
             tokenizer=tokenizer,
             budget=Budget(steps=3),
             out=tmp_path / "diverged",
-            recipe=pretrain.recipe_of({"batch": 4, "length": 32, "learning_rate": float("inf")}),
+            recipe=recipe_of({"batch": 4, "length": 32, "learning_rate": float("inf")}),
         )
     assert not (tmp_path / "diverged").exists()
 
 
 def test_weights_of_another_shape_are_refused(tokenizer):
-    network = pretrain.build("bert", SHAPE, tokenizer, 0)
-    arrays = pretrain.weights(network.loss.variables)
+    network = networks.build("bert", SHAPE, tokenizer, 0)
+    arrays = networks.weights(network.loss.variables)
     name = next(iter(arrays))
     with pytest.raises(checkpoint.CheckpointError, match="is missing"):
-        pretrain.assign(network.loss.variables, {k: v for k, v in arrays.items() if k != name})
+        networks.assign(network.loss.variables, {k: v for k, v in arrays.items() if k != name})
     with pytest.raises(checkpoint.CheckpointError, match="has shape"):
-        pretrain.assign(network.loss.variables, arrays | {name: arrays[name][:1]})
+        networks.assign(network.loss.variables, arrays | {name: arrays[name][:1]})

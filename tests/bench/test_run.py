@@ -119,34 +119,3 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
     assert sum(line.startswith("pre-train\tbert-tiny") for line in lines) == 1
     assert sum(line.startswith("cell\tbert-tiny\tcola\tfinetune") for line in lines) == 2
     assert lines[-1].startswith("total") and not (out / "records").exists()
-
-
-@pytest.mark.slow
-def test_pretraining_killed_again_and_again_ends_with_the_same_weights(world, tmp_path, monkeypatch):
-    """Kill -9 at any moment, then the same command: bit for bit what an uninterrupted run gives."""
-    script = (
-        "import sys; from pathlib import Path; from bench import environment, pretrain; environment.prepare(1);"
-        "pretrain._SAVE_SECONDS = 0.5; from bench.budget import Budget;"
-        "pretrain.pretrain_command(model='bert', size='tiny', corpus=(Path(sys.argv[1]),), budget=Budget(steps=60),"
-        " out=Path(sys.argv[2]), batch=4, length=32, vocabulary=500)"
-    )
-    environment = os.environ | {"PTMBENCH_CACHE": str(tmp_path / "cache"), "TF_NUM_INTRAOP_THREADS": "1"}
-    arguments = [sys.executable, "-c", script, str(world / "corpus")]
-    subprocess.run([*arguments, str(tmp_path / "straight")], cwd=ROOT, env=environment, check=True, capture_output=True)
-    kills, states = 0, tmp_path / "killed.training"
-    while not (tmp_path / "killed" / "manifest.json").exists():
-        process = subprocess.Popen(
-            [*arguments, str(tmp_path / "killed")], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
-        )
-        seen = set(states.glob("step-*")) if states.exists() else set()
-        while process.poll() is None and kills < 4:
-            if states.exists() and set(states.glob("step-*")) - seen:
-                time.sleep(0.05 * kills)
-                process.kill()
-                kills += 1
-                break
-            time.sleep(0.02)
-        assert process.wait() in (0, -signal.SIGKILL)
-    assert kills >= 2
-    straight, killed = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("straight", "killed"))
-    assert straight == killed

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models._layouts import sentences
-from models.corpus import CorpusError, content_hash, read, tokenise, train_tokenizer
+from models.corpus import Corpus, CorpusError, content_hash, read, tokenise, train_tokenizer
+from models.text.layouts import sentences
 from models.tokenizers import Tokenizer
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -137,38 +137,45 @@ def test_tokenise(tmp_path):
     bounds = zip(corpus.sentences[:-1], corpus.sentences[1:], strict=True)
     assert [list(corpus.ids[a:b]) for a, b in bounds] == tokenizer().encode(flat)
     assert corpus.documents.tolist() == [0, 3, 5, 6]
-    assert (corpus.ids.dtype, corpus.sentences.dtype, corpus.heads.dtype) == (np.int32, np.int64, bool)
+    assert (corpus.ids.dtype, corpus.sentences.dtype, corpus.heads.dtype) == (np.uint16, np.int64, bool)
     assert corpus.tokens == len(corpus.ids) == len(corpus.heads)
     assert corpus.heads[corpus.sentences[:-1]].all()
     assert corpus.heads.sum() == sum(len(s.split()) + 1 for s in flat)  # each sentence ends in one mark
 
 
+def same(one: Corpus, other: Corpus) -> bool:
+    fields = ("ids", "sentences", "documents", "heads", "openings")
+    return one.fingerprint == other.fingerprint and all(
+        np.array_equal(in_full(getattr(one, field)), getattr(other, field)) for field in fields
+    )
+
+
+def in_full(array) -> np.ndarray:
+    return array.take(np.arange(len(array)), mode="wrap")
+
+
 def test_cache(tmp_path, monkeypatch):
     path, folder = write(tmp_path / "a.txt", PLAIN), tmp_path / "cache"
-    first = tokenise([path], tokenizer(), folder)
-    (stored,) = folder.iterdir()
+    first = tokenise([path], tokenizer())
+    assert same(tokenise([path], tokenizer(), folder), first)
+    (stored,) = folder.rglob("*.safetensors")
     whole = stored.read_bytes()
-
-    def same(other):
-        fields = ("ids", "sentences", "documents", "heads")
-        return other.fingerprint == first.fingerprint and all(
-            np.array_equal(getattr(other, f), getattr(first, f)) for f in fields
-        )
-
     with monkeypatch.context() as patch:
         patch.setattr(Tokenizer, "encode", None)  # would fail: the cache has to serve
-        assert same(tokenise([path], tokenizer(), folder))
+        assert same(tokenise([path], tokenizer(), folder), first)
         moved = write(tmp_path / "elsewhere" / "b.txt", PLAIN)
-        assert same(tokenise([moved], tokenizer(), folder))
+        assert same(tokenise([moved], tokenizer(), folder), first)
     damaged = bytearray(whole)
     damaged[whole.index(first.ids.tobytes()) + 4] ^= 1
     for content in (bytes(damaged), whole[: len(whole) // 2], b""):
         stored.write_bytes(content)
-        assert same(tokenise([path], tokenizer(), folder))
+        told = []
+        assert same(tokenise([path], tokenizer(), folder, tell=told.append), first)
         assert stored.read_bytes() == whole
+        assert len(told) == 1 and str(stored) in told[0]
     write(path, PLAIN + "One more.\n")
     assert tokenise([path], tokenizer(), folder).fingerprint != first.fingerprint
-    assert not list(folder.glob("*.part"))
+    assert not list(folder.rglob("*.part"))
 
 
 def test_full_disk_is_a_sentence(tmp_path):
@@ -188,6 +195,23 @@ def test_train_tokenizer(tmp_path, monkeypatch):
     assert train_tokenizer([path], "wordpiece", 100, folder).fingerprint == first.fingerprint
     monkeypatch.setattr(Tokenizer, "train", None)
     assert train_tokenizer([path], "wordpiece", 100, folder).fingerprint == first.fingerprint
+
+
+def test_a_vocabulary_is_trained_on_a_sample_of_much_text(tmp_path, monkeypatch):
+    lines = "".join(f"Paragraph number {number} of the story.\n\n" for number in range(4000))
+    path = write(tmp_path / "a.txt", lines)
+    seen = []
+    monkeypatch.setattr(Tokenizer, "train", lambda kind, texts, size, lowercase: seen.append(list(texts)))
+    monkeypatch.setattr("models.corpus._DRAWN", 1000)
+    for sample in (len(lines), len(lines) // 4, len(lines) // 4):
+        monkeypatch.setattr("models.corpus.SAMPLE", sample)
+        train_tokenizer([path], "wordpiece", 100)
+    whole, quarter, again = seen
+    assert whole == [sentence for document in read([path]) for sentence in document]
+    assert quarter == again and set(quarter) < set(whole)
+    assert 0.15 * len(whole) < len(quarter) < 0.35 * len(whole)
+    middle = whole.index(quarter[len(quarter) // 2]) / len(whole)
+    assert 0.3 < middle < 0.7  # from all over the text
 
 
 def test_layout_is_part_of_the_hash(tmp_path):

@@ -177,7 +177,7 @@ def test_mlm_loss_by_hand():
         "masked_labels": np.array([[0, 2], [2, 0]], np.int32),
         "masked_weights": np.array([[1.0, 1.0], [1.0, 0.0]], np.float32),
     }
-    values = head.score(logits, batch)
+    values = head.score(logits, batch, head.totals(batch))
     assert float(values["mlm_loss"]) == pytest.approx(-(math.log(0.5) + math.log(0.1) + math.log(0.6)) / 3, abs=1e-6)
     assert float(values["mlm_accuracy"]) == pytest.approx(2 / 3)
 
@@ -202,7 +202,8 @@ def test_nsp_loss_by_hand():
     head = nsp.NextSentence(2)
     head.kernel.assign(np.eye(2, dtype=np.float32))
     pooled = np.log(np.array([[0.25, 0.75], [0.9, 0.1]], np.float32))
-    values = head(Encoding(tokens=pooled, pooled=pooled, layers=()), {"next": np.array([1, 1], np.int32)})
+    batch = {"next": np.array([1, 1], np.int32)}
+    values = head(Encoding(tokens=pooled, pooled=pooled, layers=()), batch, head.totals(batch))
     assert float(values["nsp_loss"]) == pytest.approx(-(math.log(0.75) + math.log(0.1)) / 2, abs=1e-6)
     assert float(values["nsp_accuracy"]) == 0.5
 
@@ -236,6 +237,29 @@ def test_lm_batches_leave_nothing_out(corpus):
     assert (seen > 0).all()
 
 
+def test_documents_that_share_a_row_do_not_see_each_other(corpus):
+    from models import gpt
+    from models.card import Size
+    from models.objectives import lm
+
+    batch = lm.batches(corpus, VOCABULARY, 64, 32)(0, 1)
+    opening = (batch["tokens"] == VOCABULARY.cls).astype(int)
+    assert np.array_equal(batch["documents"], opening.cumsum(1))
+    row = int(np.argmax(opening[:, 8:24].any(1)))
+    cut = 8 + int(np.argmax(opening[row, 8:24]))
+    assert opening[row, cut]
+    encoder = gpt.build(Size(layers=2, width=16, heads=2, inner=32, length=32), VOCABULARY).encoder
+    tokens, documents = batch["tokens"][[row]], batch["documents"][[row]]
+    other = tokens.copy()
+    other[0, :cut] = FIRST
+
+    def after_cut(tokens, **packed):
+        return np.asarray(encoder.hidden(tokens, **packed)[-1])[cut:]
+
+    assert np.array_equal(after_cut(tokens, documents=documents), after_cut(other, documents=documents))
+    assert np.abs(after_cut(tokens) - after_cut(other)).max() > 1e-3
+
+
 # rtd
 
 
@@ -246,12 +270,12 @@ def test_samples_follow_the_generator():
 
     probabilities = np.array([0.5, 0.3, 0.15, 0.05, 0.0], np.float32)
     logits = np.tile(np.log(probabilities + 1e-30), (20000, 1))
-    drawn = rtd.sample(tf.constant(logits), tf.constant([1, 2]))
+    draws = np.random.default_rng(0).integers(rtd.DRAWS, size=20000, dtype=np.int32)
+    drawn = rtd.sample(tf.constant(logits), draws)
     shares = np.bincount(drawn, minlength=5) / 20000
     assert np.allclose(shares, probabilities, atol=0.015)
     assert shares[4] == 0
-    assert np.array_equal(drawn, rtd.sample(tf.constant(logits), tf.constant([1, 2])))
-    assert not np.array_equal(drawn, rtd.sample(tf.constant(logits), tf.constant([1, 3])))
+    assert np.array_equal(drawn[:7], rtd.sample(tf.constant(logits[:7]), draws[:7]))
     assert (rtd.sample(tf.constant(logits), None).numpy() == 0).all()
 
 
@@ -359,6 +383,9 @@ def test_joint_adds_the_losses_only():
         def __init__(self, values):
             super().__init__()
             self.constants, self.built = {name: tf.constant(value) for name, value in values.items()}, True
+
+        def totals(self, batch):
+            return {}
 
         def call(self, *_, **__):
             return self.constants

@@ -1,13 +1,13 @@
 """How a text file is cut into documents and sentences. No TensorFlow.
 
-Four layouts are told apart by a file's name and its first lines:
+Five layouts are told apart by a file's name and its first lines:
 
 wikitext   ``*.tokens``, or a first line " = Title = ": a title between empty lines begins a document, any other line
            is a paragraph. The text stays as it was distributed, ``<unk>`` and ``@-@`` included: what is learnt is then
            what the perplexity task asks
 jsonl      ``*.jsonl``: one object a line, its "text" is a document
-book       at least two chapter headings, or hard-wrapped lines: a heading begins a document, an empty line ends a
-           paragraph, wrapped lines are joined
+book       at least two chapter headings: a heading begins a document, every other line is a paragraph
+wrapped    hard-wrapped lines: the same, but an empty line ends a paragraph, and its lines are joined
 plain      anything else: an empty line ends a document, every line is a paragraph (or a sentence)
 
 A paragraph is cut into sentences after ".", "!" or "?" and closing quotes, before white space and a capital, digit or
@@ -16,9 +16,8 @@ opening quote, unless the word before is a title, an initial or an abbreviation;
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice, pairwise
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 
 _TITLE = re.compile(r"\s*= [^=].* =\s*")
 _HEADING = re.compile(
@@ -37,33 +36,66 @@ _ABBREVIATION = re.compile(
 _LEAST = 5  # a heading after fewer sentences begins no document: a table of contents stays in one piece
 
 
-def documents(path: Path, lines: Iterable[str]) -> Iterator[list[str]]:
-    """The documents of one file, in the layout that its name and first lines show; `ValueError` names a bad line."""
-    name = path.name.removesuffix(".gz")
+def layout(name: str, first: Sequence[str]) -> str:
+    """The layout of the file called ``name`` that begins with the lines ``first``."""
+    name = name.removesuffix(".gz")
     if name.endswith(".jsonl"):
-        return _json_lines(lines)
-    first = list(islice(lines := iter(lines), 4000))
-    lines = chain(first, lines)
+        return "jsonl"
     text = [line for line in first if line.strip()]
     if name.endswith(".tokens") or (text and _TITLE.fullmatch(text[0])):
-        return _wikitext(lines)
+        return "wikitext"
     headings = sum(bool(_HEADING.fullmatch(line)) for line in text)
     # Few lines of wrapped prose end where a sentence does; headings and verse are too few to matter.
     closed = sum(bool(_END.search(line)) for line in text)
-    wrapped = len(text) >= 20 and closed < 0.6 * len(text) and max(map(len, text)) < 200
-    return _book(lines, wrapped) if wrapped or headings >= 2 else _plain(lines)
+    if len(text) >= 20 and closed < 0.6 * len(text) and max(map(len, text)) < 200:
+        return "wrapped"
+    return "book" if headings >= 2 else "plain"
 
 
-def _json_lines(lines: Iterable[str]) -> Iterator[list[str]]:
-    for number, line in enumerate(lines, 1):
+def opening(layout: str, lines: Sequence[str]) -> int | None:
+    """The first of ``lines`` (later ones of a file) that begins a document whatever stands before; None for none."""
+    if layout == "jsonl":
+        return 0 if lines else None
+    if layout == "plain":
+        return next((i for i, (before, _) in enumerate(pairwise(lines), 1) if not before.strip()), None)
+    if layout == "wikitext":
+        blank = [not line.strip() for line in lines]
+        titles = (i for i in range(1, len(lines) - 1) if blank[i - 1] and blank[i + 1] and _TITLE.fullmatch(lines[i]))
+        return next(titles, None)
+    paragraphs, after_empty = 0, True  # a paragraph holds at least one sentence
+    for i, line in enumerate(lines):
+        if _HEADING.fullmatch(line):
+            if paragraphs >= _LEAST:
+                return i
+            paragraphs = 0
+        else:
+            paragraphs += after_empty and bool(line.strip())
+        after_empty = not line.strip()
+    return None
+
+
+def documents(layout: str, lines: Iterable[str], number: int = 1) -> Iterator[list[str]]:
+    """The documents in ``lines``, the first of which has this ``number`` in its file; `ValueError` names a bad line.
+
+    A document may be empty, as may its sentences.
+    """
+    if layout == "jsonl":
+        return _json_lines(lines, number)
+    if layout == "wikitext":
+        return _wikitext(lines)
+    return _plain(lines) if layout == "plain" else _book(lines, layout == "wrapped")
+
+
+def _json_lines(lines: Iterable[str], number: int) -> Iterator[list[str]]:
+    for place, line in enumerate(lines, number):
         if not line.strip():
             continue
         try:
             text = json.loads(line)["text"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f'line {number}: expected a JSON object with a "text", found {line[:60]!r}.') from error
+            raise ValueError(f'line {place}: expected a JSON object with a "text", found {line[:60]!r}.') from error
         if not isinstance(text, str):
-            raise ValueError(f'line {number}: "text" must be a string, found {text!r:.60}.')
+            raise ValueError(f'line {place}: "text" must be a string, found {text!r:.60}.')
         yield [sentence for part in text.splitlines() for sentence in sentences(part)]
 
 

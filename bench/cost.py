@@ -1,0 +1,141 @@
+"""What a piece of work cost: seconds by phase, peak memory, energy, and FLOPs by the models' formulas. No TensorFlow.
+
+    with Meter() as meter:
+        with phase("load"):
+            ...
+    meter.cost()    # {"seconds": {"load": ..., "other": ..., "total": ...}, "peak_memory_bytes": ..., "energy": ...}
+
+Phases nest, and the time of an inner one is not counted in the outer one: a step that is traced in the middle of an
+evaluation adds to "trace". So the phases of a meter always add up to its total. `phase` finds the meter by itself
+(the innermost one of its thread), as spans find their trace: what is deep down need not be handed one.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from bench import energy, environment
+
+OTHER = "other"
+"""The phase of what belongs to no phase."""
+
+_innermost: ContextVar["Meter | None"] = ContextVar("meter", default=None)
+
+
+class Meter:
+    """Measures its ``with`` block. ``seconds`` are wall-clock, by phase, each second in exactly one of them."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.peak_memory_bytes = 0
+        self._phases = [OTHER]
+
+    def __enter__(self) -> "Meter":
+        environment.reset_peak_memory()
+        self._energy = energy.Counter()
+        self._token = _innermost.set(self)
+        self._since = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turn()
+        _innermost.reset(self._token)
+        self.peak_memory_bytes = environment.peak_memory_bytes()
+        self._joules = self._energy.stop()
+
+    def cost(self) -> dict[str, Any]:
+        """The measured part of a record's ``cost``, after the block has ended.
+
+        ``seconds`` {phase: s, "total": s}; ``peak_memory_bytes`` of the process; ``energy`` as `energy.Counter.stop`
+        gives it.
+        """
+        seconds = self.seconds | {"total": sum(self.seconds.values())}
+        return {
+            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "energy": self._joules,
+        }
+
+    def _turn(self) -> None:
+        """Give the time since the last turn to the phase under way."""
+        now = time.perf_counter()
+        self.seconds[self._phases[-1]] = self.seconds.get(self._phases[-1], 0.0) + now - self._since
+        self._since = now
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        self._turn()
+        self._phases.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._phases.pop()
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Count the block's time under ``name`` in the meter around it; without a meter, just the block."""
+    meter = _innermost.get()
+    if meter is None:
+        yield
+    else:
+        with meter._phase(name):
+            yield
+
+
+class Traced:
+    """What ``trace()`` returns, to be called like it.
+
+    Tracing counts as "trace", and the first call as "compile": TensorFlow optimises the graph then, compiles it where
+    XLA is on, and takes one step.
+    """
+
+    def __init__(self, trace: Callable[[], Callable]):
+        with phase("trace"):
+            self._function = trace()
+        self._called = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._called:
+            return self._function(*arguments)
+        self._called = True
+        with phase("compile"):
+            return self._function(*arguments)
+
+
+def encoder_flops(module: Any, shape: Any, rows: Sequence[Any]) -> float:
+    """FLOPs of one forward pass of the encoder of ``module`` at ``shape`` over ``rows`` (`bench.adapt.heads.Row`).
+
+    Counted over the rows' own tokens, as if each were computed at its own length: padding is overhead, no work. Heads
+    are left out; on a pooled vector or one output per token they cost thousandths of the encoder.
+    """
+    lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays["tokens"], axis=-1)) for row in rows])
+    sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    each = [int(n) * module.encoder_flops_per_token(shape, int(n)) for n in sizes]
+    return float(np.dot(each, counts))
+
+
+def decoder_flops(module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any]) -> float:
+    """FLOPs of one forward pass of `Pretrainable.decode` over ``rows`` with their whole targets, the vocabulary
+    included."""
+    lengths = [int(np.count_nonzero(row.arrays["targets"])) for row in rows]
+    return sum(module.decode_flops(shape, vocabulary, row.tokens, n) for row, n in zip(rows, lengths, strict=True))
+
+
+def writing_flops(
+    module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any], written: Sequence[np.ndarray]
+) -> float:
+    """FLOPs of writing ``written`` greedily: a pass for each token, over all that was written before it."""
+    return sum(
+        module.decode_flops(shape, vocabulary, row.tokens, before + 1)
+        for row, ids in zip(rows, written, strict=True)
+        for before in range(int(np.count_nonzero(ids)))
+    )

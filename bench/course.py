@@ -1,0 +1,112 @@
+"""How far a pre-training has come, and the states on disk that it goes on from."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import checkpoint
+from bench.errors import Diverged, UsageError
+from bench.networks import assign, weights
+
+_KEPT = 2
+"""Training states on disk: the newest one, and the one before it in case that the newest is damaged."""
+
+
+@dataclass
+class Course:
+    """What a training has done. Random numbers, data position and learning rate follow from ``step`` and the recipe."""
+
+    step: int = 0
+    steps: int | None = None
+    """Where it ends; None while a budget in minutes has not yet been turned into steps."""
+    curve: list[dict[str, float]] = field(default_factory=list)
+    spent: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase, of all earlier processes together."""
+
+
+class Losses:
+    """Scalars of the last steps, still on the device: fetched together, so that no step waits for the host."""
+
+    def __init__(self, diverged: Callable[[int], Diverged]):
+        self._diverged, self._pending = diverged, []
+
+    def add(self, step: int, scalars: Mapping[str, Any]) -> None:
+        self._pending.append((step, scalars))
+
+    def settle(self) -> dict[str, float]:
+        """The scalars of the last step; `Diverged` names the first one at which loss or gradient is not finite."""
+        last: dict[str, float] = {}
+        for step, scalars in self._pending:
+            last = {name: float(value) for name, value in scalars.items()}
+            if not np.isfinite([last["loss"], last["gradient_norm"]]).all():
+                raise self._diverged(step)
+        self._pending.clear()
+        return last
+
+
+class TrainingStates:
+    """The training states of one run, in folders named after their steps.
+
+    A state is the weights, the optimizer and the `Course`, sealed with ``identity``: what the run is. Only a writer
+    saves; every process may resume.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], network: Any, step_function: Any, writes: bool):
+        self.folder, self.identity, self.writes = folder, identity, writes
+        self._network, self._step_function = network, step_function
+
+    def resume(self, warn: Callable[[str], None]) -> Course | None:
+        """Take up the newest intact state, naming damaged ones to ``warn``; None where there is none.
+
+        `UsageError` when it belongs to another run: its training would be lost.
+        """
+        found = checkpoint.newest_intact(self.folder, warn)
+        if found is None:
+            return None
+        state, arrays = found
+        if differences := _differences(state.about["identity"], self.identity):
+            raise UsageError(
+                f"{self.folder} holds the training state of another run: {'; '.join(differences)}. "
+                "Give another --out, or delete that folder."
+            )
+        assign(self._network.loss.variables, arrays["weights"])
+        self._step_function.restore(arrays["optimizer"])
+        return Course(**{name: state.about[name] for name in Course.__dataclass_fields__})
+
+    def save(self, course: Course) -> None:
+        """Write the state at ``course``. `Diverged` in its place when a weight is not finite."""
+        if not self.writes:
+            return
+        arrays = {"weights": self.finite_weights(course.step), "optimizer": self._step_function.state()}
+        folder = self.folder / f"step-{course.step:09d}"
+        shutil.rmtree(folder, ignore_errors=True)  # one of this step is damaged, or the run would not be here again
+        about = {name: getattr(course, name) for name in Course.__dataclass_fields__}
+        checkpoint.write(folder, about={"identity": self.identity, **about}, arrays=arrays, texts={})
+        checkpoint.keep_up_to(folder, _KEPT)
+
+    def finite_weights(self, step: int) -> dict[str, np.ndarray]:
+        """The network's arrays after ``step``; `Diverged` unless all are finite."""
+        arrays = weights(self._network.loss.variables)
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise self.diverged(step, "The weights are")
+        return arrays
+
+    def diverged(self, step: int, what: str = "The loss is") -> Diverged:
+        """The error that says so, with the state to look back to."""
+        return Diverged(step, self.identity["seed"], what, last_good=checkpoint.newest(self.folder))
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any], where: str = "") -> list[str]:
+    """ "recipe.batch is 8 there and 16 here", for all that differs."""
+    found = []
+    for name in sorted({*there, *here}):
+        old, new = there.get(name), here.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += _differences(old, new, f"{where}{name}.")
+        elif old != new:
+            found.append(f"{where}{name} is {old} there and {new} here")
+    return found

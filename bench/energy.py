@@ -1,0 +1,119 @@
+"""Energy in joules, where the machine counts it: RAPL for processors, NVML for NVIDIA accelerators.
+
+RAPL (Linux, /sys/class/powercap) counts microjoules per processor package and begins again at 0 after some hundred
+kilojoules, within half an hour under load; NVML counts millijoules since its driver was loaded. Both count the whole
+device: what runs beside a piece of work is in its joules too.
+"""
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+POWERCAP = Path("/sys/class/powercap")
+_EVERY = 60.0
+"""Seconds between two looks at RAPL: shorter than any wrap-around (the smallest range, 65 kJ, lasts 160 s at 400 W)."""
+
+
+class Package:
+    """One processor package's RAPL counter, at ``folder``. ``joules()`` never falls."""
+
+    def __init__(self, folder: Path):
+        self._counter = folder / "energy_uj"
+        self._range = int((folder / "max_energy_range_uj").read_text())
+        self._last = self._read()
+        self._total = 0
+        self._lock = threading.Lock()
+
+    def joules(self) -> float:
+        """Joules since this object was made; right as long as it is called once per wrap-around."""
+        with self._lock:
+            now = self._read()
+            self._total += (now - self._last) % (self._range + 1)
+            self._last = now
+            return self._total / 1e6
+
+    def _read(self) -> int:
+        return int(self._counter.read_text())
+
+
+class Counter:
+    """Counts from its making until `stop`."""
+
+    def __init__(self) -> None:
+        self._read, self._source, self._reason = _meters()
+        self._began = [read() for read in self._read]
+        self._stopped = threading.Event()
+        if self._read:
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def stop(self) -> dict[str, Any]:
+        """{"joules", "source"}, or {"joules": None, "reason"} where nothing counts."""
+        self._stopped.set()
+        if not self._read:
+            return {"joules": None, "reason": self._reason}
+        joules = sum(read() - began for read, began in zip(self._read, self._began, strict=True))
+        return {"joules": round(joules, 3), "source": self._source}
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_EVERY):
+            for read in self._read:
+                read()
+
+
+def packages(folder: Path = POWERCAP) -> tuple[list[Package], str]:
+    """RAPL's processor packages below ``folder``, and why there is none.
+
+    Only packages are added up: cores and memory are parts of them, and the platform's counter holds them once more.
+    """
+    found = sorted(path for path in folder.glob("intel-rapl:*") if _is_package(path))
+    if not found:
+        return [], f"{folder} holds no RAPL package"
+    try:
+        return [Package(path) for path in found], ""
+    except PermissionError:
+        return [], f"{found[0] / 'energy_uj'} may be read by root only"
+    except (OSError, ValueError) as error:
+        return [], f"{found[0]} cannot be read ({error})"
+
+
+def describe() -> tuple[str, bool]:
+    """What counts energy here, or why nothing does; and whether anything does."""
+    read, source, reason = _meters()
+    return (source, True) if read else (reason, False)
+
+
+@cache
+def _meters() -> tuple[list[Callable[[], float]], str, str]:
+    """Functions that give joules, what they read, and why there is none."""
+    processors, no_processor = packages()
+    boards, no_board = _accelerators()
+    sources = [f"RAPL, {len(processors)} packages"] * bool(processors) + [f"NVML, {len(boards)} GPUs"] * bool(boards)
+    reads = [package.joules for package in processors] + boards
+    return reads, " + ".join(sources), f"{no_processor}; {no_board}."
+
+
+def _accelerators() -> tuple[list[Callable[[], float]], str]:
+    """A function per NVIDIA accelerator that counts its joules, and why there is none."""
+    try:
+        import pynvml
+    except ImportError:
+        return [], "pynvml (pip install nvidia-ml-py) is not installed"
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        for handle in handles:
+            pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+    except pynvml.NVMLError as error:
+        return [], f"NVML counts nothing ({error})"
+    return [lambda h=handle: pynvml.nvmlDeviceGetTotalEnergyConsumption(h) / 1e3 for handle in handles], (
+        "" if handles else "NVML finds no accelerator"
+    )
+
+
+def _is_package(folder: Path) -> bool:
+    try:
+        return (folder / "name").read_text().strip().startswith("package")
+    except OSError:
+        return False

@@ -1,0 +1,222 @@
+"""Drives a plan to its end: deals pieces to workers, shows how far they are, and builds the board.
+
+This process trains nothing and never imports TensorFlow; workers do (`bench.work`), here or on other machines
+(`bench.executors`). So the crash of a worker is seen, told and survived, and the same command goes on where it stopped.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from bench import checkpoint, environment
+from bench.checkpoint import write_text
+from bench.console import Bar, duration, progress, say
+from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
+from bench.executors import Died, Done, Event, Executor, Ready
+from bench.plan import Plan, Pretraining
+from bench.schedule import ATTEMPTS, Piece, Schedule
+from bench.work import Job, Worker, failure_of, folder_of, recorded
+
+TIMES = "times.jsonl"
+"""Below the run folder: a line per command, of where its workers' time went."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staff:
+    """Who works: how many workers (None: one per core), with how many threads each (None: the cores, shared out), of
+    which executor, and for Ray on which cluster."""
+
+    workers: int | None = None
+    threads: int | None = None
+    executor: str = "local"
+    address: str | None = None
+
+    def engage(self, whole: Plan, job: Job, out: Path) -> Executor:
+        """The executor, not yet started."""
+        if self.executor == "ray":
+            from bench.executors.ray import Ray
+
+            return Ray(whole, job, out, self.workers, self.threads, self.address)
+        if self.address:
+            raise UsageError("--ray-address is for --executor ray.")
+        from bench.executors.local import Local
+
+        # Tiny networks gain more from two processes than from two threads; nobody would be with more than the groups.
+        workers = max(1, min(self.workers or environment.cores(), len(whole.groups())))
+        return Local(out, workers, self.threads or max(1, environment.cores() // workers))
+
+
+def execute(whole: Plan, job: Job, out: Path, staff: Staff, retry: bool = False) -> int:
+    """Run the cells of ``whole`` that have no record yet, then build the board; the exit status says whether any cell
+    failed."""
+    from leaderboard import board
+
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(out / "run.lock").acquire(timeout=0)
+    except Timeout:
+        raise EnvironmentProblem(f"Another run is at work in {out}. Wait for its end, or give another --out.") from None
+    with lock:
+        write_text(out / "plan.json", whole.to_json())
+        write_text(out / "job.json", json.dumps(asdict(job), indent=1))
+        if retry:
+            set_failures_aside(out)
+        keys = {cell.key[:12] for cell in whole.cells}
+        before = keys & recorded(out)
+        if before:
+            say(f"{len(before)} of {len(keys)} cells have their record already.")
+        started = time.monotonic()
+        if before != keys:
+            _work(whole, job, out, staff)
+        if not recorded(out):
+            raise EnvironmentProblem("No worker could record a cell. `python -m bench doctor` looks for the reason.")
+        counts, missing = _outcomes(whole, out)
+        page = board.build([out], out / "board")
+    told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
+    say(
+        f"{len(keys) - missing} of {len(keys)} cells recorded ({told}) in {duration(time.monotonic() - started)}. "
+        f"Board: {page}"
+    )
+    if missing:
+        say("The same command goes on with what is left.")
+    return CELLS_FAILED if missing or counts.get("failed") or counts.get("diverged") else OK
+
+
+def _work(whole: Plan, job: Job, out: Path, staff: Staff) -> None:
+    """Have what is left done, and note where the time of the workers went."""
+    with progress("Cells", len(whole.cells), "cells") as bar, staff.engage(whole, job, out) as executor:
+        drive = _Drive(whole, job, out, executor, bar)
+        try:
+            drive.run()
+        finally:
+            with open(out / TIMES, "a", encoding="utf-8") as file:
+                file.write(json.dumps(drive.times()) + "\n")
+
+
+class _Drive:
+    """Deals what is left of ``whole`` to the workers of ``executor`` until nothing is left or nobody is there."""
+
+    def __init__(self, whole: Plan, job: Job, out: Path, executor: Executor, bar: Bar):
+        self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
+        there = recorded(out)
+        left = [cell for cell in whole.cells if cell.key[:12] not in there]
+        self.schedule = Schedule(whole, left, [p.key for p in whole.pretrainings if _settled(out, p)])
+        self.bar.skip(len(whole.cells) - len(left))
+        self.idle: set[int] = set()
+        self.alive = set(range(executor.workers))
+        self.began = time.time()
+        self.clocks = {worker: _Clock() for worker in self.alive}
+
+    def run(self) -> None:
+        while self.alive and not self.schedule.over:
+            for worker in sorted(self.idle):
+                piece = self.schedule.take(worker)
+                if piece is not None:
+                    self.idle.discard(worker)
+                    self.clocks[worker].turn("work")
+                    self.executor.give(worker, piece)
+            event = self.executor.event(timeout=1.0)
+            if event is not None:
+                self._heed(event)
+
+    def times(self) -> dict[str, object]:
+        """When this began (Unix time), its wall time, and seconds of all workers together: starting, at work, idle."""
+        for clock in self.clocks.values():
+            clock.turn("gone")
+        sums: Counter[str] = sum((Counter(clock.seconds) for clock in self.clocks.values()), Counter())
+        return {
+            "began": self.began,
+            "wall": time.time() - self.began,
+            "workers": self.executor.workers,
+            **{name: sums[name] for name in ("start", "work", "idle")},
+        }
+
+    def _heed(self, event: Event) -> None:
+        match event:
+            case Ready(worker):
+                self._rest(worker)
+            case Done(worker, said):
+                self._count(self.schedule.done(worker))
+                say(said)
+                self._rest(worker)
+            case Died(worker, how):
+                self._mourn(worker, how)
+
+    def _rest(self, worker: int) -> None:
+        self.clocks[worker].turn("idle")
+        self.idle.add(worker)
+
+    def _mourn(self, worker: int, how: str) -> None:
+        self.idle.discard(worker)
+        self.clocks[worker].turn("gone")
+        piece, given_up = self.schedule.died(worker)
+        if piece is None:  # it died before it did anything, and would do so again
+            say(how)
+            self.alive.discard(worker)
+            return
+        say(f"{how} It was at {piece.title}, which is {'given up' if given_up else 'tried once more'}.")
+        if given_up:
+            text = f"{ATTEMPTS} workers died over it, the last one so: {how}"
+            Worker(self.out, self.whole, self.job).give_up(piece, {"code": "worker-died", "text": text})
+            self._count(piece)
+        self.clocks[worker].turn("start")
+        self.executor.restart(worker)
+
+    def _count(self, piece: Piece) -> None:
+        self.bar.advance(0 if isinstance(piece, Pretraining) else 1)
+
+
+class _Clock:
+    """Seconds of one worker in each of its states."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._state, self._since = "start", time.perf_counter()
+
+    def turn(self, state: str) -> None:
+        now = time.perf_counter()
+        self.seconds[self._state] = self.seconds.get(self._state, 0.0) + now - self._since
+        self._state, self._since = state, now
+
+
+def _settled(out: Path, pretraining: Pretraining) -> bool:
+    return (folder_of(out, pretraining) / checkpoint.MANIFEST).exists() or failure_of(out, pretraining).exists()
+
+
+def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:
+    """How many cells of the plan ended how, and how many have no record."""
+    files = {path.name.split(".")[-2]: path for path in (out / "records").glob("*.json")}
+    counts: Counter[str] = Counter()
+    missing = 0
+    for cell in whole.cells:
+        path = files.get(cell.key[:12])
+        if path is None:
+            missing += 1
+        else:
+            counts[_status(path)] += 1
+    return counts, missing
+
+
+def _status(path: Path) -> str:
+    """How the cell of a record ended; a record that cannot be read counts as failed."""
+    try:
+        return json.loads(path.read_bytes())["status"]
+    except (ValueError, KeyError):
+        return "failed"
+
+
+def set_failures_aside(out: Path) -> None:
+    """Move records of failed and diverged cells to ``superseded/`` and forget failed pre-trainings, so that they run
+    again."""
+    aside = out / "superseded"
+    for path in (out / "records").glob("*.json"):
+        if _status(path) in ("failed", "diverged"):
+            aside.mkdir(exist_ok=True)
+            os.replace(path, aside / f"{path.stem}.{int(path.stat().st_mtime)}.json")
+    for note in (out / "pretrained").glob("*.failed.json"):
+        note.unlink()

@@ -1,0 +1,42 @@
+"""How a network is computed, not what: number format, rematerialisation, compilation."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.parts import rematerialising
+
+
+@contextmanager
+def computing_in(precision: str) -> Iterator[None]:
+    """Networks built inside compute in ``precision`` ("float32", "bfloat16"); their weights are float32 either way.
+
+    With "bfloat16" Keras casts what a layer reads, so gradients come back in float32. No loss scaling: the exponents of
+    bfloat16 reach as far as those of float32.
+    """
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else precision)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def rematerialised(loss: Callable) -> Callable:
+    """``loss``, whose Transformer blocks compute their activations again in the backward pass."""
+
+    def again(*inputs: Any) -> Any:
+        with rematerialising(True):
+            return loss(*inputs)
+
+    return again
+
+
+def compiles(xla: bool | str) -> bool:
+    """Whether to compile with XLA: "auto" means on accelerators."""
+    if xla == "auto":
+        return any(device.device_type in ("GPU", "TPU") for device in tf.config.list_logical_devices())
+    return xla

@@ -1,0 +1,87 @@
+"""Who does what next: the part of a plan that is left, dealt out to workers one piece at a time. Pure.
+
+A piece is a pre-training or a cell. Pre-trainings go first, for cells wait for them. A worker stays with a group of
+cells as long as the group lasts, because its traced step lies in that process; when no group is free, it takes single
+cells from the end of another worker's. A piece whose worker died is dealt once more, and then given up.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from bench.plan import Cell, Plan, Pretraining
+
+Piece = Pretraining | Cell
+ATTEMPTS = 2
+"""How many workers may die over one piece: an accident happens once, a piece that kills its worker does it again."""
+
+
+class Schedule:
+    """What is ``left`` of ``plan``, when the pre-trainings with the keys ``settled`` are done or have failed."""
+
+    def __init__(self, plan: Plan, left: Iterable[Cell], settled: Iterable[str]):
+        self._cells = {cell.key: cell for cell in left}
+        self._settled = set(settled)
+        needed = {cell.pretraining for cell in self._cells.values()} - self._settled
+        self._pretrainings = {p.key: p for p in plan.pretrainings if p.key in needed}
+        self._waits_for = set(self._pretrainings)
+        self._held: dict[int, Piece] = {}
+        self._group: dict[int, str] = {}
+        self._deaths: Counter[str] = Counter()
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left and nothing in anybody's hands."""
+        return not (self._cells or self._pretrainings or self._held)
+
+    def take(self, worker: int) -> Piece | None:
+        """A piece for ``worker``, which has none; None while what is left waits for what others are at."""
+        piece = self._next_pretraining() or self._next_cell(worker)
+        if piece is not None:
+            self._held[worker] = piece
+        return piece
+
+    def done(self, worker: int) -> Piece:
+        """The piece of ``worker`` has come to its end, good or bad."""
+        piece = self._held.pop(worker)
+        self._waits_for.discard(piece.key)
+        return piece
+
+    def died(self, worker: int) -> tuple[Piece | None, bool]:
+        """What ``worker`` had in hands when it died, and whether that is to be given up: `done` is not called for
+        it."""
+        self._group.pop(worker, None)
+        piece = self._held.pop(worker, None)
+        if piece is None:
+            return None, False
+        self._deaths[piece.key] += 1
+        if self._deaths[piece.key] >= ATTEMPTS:
+            self._waits_for.discard(piece.key)
+            return piece, True
+        (self._pretrainings if isinstance(piece, Pretraining) else self._cells)[piece.key] = piece
+        return piece, False
+
+    def _next_pretraining(self) -> Pretraining | None:
+        return self._pretrainings.pop(next(iter(self._pretrainings)), None) if self._pretrainings else None
+
+    def _next_cell(self, worker: int) -> Cell | None:
+        groups: dict[str, list[Cell]] = {}
+        for cell in self._cells.values():
+            if cell.pretraining not in self._waits_for:
+                groups.setdefault(cell.group, []).append(cell)
+        if not groups:
+            return None
+        others = {self._group.get(other) for other in self._held}
+        free = [name for name in groups if name not in others]
+        if self._group.get(worker) in groups:
+            cell = groups[self._group[worker]][0]
+        elif free:
+            self._group[worker] = max(free, key=lambda name: _weight(groups[name]))
+            cell = groups[self._group[worker]][0]
+        else:
+            cell = max(groups.values(), key=_weight)[-1]
+        return self._cells.pop(cell.key)
+
+
+def _weight(cells: list[Cell]) -> float:
+    """Which group to begin with: the long ones, so that no worker is left alone with one at the end."""
+    return len(cells) * (0 if cells[0].row.kind == "baseline" else 1 + (cells[0].adaptation == "finetune"))

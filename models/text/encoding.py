@@ -1,0 +1,121 @@
+"""What the processes do with a piece of text: sign its documents, tokenise it, write its shard. No TensorFlow."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from models.text import duplicates, shards
+from models.text.pieces import Part
+from models.text.shards import Shard
+from models.text.words import Words
+from models.tokenizers import Tokenizer
+
+_BATCH = 2_000_000  # characters that are encoded together
+
+_table: list[tuple[str, Words]] = []  # of the last tokenizer in this process: pieces share most of their words
+
+
+def documents(piece: Sequence[Part]) -> Iterator[list[str]]:
+    """The documents of a piece as lists of sentences."""
+    return chain.from_iterable(part.documents() for part in piece)
+
+
+def signatures(piece: Sequence[Part], rule: str) -> np.ndarray:
+    """The signatures of the piece's documents, uint32 [D, K] with the K numbers of ``rule``."""
+    signed = [duplicates.signature(document, rule) for document in documents(piece)]
+    return np.array(signed, np.uint32).reshape(len(signed), duplicates.RULES[rule].numbers)
+
+
+def make(
+    piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, path: Path, fingerprint: str
+) -> Shard:
+    """Tokenise a piece into the shard at ``path``, and note beside it what was written and for which corpus."""
+    arrays, counts = encoded(piece, tokenizer, repeated)
+    shard = shards.write(path, arrays, counts)
+    shards.note(path.with_suffix(".json"), {"fingerprint": fingerprint}, [shard])
+    return shard
+
+
+def encoded(
+    piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """The arrays of a piece's shard, and a `models.text.shards.Shard`'s counts; ``repeated`` bool [D] leaves out
+    documents.
+
+    Sentences without a token (of control characters, say) vanish, and documents that have no other.
+    """
+    kept = _Kept(documents(piece), repeated)
+    ids, heads, lengths, counts = [], [], [], []
+    words = _words(tokenizer)
+    for batch in _batches(kept):
+        flat, sizes = words.encode(list(chain.from_iterable(batch)))
+        begins = np.cumsum(sizes) - sizes
+        head = tokenizer.heads(flat)
+        head[begins[sizes > 0]] = True
+        owner = np.repeat(np.arange(len(batch)), [len(document) for document in batch])
+        count = np.bincount(owner[sizes > 0], minlength=len(batch))
+        ids.append(flat), heads.append(head), lengths.append(sizes[sizes > 0]), counts.append(count[count > 0])
+    sentences, documents_ = _offsets(lengths), _offsets(counts)
+    arrays = {
+        "ids": _joined(ids).astype(np.uint16 if tokenizer.vocabulary.size <= 1 << 16 else np.int32),
+        "heads": np.packbits(_joined(heads).astype(bool)),
+        "sentences": sentences,
+        "documents": documents_,
+        "openings": sentences[documents_] + 2 * np.arange(len(documents_), dtype=np.uint32),
+    }
+    return arrays, {
+        "tokens": len(arrays["ids"]),
+        "sentences": len(sentences) - 1,
+        "documents": len(documents_) - 1,
+        "characters": kept.characters,
+        "removed_documents": kept.removed_documents,
+        "removed_characters": kept.removed_characters,
+    }
+
+
+def _words(tokenizer: Tokenizer) -> Words:
+    if not _table or _table[0][0] != tokenizer.fingerprint:
+        _table[:] = [(tokenizer.fingerprint, Words(tokenizer))]
+    return _table[0][1]
+
+
+class _Kept:
+    """``documents`` without the repeated ones; counts both while it is walked."""
+
+    def __init__(self, documents: Iterable[list[str]], repeated: np.ndarray | None) -> None:
+        self._documents, self._repeated = documents, repeated
+        self.characters = self.removed_documents = self.removed_characters = 0
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for number, document in enumerate(self._documents):
+            size = sum(map(len, document))
+            if self._repeated is not None and self._repeated[number]:
+                self.removed_documents += 1
+                self.removed_characters += size
+            else:
+                self.characters += size
+                yield document
+
+
+def _batches(documents: Iterable[list[str]]) -> Iterator[list[list[str]]]:
+    """Runs of documents of about `_BATCH` characters altogether."""
+    batch, size = [], 0
+    for document in documents:
+        batch.append(document)
+        size += sum(map(len, document))
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
+
+
+def _offsets(sizes: list[np.ndarray]) -> np.ndarray:
+    """uint32 [S + 1], from 0 to the sum of all ``sizes``."""
+    return np.concatenate([[0], np.cumsum(_joined(sizes))]).astype(np.uint32)

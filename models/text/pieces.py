@@ -1,0 +1,150 @@
+"""Text files to pieces: runs of whole documents that are cut cheaply here and read (dearly) wherever there is a core.
+
+Where pieces end follows from the files alone, so that whatever is made of them does not depend on who makes it.
+Files may be gzipped, begin with a byte-order mark and end their lines in any way. No TensorFlow.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.text.layouts import documents, layout, opening
+
+SUFFIXES = (".txt", ".tokens", ".jsonl")
+"""What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
+
+PIECE = 1 << 24
+"""Characters after which a piece ends with its document. A document that goes on for as many again is cut there."""
+
+_SHOWN, _BLOCK = 1 << 20, 1 << 16  # characters that show a file's layout; that are read at a time to find a cut
+
+
+class CorpusError(ValueError):
+    """Text that is missing, empty or unreadable; the message names the file, the line and the next step."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Whole documents that stand together in a file."""
+
+    path: Path
+    layout: str
+    number: int
+    """Of the first line in the file, counted from 1."""
+    text: bytes
+    """UTF-8, line ends "\\n": a third of what a string with one curly quote takes."""
+
+    def documents(self) -> Iterator[list[str]]:
+        """Documents as lists of sentences, none of them empty; `CorpusError` for a line that is not in the layout."""
+        with readable(self.path):
+            for document in documents(self.layout, io.StringIO(self.text.decode()), self.number):
+                sentences = [" ".join(sentence.split()) for sentence in document]
+                if sentences := [sentence for sentence in sentences if sentence]:
+                    yield sentences
+
+
+def expand(files: Sequence[Path]) -> list[Path]:
+    """``files``, each folder replaced by the text files below it, sorted; `CorpusError` where there is nothing."""
+    found = []
+    for path in map(Path, files):
+        if path.is_dir():
+            below = sorted(p for p in path.rglob("*") if p.is_file() and p.name.removesuffix(".gz").endswith(SUFFIXES))
+            if not below:
+                raise CorpusError(
+                    f"The folder {path} holds no text: no file ends in {', '.join(SUFFIXES)}, nor in these with .gz."
+                )
+            found += below
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise CorpusError(
+                f"There is no corpus file {path}. Check the name; `python -m bench data make DIR` makes a small corpus."
+            )
+    if not found:
+        raise CorpusError("No corpus file was given. Name at least one file or folder.")
+    return found
+
+
+def pieces(files: Sequence[Path], size: int | None = None) -> Iterator[list[Part]]:
+    """The text of ``files`` in pieces of about ``size`` characters (`PIECE`), or some more.
+
+    Small files share a piece. `CorpusError` for a file that is missing, empty or not UTF-8.
+    """
+    size = size or PIECE
+    piece, held = [], 0
+    for path in expand(files):
+        for part in _parts(path, size):
+            piece.append(part)
+            held += len(part.text)
+            if held >= size:
+                yield piece
+                piece, held = [], 0
+    if piece:
+        yield piece
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns what reading ``path`` can raise into a `CorpusError`."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        bad = error.object[error.start]
+        raise CorpusError(f"{path} is not UTF-8 text: it holds the byte 0x{bad:02x}. Convert it first.") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise CorpusError(f"{path} is not a whole gzip file: {error}.") from error
+    except OSError as error:
+        raise CorpusError(f"Cannot read the corpus file {path}: {error.strerror or error}.") from error
+    except CorpusError:
+        raise
+    except ValueError as error:
+        raise CorpusError(f"{path}, {error}") from error
+
+
+def _parts(path: Path, size: int) -> Iterator[Part]:
+    """The text of ``path``: parts of about ``size`` characters, each of which ends where a document does."""
+    empty = True
+    with readable(path), path.open("rb") as raw:
+        binary = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+        file = io.TextIOWrapper(binary, encoding="utf-8-sig")  # universal line ends, with or without a BOM
+        rest = file.readlines(_SHOWN)
+        kind, number = layout(path.name, rest), 1
+        while rest:
+            lines, rest = _cut(kind, rest, file, size)
+            text = "".join(lines)
+            if text.strip():
+                empty = False
+                yield Part(path, kind, number, text.encode())
+            number += len(lines)
+    if empty:
+        raise CorpusError(f"The corpus file {path} holds no text. Leave it out, or check how it was made.")
+
+
+def _cut(kind: str, lines: list[str], file: io.TextIOWrapper, size: int) -> tuple[list[str], list[str]]:
+    """``lines`` and more of ``file`` up to where a document ends after ``size`` characters; what was read beyond."""
+    lines, rest = _split(lines, size)
+    if not rest:
+        lines += file.readlines(max(1, size - sum(map(len, lines))))
+    found, held = opening(kind, rest), sum(map(len, rest))
+    while found is None and held < PIECE:
+        more = file.readlines(max(_BLOCK, held))  # twice as much each time: lines are not looked at over and over
+        if not more:
+            return lines + rest, []
+        rest += more
+        found, held = opening(kind, rest), held + sum(map(len, more))
+    found = found or 0
+    return lines + rest[:found], rest[found:]
+
+
+def _split(lines: list[str], size: int) -> tuple[list[str], list[str]]:
+    """``lines`` before and behind the line that makes up ``size`` characters."""
+    total = 0
+    for count, line in enumerate(lines, 1):
+        total += len(line)
+        if total >= size:
+            return lines[:count], lines[count:]
+    return lines, []

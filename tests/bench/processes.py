@@ -1,0 +1,46 @@
+"""Pre-training in processes of its own, as a user starts it; and a small text to do it on."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.perf import strategies
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def made_text(path: Path) -> Path:
+    """Documents, a blank line between them, one sentence a line."""
+    path.write_text("\n\n".join("\n".join(document) for document in strategies.made_text()))
+    return path
+
+
+def start(text: Path, out: Path, *more: str, model: str = "bert", **environment: str) -> subprocess.Popen:
+    """``python -m bench pretrain`` of a tiny model, under way. Caches lie beside ``text``."""
+    arguments = ["--corpus", str(text), "--out", str(out), "--vocabulary", "300", "--batch", "4", "--length", "32"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "bench", "pretrain", model, *arguments, *more],
+        cwd=ROOT,
+        env=os.environ | {"PTMBENCH_CACHE": str(text.parent / "cache")} | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(what: Callable[[], object], seconds: float = 120.0) -> None:
+    """Until ``what()`` is true; `TimeoutError` when it takes longer."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > deadline:
+            raise TimeoutError("What the test waits for did not happen.")
+        time.sleep(0.005)
+
+
+def states(out: Path) -> set[Path]:
+    """The training states of a run, whole and half-written ones."""
+    folder = out.with_name(out.name + ".training")
+    return {path for path in folder.iterdir() if "step-" in path.name} if folder.exists() else set()

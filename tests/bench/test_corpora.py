@@ -1,0 +1,114 @@
+"""``data tokenise``, and the folders that it makes in place of text."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import corpora
+from bench.__main__ import main
+from models.corpus import CorpusError
+from models.tokenizers import Tokenizer
+
+PAGES = [f"A cat sat on mat {n}. It slept for {n} hours.\n\n" for n in range(60)]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text" / "a.txt"
+    path.parent.mkdir()
+    path.write_text("".join(PAGES) + "".join(PAGES[:10]).upper())
+    return path
+
+
+def tokenise(*arguments: object) -> int:
+    return main(["data", "tokenise", *map(str, arguments), "--vocabulary", "120"])
+
+
+def test_a_tokenised_folder_stands_for_its_text(text, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert tokenise(text.parent, "--out", out) == 0
+    told, said = capsys.readouterr()
+    assert told == f"{out}\n" and "70 documents" in said and "Removed" not in said
+    path = corpora.tokenizer([out], "wordpiece", 120)
+    assert (
+        path == out / "tokenizer.json" and path.read_bytes() == corpora.tokenizer([text], "wordpiece", 120).read_bytes()
+    )
+    tokenizer = Tokenizer.load(path)
+    one, other = corpora.load((str(out),), tokenizer), corpora.load((str(text),), tokenizer)
+    assert one.fingerprint == other.fingerprint and np.array_equal(one.ids, other.ids)
+    assert corpora.fingerprint([out]) == corpora.fingerprint([Path(str(out) + "/")])
+    assert corpora.name_of([out]) == "out"
+
+
+def test_what_is_removed_is_told(text, tmp_path, capsys):
+    assert tokenise(text, "--deduplicate", "exact", "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().err
+    assert "60 documents" in said and "Removed: 10 documents" in said
+    assert corpora.tokenised([tmp_path / "out"])[0].about["deduplicate"] == "exact"
+
+
+def test_another_machine_takes_the_same_tokenizer(text, tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert tokenise(text, "--out", one) == 0
+    more = tmp_path / "more.txt"
+    more.write_text("Quite another story.\n")
+    assert tokenise(more, "--like", one, "--out", other) == 0
+    tokenizer = Tokenizer.load(corpora.tokenizer([one, other], "wordpiece", 120))
+    both = corpora.load((str(one), str(other)), tokenizer)
+    assert both.tokens == sum(corpora.tokenised([folder])[0].total("tokens") for folder in (one, other))
+    assert tokenise(more, "--like", tmp_path, "--out", tmp_path / "third") == 4
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda out: (out / "shard-000000.safetensors").write_bytes(b""), "shard-000000"),
+        (lambda out: (out / "tokenised.json").write_text("{}"), "tokenised.json"),
+        (lambda out: (out / "tokenizer.json").unlink() or (out / "tokenised.json").write_text(""), "tokenised.json"),
+    ],
+    ids=["a shard", "the manifest", "manifest and tokenizer"],
+)
+def test_damage_is_named_and_the_same_command_mends_it(text, tmp_path, spoil, sentence):
+    out = tmp_path / "out"
+    assert tokenise(text, "--out", out) == 0
+    whole = (out / "shard-000000.safetensors").read_bytes()
+    spoil(out)
+    corpora._stored.cache_clear()
+    with pytest.raises(CorpusError, match=sentence):
+        corpora.tokenised([out])
+    assert tokenise(text, "--out", out) == 0
+    assert (out / "shard-000000.safetensors").read_bytes() == whole
+    assert corpora.tokenised([out]) and Tokenizer.load(out / "tokenizer.json")
+
+
+def test_what_does_not_fit_is_a_sentence(text, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert tokenise(text, "--out", out) == 0
+    with pytest.raises(CorpusError, match="--tokenizer wordpiece --vocabulary 120"):
+        corpora.tokenizer([out], "wordpiece", 8000)
+    with pytest.raises(CorpusError, match="one or the other"):
+        corpora.tokenised([out, text])
+    with pytest.raises(CorpusError, match="another tokenizer"):
+        corpora.load((str(out),), Tokenizer.train("word", ["a b"], 60))
+    assert tokenise(text, "--deduplicate", "near", "--out", out) == 4
+    assert "holds another tokenised corpus" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_pretraining_reads_a_tokenised_folder(text, tmp_path):
+    assert tokenise(text, "--out", tmp_path / "out") == 0
+    budget = ["--vocabulary", "120", "--steps", "2", "--batch", "4", "--length", "32"]
+    command = ["pretrain", "gpt", "--corpus", str(tmp_path / "out"), *budget]
+    assert main([*command, "--out", str(tmp_path / "made")]) == 0
+
+
+@pytest.mark.slow
+def test_speed_and_memory_are_measured_beside_the_peer(text):
+    from bench.perf import corpus
+
+    (row,) = corpus.main([text], [1], rounds=1, processes=1)
+    assert set(row) == set(corpus.COLUMNS)
+    assert row.pop("worker") == 0  # so little text is tokenised by the command itself
+    assert all(value > 0 for value in row.values())
+    assert row["megabytes"] == pytest.approx(1, abs=0.01)

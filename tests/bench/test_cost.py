@@ -1,0 +1,67 @@
+"""Meters: every second in exactly one phase, and FLOPs counted over what rows really hold."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bench import cost
+from bench.adapt.heads import Row
+from bench.cost import Meter, Traced, phase
+
+
+def rows(*lengths):
+    return [Row({"tokens": np.ones(n, np.int32), "targets": np.ones(2, np.int32)}, i) for i, n in enumerate(lengths)]
+
+
+def test_nested_phases_share_no_second_and_add_up():
+    with Meter() as meter:
+        time.sleep(0.01)
+        with phase("train"):
+            time.sleep(0.02)
+            with phase("trace"):
+                time.sleep(0.04)
+            time.sleep(0.02)
+        with phase("train"):
+            time.sleep(0.01)
+    seconds = meter.cost()["seconds"]
+    assert list(seconds) == ["other", "train", "trace", "total"]
+    assert seconds["trace"] >= 0.04 and seconds["train"] >= 0.05 and seconds["other"] >= 0.01
+    assert seconds["total"] == pytest.approx(
+        sum(value for name, value in seconds.items() if name != "total"), abs=0.002
+    )
+    assert meter.cost()["peak_memory_bytes"] > 1 << 20
+
+
+def test_a_phase_that_fails_is_counted_and_the_meter_ends():
+    with pytest.raises(ValueError), Meter() as meter, phase("load"):
+        raise ValueError
+    assert set(meter.cost()["seconds"]) == {"other", "load", "total"}
+    with phase("load"):  # outside of a meter: just the block
+        pass
+
+
+def test_tracing_and_the_first_call_are_told_apart():
+    def trace():
+        time.sleep(0.02)
+        return lambda x: time.sleep(x) or x
+
+    with Meter() as meter, phase("evaluate"):
+        function = Traced(trace)
+        assert function(0.03) == 0.03 and function(0.01) == 0.01
+    seconds = meter.cost()["seconds"]
+    assert seconds["trace"] >= 0.02 and seconds["compile"] >= 0.03 and seconds["evaluate"] >= 0.01
+
+
+def test_flops_are_counted_at_each_rows_own_length():
+    module = SimpleNamespace(
+        encoder_flops_per_token=lambda shape, length: 10 + length,
+        decode_flops=lambda shape, vocabulary, length, targets: 100 * length + targets,
+    )
+    padded = Row({"tokens": np.array([7, 7, 7, 0, 0], np.int32)}, 0)
+    choices = Row({"tokens": np.array([[7, 7, 0], [7, 0, 0], [0, 0, 0]], np.int32)}, 1)
+    assert cost.encoder_flops(module, None, [padded, choices]) == 3 * 13 + 2 * 12 + 1 * 11
+    assert cost.decoder_flops(module, None, None, rows(3, 5)) == 302 + 502
+    written = [np.array([4, 4, 0]), np.array([4, 0, 0])]
+    assert cost.writing_flops(module, None, None, rows(3, 5), written) == (301 + 302) + 501

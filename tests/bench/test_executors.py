@@ -1,0 +1,220 @@
+"""Workers of both kinds: the same records wherever they live, and no death goes unnoticed."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench import execute
+from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
+from bench.executors import Died, Done, Ready
+from bench.executors import ray as on_ray
+from bench.run import run_suite
+from leaderboard import record
+from tasks import microworld
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOOR = {"suite": "demo", "models": ("majority",), "baselines": False}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("microworld") / "data"
+    microworld.make(folder)
+    return folder
+
+
+def records(out):
+    return {(r := record.read(path)).key: r for path in (out / "records").glob("*.json")}
+
+
+class Doomed:
+    """One worker that dies over every piece of which ``fatal`` says so; the others it only pretends to do."""
+
+    workers = 1
+
+    def __init__(self, fatal):
+        self.fatal, self.events, self.given = fatal, [Ready(0)], []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def give(self, worker, piece):
+        self.given.append(piece)
+        died = Died(worker, "Worker 0 was killed by signal 9.")
+        self.events.append(died if self.fatal(piece) else Done(worker, "done"))
+
+    def event(self, timeout):
+        return self.events.pop(0)
+
+    def restart(self, worker):
+        self.events.append(Ready(worker))
+
+
+def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_path, monkeypatch, capsys):
+    doomed = Doomed(lambda piece: piece.task == "cola")
+    monkeypatch.setattr(execute.Staff, "engage", lambda *_: doomed)
+    assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world) == CELLS_FAILED
+    assert sorted(piece.task for piece in doomed.given) == ["cola", "cola", "sst2"]
+    (found,) = records(tmp_path).values()
+    assert found.task["name"] == "cola" and found.status == "failed" and found.reason["code"] == "worker-died"
+    assert "2 workers died" in found.reason["text"] and found.device is None
+    said = capsys.readouterr().err
+    assert "tried once more" in said and "given up" in said and "goes on with what is left" in said
+
+
+def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("bench.executors.local.environment.ROOT", tmp_path)  # where there is no bench.work
+    with pytest.raises(EnvironmentProblem, match="No worker"):
+        run_suite(**FLOOR, tasks=("cola",), out=tmp_path / "run", data=world, jobs=1)
+    assert "ended with status 1" in capsys.readouterr().err
+    assert list((tmp_path / "run" / "logs").glob("worker-0.log"))
+
+
+def test_a_killed_process_costs_nothing(world, tmp_path):
+    """A local worker, killed while it waits: what it is given next goes to the one that takes its place."""
+    from bench.executors.local import Local
+
+    class Nervous(Local):
+        def give(self, worker, piece):
+            if not (tmp_path / "killed").exists():
+                (tmp_path / "killed").touch()
+                os.kill(self._processes[worker].pid, signal.SIGKILL)
+                self._processes[worker].wait()
+            super().give(worker, piece)
+
+    import bench.executors.local as local
+
+    before, local.Local = local.Local, Nervous
+    try:
+        assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world, jobs=1) == OK
+    finally:
+        local.Local = before
+    assert {found.status for found in records(tmp_path).values()} == {"ok"}
+
+
+def test_where_the_time_went_is_noted(world, tmp_path):
+    assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world, jobs=1) == OK
+    (line,) = (tmp_path / execute.TIMES).read_text().splitlines()
+    times = json.loads(line)
+    assert times["workers"] == 1 and times["start"] > 0 and times["work"] > 0
+    assert times["start"] + times["work"] + times["idle"] == pytest.approx(times["wall"], abs=0.1)
+
+
+def test_two_runs_in_one_folder_are_refused(world, tmp_path):
+    from filelock import FileLock
+
+    with FileLock(tmp_path / "run.lock"), pytest.raises(EnvironmentProblem, match="Another run"):
+        run_suite(**FLOOR, tasks=("cola",), out=tmp_path, data=world)
+
+
+def test_what_travels_arrives_whole_and_records_are_never_replaced(tmp_path):
+    there, here = tmp_path / "there", tmp_path / "here"
+    files = {
+        "records/a.json": b"1",
+        "predictions/a.gz": b"2",
+        "pretrained/bert/manifest.json": b"3",
+        "pretrained/bert/weights.safetensors": b"4",
+    }
+    on_ray.place(there, files)
+    assert on_ray.read(there, "records", "predictions", "pretrained", "adapted") == files
+    on_ray.place(here, files)
+    on_ray.place(here, files | {"records/a.json": b"5"})
+    assert on_ray.read(here, "records", "predictions", "pretrained") == files
+    assert not list(here.rglob("*.arriving"))
+
+
+def test_ray_that_is_missing_or_unreachable_is_told(world, tmp_path, monkeypatch):
+    with pytest.raises(EnvironmentProblem, match="no Ray cluster at 127.0.0.1:1"):
+        on_ray._check_reachable("127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(EnvironmentProblem, match=r"pip install .*\[ray\]"):
+        run_suite(**FLOOR, tasks=("cola",), out=tmp_path, data=world, executor="ray")
+    with pytest.raises(UsageError, match="--executor ray"):
+        run_suite(**FLOOR, tasks=("cola",), out=tmp_path, data=world, ray_address="10.0.0.1:6379")
+
+
+SMALL = ("--models", "bert", "--tasks", "sst2,conll2003", "--seeds", "1", "--steps", "20", "--set", "max_steps=8")
+
+
+def command(out, data, *more):
+    start = [sys.executable, "-m", "bench", "run", "demo", "--data", str(data), "--out", str(out), "--threads", "1"]
+    return [*start, *SMALL, *more]
+
+
+def same(found):
+    """What has to be alike: all of a record but what clocks, processes and machines say."""
+    made = None
+    if found.pretraining:
+        made = {name: found.pretraining[name] for name in ("weights_sha256", "steps", "tokens", "flops", "loss")}
+    cost = {name: found.cost.get(name) for name in ("parameters", "steps", "tokens", "flops", "flops_evaluate")}
+    return found.status, found.reason, found.scores, found.curve, found.predictions, found.seed, found.row, made, cost
+
+
+@pytest.mark.slow
+def test_two_ray_workers_give_the_records_of_a_sequential_run(world, tmp_path):
+    pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
+    alone, spread = tmp_path / "alone", tmp_path / "spread"
+    subprocess.run(command(alone, world, "--jobs", "1"), cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        command(spread, world, "--executor", "ray", "--workers", "2"), cwd=ROOT, check=True, capture_output=True
+    )
+    one, two = records(alone), records(spread)
+    assert len(one) == 8 and one.keys() == two.keys()
+    for key, found in one.items():
+        assert same(found) == same(two[key]), found.file_name
+        path = found.predictions["file"]
+        assert (alone / path).read_bytes() == (spread / path).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_ray_worker_that_is_killed_is_replaced(world, tmp_path):
+    pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
+    arguments = command(tmp_path, world, "--executor", "ray", "--workers", "2")
+    process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        victim, deadline = None, time.monotonic() + 120
+        while victim is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            victim = next(actors(process.pid), None)
+        time.sleep(5)  # amid its first piece
+        victim.kill()
+        _, said = process.communicate(timeout=400)
+    finally:
+        process.kill()
+    assert process.returncode == OK, said
+    assert "tried once more" in said
+    assert {found.status for found in records(tmp_path).values()} == {"ok"}
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_ray_and_keeps_what_is_done(world, tmp_path):
+    pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
+    arguments = command(tmp_path, world, "--executor", "ray", "--workers", "2")
+    process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 200
+    while not list(tmp_path.glob("records/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert psutil.wait_procs(started, timeout=30)[1] == []
+    assert records(tmp_path)
+
+
+def actors(pid):
+    """Processes of Ray actors below ``pid``."""
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if "ray::Remote" in " ".join(child.cmdline()):
+                yield child

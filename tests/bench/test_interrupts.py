@@ -1,0 +1,67 @@
+"""Real processes, stopped by real signals: the same command ends with the same weights, bit for bit."""
+
+import random
+import signal
+import time
+
+import pytest
+
+from tests.bench.processes import made_text, start, states, wait_for
+
+KILLS = 20
+
+
+def weights(out):
+    return (out / "weights.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    return made_text(tmp_path_factory.mktemp("text") / "corpus.txt")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_leaves_with_its_status(number, status, text, tmp_path):
+    steps = ("--steps", "300")
+    straight = start(text, tmp_path / "straight", *steps)
+    stopped = start(text, tmp_path / "stopped", *steps, "--save-every", "0.01")
+    wait_for(lambda: states(tmp_path / "stopped"))
+    stopped.send_signal(number)
+    _, said = stopped.communicate(timeout=60)
+    assert stopped.returncode == status
+    assert "takes up what is left" in said and "Traceback" not in said
+    saved = max(states(tmp_path / "stopped"))
+    assert (saved / "manifest.json").exists() and not (tmp_path / "stopped").exists()
+    again = start(text, tmp_path / "stopped", *steps)
+    assert again.wait(timeout=300) == straight.wait(timeout=300) == 0
+    assert weights(tmp_path / "stopped") == weights(tmp_path / "straight")
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_at_random_it_ends_with_the_same_weights(text, tmp_path, capsys):
+    """Kills fall anywhere: on start-up, between saves, and (as it saves nearly always) in the middle of a save."""
+    steps = ("--steps", "500", "--save-every", "0.05")
+    straight = start(text, tmp_path / "straight", "--steps", "500")
+    draw, out, log, half = random.Random(0), tmp_path / "killed", [], 0
+    for kill in range(KILLS):
+        process = start(text, out, *steps)
+        before = states(out)
+        if kill % 5:  # each fifth one falls somewhere in the start-up
+            wait_for(lambda process=process, before=before: states(out) - before or process.poll() is not None)
+            delay = draw.uniform(0.0, 0.6)
+        else:
+            delay = draw.uniform(0.0, 6.0)
+        time.sleep(delay)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "the run ended before it could be killed: give it more steps"
+        found = sorted(path.name for path in states(out))
+        half += any(name.startswith(".") for name in found)
+        log.append(f"kill {kill + 1:2d} after {delay:.3f} s: {', '.join(found) or 'nothing saved yet'}")
+    last = start(text, out, *steps[:2])
+    assert last.wait(timeout=600) == straight.wait(timeout=600) == 0
+    with capsys.disabled():
+        print("", *log, f"{half} kills left a half-written state", sep="\n")
+    assert weights(out) == weights(tmp_path / "straight")
+    assert not states(out)

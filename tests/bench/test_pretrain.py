@@ -1,0 +1,210 @@
+"""Pre-training: what was interrupted, damaged or diverged ends as it should."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bench import checkpoint, corpora, pretrain
+from bench.budget import Budget
+from bench.errors import CELLS_FAILED, Diverged, UsageError
+from bench.prefetch import prefetch
+from bench.rates import SCHEDULES, rate_at
+from bench.recipe import Recipe, recipe_of
+from models.tokenizers import Tokenizer
+from tests.bench.processes import made_text
+
+STEPS = 12
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A corpus, as files and as token ids, and its tokenizer."""
+    files = (made_text(tmp_path_factory.mktemp("text") / "corpus.txt"),)
+    tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", 400))
+    return SimpleNamespace(files=files, tokenizer=tokenizer, corpus=corpora.load(tuple(map(str, files)), tokenizer))
+
+
+def train(text, out, **changes):
+    options = {"budget": Budget(steps=STEPS), "recipe": recipe_of({"batch": 4, "length": 32}), "save_every": 0.0}
+    return pretrain.pretrain(
+        "word2vec", "tiny", corpus=text.corpus, tokenizer=text.tokenizer, out=out, **(options | changes)
+    )
+
+
+@pytest.fixture(scope="module")
+def straight(text, tmp_path_factory):
+    """The weights of a run that nothing interrupted."""
+    return train(text, tmp_path_factory.mktemp("straight") / "out").arrays()
+
+
+@pytest.fixture(scope="module")
+def interrupted(text, tmp_path_factory):
+    """The folder of a run that Ctrl-C stopped in the middle; two training states lie in it."""
+    from models import word2vec
+
+    out, built = tmp_path_factory.mktemp("interrupted") / "out", word2vec.build
+
+    def build(size, vocabulary):
+        network = built(size, vocabulary)
+
+        def batches(corpus, batch, length):
+            make = network.batches(corpus, batch, length)
+
+            def made(step, seed):
+                if step == STEPS // 2:
+                    os.kill(os.getpid(), signal.SIGINT)
+                return make(step, seed)
+
+            return made
+
+        return dataclasses.replace(network, batches=batches)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word2vec, "build", build)
+        with pytest.raises(KeyboardInterrupt):
+            train(text, out)
+    assert not out.exists()
+    assert len(list(out.with_name("out.training").glob("step-*"))) == 2
+    return out.parent
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 16
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    "truncated": lambda state: os.truncate(state / "weights.safetensors", 1000),
+    "a bit of the weights": lambda state: flip(state / "weights.safetensors"),
+    "a bit of the optimizer": lambda state: flip(state / "optimizer.safetensors"),
+    "no manifest": lambda state: (state / "manifest.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGES])
+def test_the_same_command_goes_on_to_the_same_weights(damage, text, straight, interrupted, tmp_path):
+    shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
+    older, newer = sorted((tmp_path / "out.training").glob("step-*"))
+    assert int(newer.name[-9:]) == int(older.name[-9:]) + 1 < STEPS
+    if damage:
+        DAMAGES[damage](newer)
+    said = []
+    made = train(text, tmp_path / "out", warn=said.append)
+    assert same(made.arrays(), straight)
+    assert [str(newer) in line for line in said] == ([True] if damage else [])
+    assert [point["step"] for point in made.about["curve"]] == list(range(1, STEPS + 1))
+    assert not (tmp_path / "out.training").exists()
+
+
+def test_a_state_of_another_run_is_neither_used_nor_lost(text, interrupted, tmp_path):
+    shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
+    with pytest.raises(UsageError, match=r"recipe.batch is 4 there and 8 here; seed is 0 there and 1 here"):
+        train(text, tmp_path / "out", seed=1, recipe=recipe_of({"batch": 8, "length": 32}))
+    assert len(list((tmp_path / "out.training").glob("step-*"))) == 2
+
+
+def test_states_after_the_one_gone_back_to_are_dropped(tmp_path):
+    for step in (10, 20, 30):
+        checkpoint.write(tmp_path / f"step-{step:09d}", about={}, arrays={}, texts={})
+    (tmp_path / ".step-000000030.17.tmp").mkdir()
+    checkpoint.write(tmp_path / "step-000000025", about={}, arrays={}, texts={})
+    checkpoint.keep_up_to(tmp_path / "step-000000025", 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000020", "step-000000025"]
+
+
+def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatch):
+    """The losses are fetched every third step; the second is the one that is not finite."""
+    out = tmp_path / "out"
+    options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=300), "out": out}
+    options |= {"batch": 4, "length": 32, "vocabulary": 400, "settings": {"learning_rate": float("inf")}, "seed": 3}
+    with pytest.raises(Diverged, match="loss is not finite at step 2 with seed 3"):
+        pretrain.pretrain_command(**options)
+    record = json.loads((tmp_path / "out.diverged.json").read_text())
+    assert (record["status"], record["step"], record["seed"], record["last_good"]) == ("diverged", 2, 3, None)
+    assert not out.exists()
+
+
+@pytest.mark.slow
+def test_in_a_suite_its_cells_are_recorded_as_diverged(tmp_path, monkeypatch):
+    from bench.run import run_suite
+    from bench.suites import demo
+    from leaderboard import record
+
+    recipe = {**demo.SUITE.recipe, "learning_rate": 1e30}
+    monkeypatch.setattr(demo, "SUITE", dataclasses.replace(demo.SUITE, recipe=recipe))
+    options = {"models": ("word2vec",), "tasks": ("sst2", "rte"), "seeds": 1, "baselines": False, "jobs": 1}
+    assert run_suite(suite="demo", out=tmp_path, budget=Budget(steps=30), **options) == CELLS_FAILED
+    found = [record.read(path) for path in (tmp_path / "records").glob("*.json")]
+    assert sorted(one.task["name"] for one in found) == ["rte", "sst2"]
+    for one in found:
+        assert one.status == "diverged" and "not finite at step 2 with seed 0" in one.reason["text"]
+
+
+def test_weights_that_are_not_finite_are_never_saved(text, interrupted, tmp_path, monkeypatch):
+    shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
+    good = sorted((tmp_path / "out.training").glob("step-*"))
+    monkeypatch.setattr(pretrain, "rate_at", lambda *a, **k: float("inf"))
+    with pytest.raises(Diverged, match="The weights are not finite") as raised:
+        train(text, tmp_path / "out")
+    assert raised.value.last_good == good[-1] and str(good[-1]) in str(raised.value)
+    assert sorted((tmp_path / "out.training").glob("step-*")) == good
+
+
+@pytest.mark.parametrize("ahead", [1, 7])
+def test_reading_ahead_changes_no_sequence(ahead):
+    batches = prefetch(lambda step: step * step, 5, ahead)
+    assert [next(batches) for _ in range(20)] == [step * step for step in range(5, 25)]
+    batches.close()
+
+
+def test_what_a_batch_raises_reaches_the_reader():
+    with pytest.raises(ZeroDivisionError):
+        next(prefetch(lambda step: 1 // step, 0))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules_rise_to_the_peak_and_do_not_jump(schedule):
+    rates = [rate_at(step, 1000, peak=2.0, warmup=0.1, schedule=schedule) for step in range(1000)]
+    assert max(rates) == pytest.approx(2.0, rel=0.02) and rates[:100] == sorted(rates[:100])
+    assert rates[99] == 2.0 and abs(rates[100] - rates[99]) < 0.03
+    assert rates[100:] == sorted(rates[100:], reverse=True)
+    at_the_end = {"linear": 0.0, "cosine": 0.0, "constant": 2.0, "inverse_sqrt": 2.0 * 0.1**0.5}
+    assert rates[-1] == pytest.approx(at_the_end[schedule], abs=0.003)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"speed": 1}, "no setting 'speed'"),
+        ({"batch": 2.5}, "batch takes a whole number"),
+        ({"batch": 0}, "at least 1"),
+        ({"clip": True}, "clip takes a number"),
+        ({"clip": float("nan")}, "at least 0"),
+        ({"optimizer": "sgd"}, "adamw, lamb"),
+        ({"schedule": "step"}, "linear, cosine"),
+        ({"precision": "float16"}, "bfloat16"),
+        ({"xla": 1}, "auto, true, false"),
+        ({"rematerialise": "yes"}, "true, false"),
+        ({"batch": 32, "accumulate": 5}, "multiple of 5"),
+    ],
+)
+def test_settings_that_do_not_fit_are_answered(changes, words):
+    with pytest.raises(UsageError, match=words):
+        recipe_of(changes)
+
+
+def test_settings_are_taken_as_they_are():
+    changes = {"optimizer": "lamb", "xla": False, "accumulate": 4, "batch": 8, "weight_decay": 0}
+    assert recipe_of(changes) == dataclasses.replace(Recipe(), **changes)

@@ -1,0 +1,101 @@
+"""Dealing pieces: pre-trainings first, groups kept together, nothing lost, nothing dealt for ever."""
+
+from bench.budget import Budget
+from bench.plan import Cell, Plan, Pretraining, Row
+from bench.schedule import Schedule
+from tasks.forms import Form
+
+
+def pretraining(model):
+    return Pretraining(
+        model=model,
+        size="tiny",
+        corpus=(),
+        corpus_sha256="x",
+        corpus_name="x",
+        tokenizer="wordpiece",
+        vocabulary=100,
+        budget=Budget(steps=1),
+        recipe={},
+    )
+
+
+def cell(name, task, seed=0, needs=None):
+    model = None if name == "majority" else name.removeprefix("random-")
+    kind = "baseline" if model is None else "pretrained" if needs else "random"
+    return Cell(
+        row=Row(name=name, kind=kind, model=model, size="tiny" if model else None),
+        task=task,
+        task_version=1,
+        form=Form.TAGGING if task == "conll2003" else Form.CLASSIFICATION,
+        data_sha256="x",
+        adaptation="finetune" if model else "baseline",
+        settings={},
+        seed=seed,
+        tokenizer="x",
+        pretraining=needs,
+    )
+
+
+BERT, GPT = pretraining("bert"), pretraining("gpt")
+CELLS = (
+    cell("bert", "cola", needs=BERT.key),
+    cell("random-bert", "cola"),
+    cell("random-bert", "sst2"),
+    cell("random-gpt", "cola"),
+    cell("gpt", "conll2003", needs=GPT.key),
+    cell("majority", "cola"),
+)
+PLAN = Plan(pretrainings=(BERT, GPT), cells=CELLS)
+
+
+def deal(schedule, workers=1):
+    """Every piece in the order in which ``workers``, taking turns, get them."""
+    order = []
+    while not schedule.over:
+        pieces = {worker: schedule.take(worker) for worker in range(workers)}
+        order += [piece for piece in pieces.values() if piece is not None]
+        for worker, piece in pieces.items():
+            if piece is not None:
+                assert schedule.done(worker) is piece
+    return order
+
+
+def test_everything_is_dealt_once_whatever_the_number_of_workers():
+    for workers in (1, 2, 5):
+        order = deal(Schedule(PLAN, CELLS, ()), workers)
+        assert sorted(piece.key for piece in order) == sorted(piece.key for piece in (BERT, GPT, *CELLS))
+        assert order.index(BERT) < order.index(CELLS[0]) and order.index(GPT) < order.index(CELLS[4])
+
+
+def test_a_worker_stays_with_a_group_and_baselines_come_last():
+    order = [piece for piece in deal(Schedule(PLAN, CELLS, ())) if isinstance(piece, Cell)]
+    assert [c.group for c in order[:3]] == [CELLS[0].group] * 3  # the random twin shares its trace
+    assert order[-1] is CELLS[5]
+
+
+def test_only_what_is_needed_is_pretrained():
+    assert deal(Schedule(PLAN, CELLS[1:3], ())) == [*CELLS[1:3]]
+    assert deal(Schedule(PLAN, CELLS[:1], [BERT.key])) == [CELLS[0]]
+    given = cell("bert", "cola", needs="checkpoint:abc")
+    assert deal(Schedule(Plan(pretrainings=(), cells=(given,)), [given], ())) == [given]
+
+
+def test_cells_wait_for_their_pretraining_and_idle_workers_help_out():
+    schedule = Schedule(Plan(pretrainings=(BERT,), cells=CELLS[:3]), CELLS[:3], ())
+    assert schedule.take(0) is BERT
+    assert schedule.take(1) is CELLS[1] and schedule.take(2) is CELLS[2]  # the group is taken: one from its end
+    assert schedule.take(3) is None and not schedule.over
+    schedule.done(0)
+    assert schedule.take(3) is CELLS[0]
+
+
+def test_who_dies_over_a_piece_leaves_it_to_one_more():
+    schedule = Schedule(Plan(pretrainings=(BERT,), cells=CELLS[:1]), CELLS[:1], ())
+    assert schedule.died(0) == (None, False)
+    assert schedule.take(0) is BERT and schedule.died(0) == (BERT, False)
+    assert schedule.take(1) is BERT and schedule.take(0) is None
+    assert schedule.died(1) == (BERT, True)
+    assert schedule.take(0) is CELLS[0]  # to be told that there is nothing to begin from
+    schedule.done(0)
+    assert schedule.over

@@ -1,0 +1,180 @@
+"""The training step over every model: how a batch is split, compiled or computed changes nothing but rounding."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import models
+from bench import numerics
+from bench.optimizers import optimizer
+from bench.step import TrainStep
+from tests.bench.processes import ROOT
+from tests.models.test_contract import LENGTH, ROWS, VOCABULARY, corpus, small
+
+every_model = pytest.mark.parametrize("name", models.names())
+
+
+def built(name, precision="float32"):
+    """The model called ``name``, always with the same weights, and its batches."""
+    import keras
+
+    keras.utils.set_random_seed(3)
+    module = models.load(name)
+    with numerics.computing_in(precision):
+        network = module.build(small(module), VOCABULARY)
+    network.encoder.dropout = 0.0
+    return network, network.batches(corpus(), ROWS, LENGTH)
+
+
+def uneven(batch):
+    """``batch`` with fewer masked positions in one row, and with padding at the end of another."""
+    batch = {name: value.copy() for name, value in batch.items()}
+    if "masked_weights" in batch:
+        batch["masked_weights"][1, 1:] = batch["masked_weights"][2] = 0.0
+    for name in {"tokens", "targets", "original"} & batch.keys():
+        batch[name][2, 6:] = 0
+    return batch
+
+
+def gradients(network, batch, *totals):
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        values = network.loss(batch, tf.constant([1, 2]), *totals)
+    found = tape.gradient(values["loss"], [v.value for v in network.loss.trainable_variables])
+    return [np.asarray(tf.convert_to_tensor(g)) for g in found], {k: float(v) for k, v in values.items()}
+
+
+@every_model
+def test_the_parts_of_a_batch_add_up_to_the_whole(name):
+    """Also where one part has more to predict than another."""
+    network, batches = built(name)
+    batch = uneven(batches(0, 1))
+    whole, values = gradients(network, batch)
+    parts = [
+        gradients(network, {key: value[rows] for key, value in batch.items()}, network.loss.totals(batch))
+        for rows in (slice(0, 1), slice(1, None))
+    ]
+    for key, value in values.items():
+        assert sum(part[key] for _, part in parts) == pytest.approx(value, rel=1e-5, abs=1e-6), key
+    for expected, *pieces in zip(whole, *(found for found, _ in parts), strict=True):
+        assert np.abs(expected - sum(pieces)).max() < 1e-6 + 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("word2vec", {"accumulate": 2}),
+        ("word2vec", {"accumulate": 4, "optimizer": "lamb"}),
+        pytest.param("bert", {"accumulate": 2}, marks=pytest.mark.slow),
+    ],
+)
+def test_accumulated_steps_are_those_of_the_whole_batch(name, changes):
+    """Rows have unlike numbers of things to predict: the mean of the parts' means would be another one."""
+    ends, seen = [], []
+    for options in ({**changes, "accumulate": 1}, changes):
+        network, batches = built(name)
+        variables = network.loss.trainable_variables
+        step = TrainStep(network.loss, variables, totals=network.loss.totals, **options)
+        for number in range(3):
+            scalars = step(uneven(batches(number, 1)), (1, number), 1e-3)
+        ends.append([v.numpy() for v in variables])
+        seen.append({key: float(value) for key, value in scalars.items()})
+    assert seen[0] == pytest.approx(seen[1], rel=1e-4)
+    assert max(np.abs(one - other).max() for one, other in zip(*ends, strict=True)) < 2e-5
+
+
+def test_a_row_looked_up_twice_counts_once_with_the_sum():
+    """Its gradient is sparse: squared before it is added up, both the norm and Adam's second moment would be wrong."""
+    import keras
+    import tensorflow as tf
+
+    table = keras.Variable(np.zeros((3, 1), np.float32), name="table")
+    step = TrainStep(
+        lambda batch, seed: {"loss": tf.reduce_sum(tf.gather(table.value, batch["tokens"]))}, [table], clip=100.0
+    )
+    scalars = step({"tokens": np.array([1, 1], np.int32)}, (0, 0), 0.1)
+    assert float(scalars["gradient_norm"]) == pytest.approx(2.0)
+    assert float(step.optimizer._velocities[0][1, 0]) == pytest.approx((1 - 0.98) * 4.0)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_decay_is_decoupled_and_spares_biases_and_gains(name):
+    import keras
+
+    kernel, gain = keras.Variable(np.ones((2, 2), np.float32)), keras.Variable(np.ones(2, np.float32))
+    made = optimizer(name, [kernel, gain], weight_decay=0.1, beta_2=0.98)
+    made.learning_rate.assign(0.5)
+    made.apply([np.zeros((2, 2), np.float32), np.zeros(2, np.float32)], [kernel, gain])
+    assert np.allclose(kernel, 1 - 0.5 * 0.1) and np.array_equal(gain, [1, 1])
+
+
+def trained(name, steps, jit=False, precision="float32", rematerialise=False):
+    """Weights and losses after ``steps``."""
+    network, batches = built(name, precision)
+    variables = network.loss.trainable_variables
+    step = TrainStep(numerics.rematerialised(network.loss) if rematerialise else network.loss, variables, jit=jit)
+    losses = [float(step(batches(number, 1), (1, number), 1e-3)["loss"]) for number in range(steps)]
+    return [v.numpy() for v in variables], losses
+
+
+@pytest.mark.slow
+@every_model
+def test_every_step_compiles(name):
+    """With XLA and static shapes, as a TPU needs it."""
+    plain, compiled = trained(name, 2), trained(name, 2, jit=True)
+    assert compiled[1] == pytest.approx(plain[1], rel=1e-4)
+    assert max(np.abs(one - other).max() for one, other in zip(plain[0], compiled[0], strict=True)) < 1e-4
+
+
+@pytest.mark.slow
+@every_model
+def test_bfloat16_learns_as_float32_does(name):
+    """Weights and what they are updated by stay float32; only the network between is rounded."""
+    plain, rounded = trained(name, 12), trained(name, 12, precision="bfloat16")
+    assert all(array.dtype == np.float32 for array in rounded[0])
+    assert rounded[1] != plain[1], "nothing was rounded"
+    assert rounded[1] == pytest.approx(plain[1], rel=0.03)
+
+
+@pytest.mark.slow
+@every_model
+def test_rematerialised_blocks_give_the_same_gradients(name):
+    plain, again = trained(name, 2), trained(name, 2, rematerialise=True)
+    assert again[1] == pytest.approx(plain[1], rel=1e-6)
+    assert max(np.abs(one - other).max() for one, other in zip(plain[0], again[0], strict=True)) < 1e-5
+
+
+BATCHES = """
+import hashlib, sys
+from bench import environment
+environment.prepare(1)
+import models
+from tests.bench.test_step import built, digest
+print({name: digest(built(name)[1], (9, 2, 5)) for name in models.names()})
+"""
+
+
+def digest(make, steps):
+    """SHA-256 by step of what ``make`` gives."""
+    import hashlib
+
+    found = {step: make(step, 7) for step in steps}
+    return {
+        step: hashlib.sha256(b"".join(found[step][name].tobytes() for name in sorted(found[step]))).hexdigest()
+        for step in sorted(found)
+    }
+
+
+@pytest.mark.slow
+def test_any_process_makes_any_batch():
+    """In another process, in another order: the same batches; and the rows come first in every array of them."""
+    done = subprocess.run([sys.executable, "-c", BATCHES], cwd=ROOT, capture_output=True, text=True, check=True)
+    here = {}
+    for name in models.names():
+        make = built(name)[1]
+        here[name] = digest(make, (2, 5, 9))
+        assert all(len(value) == ROWS for value in make(0, 7).values())
+    assert done.stdout.strip().splitlines()[-1] == str(here)

@@ -24,5 +24,6 @@ COMMANDS = {
     "ls": Command("names", "List models, objectives, tasks or suites."),
     "info": Command("names", "Show a model's card, a task's sheet, an objective or a suite."),
     "data": Command("data", "Make the embedded data, list or check a data folder."),
+    "perf": Command("perf", "Measure speed on this machine, beside a peer."),
     "doctor": Command("machine", "Examine this machine and installation."),
 }

@@ -1,0 +1,181 @@
+"""How fast text becomes token ids, and how much memory that takes as the text grows.
+
+    python -m bench.perf.corpus FILE... --megabytes 25 --megabytes 250
+
+Makes text of each size below a temporary folder: the documents of FILE... in random order, over and over, in which two
+words in a hundred are altered into ones never seen (English adds about as many from 30 to 300 MB, by Heaps' law; text
+that merely repeats itself would flatter a table of words). Then, in turns:
+
+    ours    `data tokenise`, a process of its own with its workers: sentences, ids, word heads, shards, manifest
+    peer    a loop over the same lines with the `tokenizers` package's encode_batch: ids, kept in memory
+
+Rates are in MB (10^6 bytes of text) a second, of wall time and of processor time: the latter is steadier where other
+work is running. Memory is the largest resident set of the command and of its largest worker, looked at ten times a
+second.
+"""
+
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import environment
+from bench.errors import OK
+from bench.perf.table import Table
+
+NEW_WORDS = 0.02
+COLUMNS = {
+    "megabytes": ("MB", "{:.0f}"),
+    "training": ("vocabulary MB/s", "{:.2f}"),
+    "ours": ("ours MB/s", "{:.2f}"),
+    "peer": ("peer MB/s", "{:.2f}"),
+    "ratio": ("x peer", "{:.2f}"),
+    "ours_cpu": ("ours MB/cpu s", "{:.2f}"),
+    "peer_cpu": ("peer MB/cpu s", "{:.2f}"),
+    "ratio_cpu": ("x peer", "{:.2f}"),
+    "parent": ("parent MB", "{:.0f}"),
+    "worker": ("worker MB", "{:.0f}"),
+    "terabyte": ("core hours per TB", "{:.0f}"),
+}
+
+
+def main(
+    files: Sequence[Path], megabytes: Sequence[int], *, rounds: int = 3, processes: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """One row of `COLUMNS` per size: medians over ``rounds`` turns of each side; memory is the most of all turns."""
+    from models.corpus import train_tokenizer
+
+    with tempfile.TemporaryDirectory(prefix="ptmbench-perf-") as name:
+        folder = Path(name)
+        for size in megabytes:
+            text = make(files, folder / f"{size}.jsonl", size)
+            actual = text.stat().st_size / 1e6
+            began = time.perf_counter()
+            train_tokenizer([text], "wordpiece", 8000)
+            training = actual / (time.perf_counter() - began)
+            like = folder / "like"
+            tokenise([*files], like, [])
+            ours, peers = [], []
+            for turn in range(rounds):
+                out = folder / f"out-{size}-{turn}"
+                ours.append(tokenise([text], out, ["--like", str(like)], processes))
+                peers.append(peer(text, like / "tokenizer.json"))
+            text.unlink()
+            wall, cpu, parent, worker = zip(*ours, strict=True)
+            peer_wall, peer_cpu = zip(*peers, strict=True)
+            yield {"megabytes": actual, "training": training, "parent": max(parent), "worker": max(worker)} | _rates(
+                actual, wall, cpu, peer_wall, peer_cpu
+            )
+
+
+def make(files: Sequence[Path], path: Path, megabytes: int) -> Path:
+    """Write about ``megabytes`` of JSON lines to ``path``; the same for the same files and size."""
+    from models.corpus import read
+
+    draw = random.Random(0)
+    documents = ["\n".join(document) for document in read(files)]
+    written = 0
+    with path.open("w", encoding="utf-8") as out:
+        while written < megabytes * 1e6:
+            draw.shuffle(documents)
+            for document in documents:
+                written += out.write(json.dumps({"text": _altered(document, draw)}, ensure_ascii=False) + "\n")
+                if written >= megabytes * 1e6:
+                    break
+    return path
+
+
+def _altered(document: str, draw: random.Random) -> str:
+    words = document.split(" ")
+    for place in draw.choices(range(len(words)), k=round(NEW_WORDS * len(words))):
+        words[place] += "".join(draw.choices("aeinorst", k=6))
+    return " ".join(words)
+
+
+def tokenise(
+    files: Sequence[Path], out: Path, options: Sequence[str], processes: int | None = None
+) -> tuple[float, float, float, float]:
+    """Run `data tokenise`: seconds of wall and of processor time, peak MB of the command and of its largest worker."""
+    import psutil
+
+    command = [sys.executable, "-m", "bench", "data", "tokenise", *map(str, files), "--out", str(out), *options]
+    command += ["--processes", str(processes)] if processes else []
+    before, began = _children_seconds(), time.perf_counter()
+    worker = subprocess.Popen(command, cwd=environment.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    watched, parent, largest = psutil.Process(worker.pid), 0, 0
+    while worker.poll() is None:
+        try:
+            parent = max(parent, watched.memory_info().rss)
+            largest = max([largest, *(child.memory_info().rss for child in watched.children(recursive=True))])
+        except psutil.Error:
+            continue  # one of them has just ended
+        time.sleep(0.1)
+    if worker.returncode:
+        raise subprocess.CalledProcessError(worker.returncode, command)
+    return time.perf_counter() - began, _children_seconds() - before, parent / 1e6, largest / 1e6
+
+
+def peer(text: Path, tokenizer: Path) -> tuple[float, float]:
+    """Seconds of wall and of processor time that encode_batch takes for the lines of ``text``, 1000 at a time."""
+    import numpy as np
+    import tokenizers
+
+    impl = tokenizers.Tokenizer.from_str(json.dumps(json.loads(tokenizer.read_text())["tokenizer"]))
+    began, began_cpu = time.perf_counter(), time.process_time()
+    ids = []
+    with text.open(encoding="utf-8") as file:
+        lines = (line for row in file for line in json.loads(row)["text"].splitlines())
+        while batch := list(islice(lines, 1000)):
+            ids += [
+                np.array(encoding.ids, np.uint16) for encoding in impl.encode_batch(batch, add_special_tokens=False)
+            ]
+    return time.perf_counter() - began, time.process_time() - began_cpu
+
+
+def _rates(megabytes: float, *seconds: Sequence[float]) -> dict[str, float]:
+    """The columns of speed from the seconds of all turns: wall and processor time, ours and then the peer's."""
+    ours, ours_cpu, peer, peer_cpu = (megabytes / statistics.median(turns) for turns in seconds)
+    return {
+        "ours": ours,
+        "peer": peer,
+        "ratio": ours / peer,
+        "ours_cpu": ours_cpu,
+        "peer_cpu": peer_cpu,
+        "ratio_cpu": ours_cpu / peer_cpu,
+        "terabyte": 1e6 / ours_cpu / 3600,
+    }
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@click.command("corpus")
+@click.argument("files", type=click.Path(path_type=Path, exists=True), nargs=-1, required=True, metavar="FILE...")
+@click.option("--megabytes", multiple=True, default=(25, 250), show_default=True, help="Sizes of text; may repeat.")
+@click.option("--rounds", default=3, show_default=True, help="Turns of each side.")
+@click.option("--processes", type=click.IntRange(min=1), help="Processes of ours; one per core if not given.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(
+    files: tuple[Path, ...], megabytes: tuple[int, ...], rounds: int, processes: int | None, as_json: bool
+) -> int:
+    """Speed and memory of tokenising a corpus made from FILE..., beside the `tokenizers` package."""
+    table = Table(COLUMNS, as_json)
+    for row in main(files, megabytes, rounds=rounds, processes=processes):
+        table.add(row)
+    return OK
+
+
+if __name__ == "__main__":
+    command()

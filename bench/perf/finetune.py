@@ -1,0 +1,76 @@
+"""Seconds from a checkpoint to a score on MRPC, the whole process included: ours beside Hugging Face's run_glue.
+
+    python -m bench perf finetune CHECKPOINT --data DIR [--peer-python PYTHON]
+
+Both begin with the same weights of our BERT, read the same files and train for the same epochs, batch and peak rate.
+Ours is `python -m bench evaluate`: it also holds a part of the training set out, scores it after every epoch, and
+writes a record. run_glue pads to 128 tokens and scores dev once, as its example does.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.errors import OK
+from bench.perf.pretrain import PEERS, check_peer
+from bench.perf.table import Table
+
+
+def run(command: list[str]) -> tuple[float, str]:
+    """Wall seconds of ``command`` and what it printed; `RuntimeError` with its last lines when it fails."""
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[:4])} ... failed: {done.stderr.strip()[-600:]}")
+    return time.perf_counter() - began, done.stdout
+
+
+@click.command("finetune")
+@click.argument("checkpoint", type=click.Path(exists=True, path_type=Path))
+@click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Folder with glue/MRPC.")
+@click.option("--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter with torch, transformers.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--epochs", default=3, show_default=True)
+@click.option("--batch", default=32, show_default=True)
+@click.option("--learning-rate", default=3e-4, show_default=True)
+@click.option("--threads", default=2, show_default=True)
+def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **options: Any) -> int:
+    """Seconds from a BERT checkpoint to MRPC's score, as a Markdown table."""
+    check_peer(peer_python)
+    from bench import checkpoint as checkpoints
+    from leaderboard import store
+    from models.tokenizers import Vocabulary
+
+    about = checkpoints.read(checkpoint).about
+    words = Vocabulary(size=about["tokenizer"]["size"])
+    settings = {**about["shape"], "positions": about["shape"]["length"], "vocabulary": words.size} | options
+    settings |= {"checkpoint": str(checkpoint), "data": str(data / "glue" / "MRPC"), "cls": words.cls, "sep": words.sep}
+    table = Table(
+        {"by": ("by", "{}"), "seed": ("seed", "{}"), "seconds": ("s", "{:.1f}"), "accuracy": ("accuracy", "{:.1f}"),
+         "f1": ("F1", "{:.1f}")}
+    )  # fmt: skip
+    rows = []
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            changes = [f"{key}={options[key]}" for key in ("epochs", "batch", "learning_rate")]
+            ours = [sys.executable, "-m", "bench", "evaluate", str(checkpoint), "--tasks", "mrpc", "--data", str(data)]
+            ours += ["--seed", str(seed), "--jobs", "1", "--out", folder]
+            ours += [part for change in changes for part in ("--set", change)]
+            seconds, _ = run(ours)
+            (record,) = store.load([Path(folder)]).records
+        scores = {name: score["value"] for name, score in record.scores.items() if name in ("accuracy", "f1")}
+        rows.append({"by": "ours", "seed": seed, "seconds": seconds, **scores})
+        table.add(rows[-1])
+        seconds, printed = run([peer_python, "-P", str(PEERS / "run_glue.py"), json.dumps(settings | {"seed": seed})])
+        rows.append({"by": "run_glue", "seed": seed, "seconds": seconds, **json.loads(printed.splitlines()[-1])})
+        table.add(rows[-1])
+    medians = [statistics.median(row["seconds"] for row in rows if row["by"] == by) for by in ("ours", "run_glue")]
+    click.echo(f"\nMedian {medians[0]:.1f} s, run_glue {medians[1]:.1f} s; {medians[0] / medians[1]:.2f} of its time.")
+    return OK

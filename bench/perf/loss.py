@@ -1,0 +1,168 @@
+"""Seconds to a held-out MLM loss: our BERT beside Hugging Face's run_mlm, on the same tokens.
+
+    python -m bench perf loss --corpus wiki.train.tokens --held-out wiki.valid.tokens [--peer-python PYTHON]
+
+Both train the same encoder from random weights with the same number of steps, batch, length, vocabulary, peak rate and
+warm-up, and are asked for the loss on the same masked positions of the held-out text after every turn. Only training
+counts as time. The target is the lowest loss that both of them reached. Each side starts and regularises its
+network as it does by default: ours with no dropout and positions that begin as sinusoids, run_mlm with dropout 0.1.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from bench.errors import OK
+from bench.perf.pretrain import PEERS, check_peer, settings_of
+from bench.perf.table import Table
+from bench.perf.worker import Worker, serve
+
+HELD_OUT_ROWS = 256
+
+
+def prepare(corpus: Path, held_out: Path, vocabulary: int, length: int, folder: Path) -> dict[str, Any]:
+    """Write ``train.npy`` and ``held_out.npz`` into ``folder``; the ids that the peer has to know."""
+    from bench import corpora
+    from models.objectives import mlm
+    from models.objectives.lm import batches
+    from models.objectives.sampling import generator
+    from models.tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.load(corpora.tokenizer((corpus,), "wordpiece", vocabulary))
+    words = tokenizer.vocabulary
+
+    def rows(file: Path, count: int | None) -> np.ndarray:
+        text = corpora.load((str(file),), tokenizer)
+        return batches(text, words, count or text.tokens // length, length)(0, 0)["tokens"]
+
+    np.save(folder / "train.npy", rows(corpus, None).reshape(-1))
+    noised = mlm.noise({"tokens": rows(held_out, HELD_OUT_ROWS)}, generator(0, 0), words)
+    labels = np.full(noised["tokens"].shape, -100, np.int32)
+    used = noised["masked_weights"] > 0
+    labels[np.nonzero(used)[0], noised["masked_positions"][used]] = noised["masked_labels"][used]
+    np.savez(folder / "held_out.npz", tokens=noised["tokens"], labels=labels)
+    np.savez(folder / "ours.npz", **noised)
+    return {"vocabulary": words.size, "cls": words.cls, "sep": words.sep, "mask": words.mask, "first": words.first}
+
+
+def compare(ours: Worker, peer: Worker, steps: int, turns: int) -> tuple[list[dict[str, Any]], float]:
+    """Curves of both, a row per turn and side, and the target: the lowest loss that both reached."""
+    rows = []
+    with ours, peer:
+        for worker in (ours, peer):
+            worker.ask("evaluate", 1, keep=False)
+        seconds = dict.fromkeys((ours.name, peer.name), 0.0)
+        for turn in range(turns):
+            for worker in (ours, peer):
+                seconds[worker.name] += worker.ask("step", steps // turns) * (steps // turns)
+                worker.ask("evaluate", 1)
+                rows.append(
+                    {
+                        "by": worker.name,
+                        "steps": (turn + 1) * (steps // turns),
+                        "seconds": seconds[worker.name],
+                        "loss": worker.answer["value"],
+                    }
+                )
+    best = [min(row["loss"] for row in rows if row["by"] == worker.name) for worker in (ours, peer)]
+    return rows, max(best)
+
+
+def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
+    """When the curve of ``name`` first comes down to ``target``, on straight lines between its points."""
+    before = None
+    for row in (row for row in rows if row["by"] == name):
+        if row["loss"] <= target:
+            if before is None or before["loss"] == row["loss"]:
+                return row["seconds"]
+            share = (before["loss"] - target) / (before["loss"] - row["loss"])
+            return before["seconds"] + share * (row["seconds"] - before["seconds"])
+        before = row
+    return float("inf")
+
+
+@click.command("loss")
+@click.option("--corpus", type=click.Path(exists=True, path_type=Path), required=True, help="Text to train on.")
+@click.option("--held-out", type=click.Path(exists=True, path_type=Path), required=True, help="Text to measure on.")
+@click.option("--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter with torch, transformers.")
+@click.option("--size", default="tiny", show_default=True)
+@click.option("--steps", default=4000, show_default=True)
+@click.option("--turns", default=20, show_default=True, help="Evaluations; the two sides train in turns.")
+@click.option("--batch", default=16, show_default=True)
+@click.option("--length", default=64, show_default=True)
+@click.option("--vocabulary", default=8000, show_default=True)
+@click.option("--learning-rate", default=1e-3, show_default=True, help="Peak rate of both.")
+@click.option("--threads", default=2, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+def command(corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, **options: Any) -> int:
+    """Seconds until the held-out MLM loss is as low as both sides get it, as a Markdown table with both curves."""
+    check_peer(peer_python)
+    shape = {name: options[name] for name in ("size", "batch", "length", "vocabulary", "threads")}
+    with tempfile.TemporaryDirectory() as folder:
+        words = prepare(corpus, held_out, options["vocabulary"], options["length"], Path(folder))
+        settings = settings_of("bert", **shape | {"vocabulary": words["vocabulary"]}) | words
+        settings |= {name: options[name] for name in ("learning_rate", "seed")}
+        settings |= {"steps": steps, "warmup": 0.06, "data": folder, "corpus": str(corpus.resolve())}
+        ours = Worker("ours", [sys.executable, "-m", "bench.perf.loss", json.dumps(settings)])
+        peer = Worker("run_mlm", [peer_python, "-P", str(PEERS / "run_mlm.py"), json.dumps(settings)])
+        rows, target = compare(ours, peer, steps, turns)
+    table = Table(
+        {"by": ("by", "{}"), "steps": ("steps", "{}"), "seconds": ("s", "{:.1f}"), "loss": ("held-out loss", "{:.3f}")}
+    )
+    for row in rows:
+        table.add(row)
+    needed = {worker.name: seconds_to(rows, worker.name, target) for worker in (ours, peer)}
+    ratio = needed["ours"] / needed["run_mlm"]
+    click.echo(
+        f"\nTo loss {target:.3f}: {needed['ours']:.1f} s, run_mlm {needed['run_mlm']:.1f} s; {ratio:.2f} of its time."
+    )
+    return OK
+
+
+def main(argument: str) -> None:
+    """Serve "step" and "evaluate" for our side."""
+    from bench import environment
+
+    c = json.loads(argument)
+    environment.prepare(threads=c["threads"])
+    import tensorflow as tf
+
+    import models
+    from bench import corpora
+    from bench.networks import build, sized
+    from bench.prefetch import prefetch
+    from bench.rates import rate_at
+    from bench.step import TrainStep
+    from models.tokenizers import Tokenizer
+
+    files = (Path(c["corpus"]),)
+    tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", c["vocabulary"]))
+    network = build("bert", sized(models.load("bert"), c["size"], c["length"]), tokenizer, c["seed"])
+    network.encoder.dropout = 0.0
+    train = TrainStep(network.loss, list(network.loss.trainable_variables))
+    make = network.batches(corpora.load((c["corpus"],), tokenizer), c["batch"], c["length"])
+    batches = prefetch(lambda step: make(step, c["seed"]), 0)
+    held = {name: tf.constant(array) for name, array in np.load(Path(c["data"]) / "ours.npz").items()}
+    head, done = network.loss.heads[0], 0
+
+    def step() -> float:
+        nonlocal done
+        rate = rate_at(done, c["steps"], peak=c["learning_rate"], warmup=c["warmup"])
+        scalars = train(next(batches), (c["seed"], done), rate)
+        done += 1
+        return float(scalars["loss"])
+
+    @tf.function
+    def held_out_loss() -> tf.Tensor:
+        return head(network.encoder(held), held, network.loss.totals(held))["mlm_loss"]
+
+    serve({"step": step, "evaluate": lambda: float(held_out_loss())})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

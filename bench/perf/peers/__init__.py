@@ -1,0 +1,1 @@
+"""Programs that do our work with the libraries of others, each run as a script in a process of its own."""

@@ -1,0 +1,75 @@
+"""How our training step scales: with the length, the batch, the replicas and the size of the corpus.
+
+    python -m bench perf scaling [--model bert --size mini]
+
+Every line is one setting away from the first. All are measured in turns in one run. Two replicas are two logical
+devices that share the machine's cores, which shows what tf.distribute itself costs and nothing else. The time per
+batch is what the input pipeline needs to make one, in one thread.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from bench.errors import OK
+from bench.perf.pretrain import settings_of
+from bench.perf.table import Table
+from bench.perf.worker import interleave, ours
+
+BASE = {"batch": 32, "length": 128}
+CHANGES = (
+    {},
+    *({"length": length} for length in (64, 256, 512)),
+    *({"batch": batch} for batch in (8, 16, 64, 128)),
+    {"replicas": 2},
+    {"corpus_tokens": 8 * 400_000},
+)
+
+
+def measure(model: str, size: str, vocabulary: int, threads: int, rounds: int, seconds: float) -> Iterator[dict]:
+    """Rows of the table: medians over ``rounds`` turns."""
+    cases, workers = {}, []
+    for change in CHANGES:
+        setting = BASE | change
+        name = ", ".join(f"{key} {value}" for key, value in change.items()) or "batch 32, length 128"
+        cases[name] = settings_of(model, size, setting["batch"], setting["length"], vocabulary, threads) | change
+        workers.append(ours(name, cases[name] | {"xla": False}))
+    for others in (
+        workers[first : first + 3] for first in range(1, len(workers), 3)
+    ):  # not all at once: each holds its activations
+        interleave([workers[0], *others], rounds, seconds, jobs=("step", "batch"))
+    for worker in workers:
+        case, step = cases[worker.name], worker.median("step")
+        yield {
+            "case": worker.name,
+            "seconds": step,
+            "tokens_per_second": case["batch"] * case["length"] / step,
+            "gflops": case["flops"] / step / 1e9,
+            "input": worker.median("batch") / step,
+        }
+
+
+COLUMNS = {
+    "case": ("changed", "{}"),
+    "seconds": ("s/step", "{:.3f}"),
+    "tokens_per_second": ("tokens/s", "{:.0f}"),
+    "gflops": ("GFLOP/s", "{:.1f}"),
+    "input": ("time to make a batch / step", "{:.2%}"),
+}
+
+
+@click.command("scaling")
+@click.option("--model", default="bert", show_default=True)
+@click.option("--size", default="mini", show_default=True)
+@click.option("--vocabulary", default=8192, show_default=True, help="Number of token ids.")
+@click.option("--threads", default=2, show_default=True, help="Threads of each worker.")
+@click.option("--rounds", default=3, show_default=True, help="Turns of each worker.")
+@click.option("--seconds", default=4.0, show_default=True, help="Length of a turn, about.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(as_json: bool, **settings: Any) -> int:
+    """Tokens per second at other lengths, batches, replicas and corpora, as a Markdown table."""
+    table = Table(COLUMNS, as_json)
+    for row in measure(**settings):
+        table.add(row)
+    return OK

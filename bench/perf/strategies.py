@@ -1,0 +1,166 @@
+"""Does it matter how a batch is split? The same training on one device, two devices, two processes, in two parts.
+
+    python -m bench perf strategies [--models bert,gpt]
+
+Every model is trained for 20 steps at `tiny` in each way; the table shows how far its weights end from those of one
+device: the largest difference of any weight, beside the largest change that the training made to any. Sums are taken in
+another order, so some 1e-7 is what float32 allows; 1e-5 and more means that this rounding has moved a ReLU of T5, or a
+sample of ELECTRA's generator, over its edge.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import numpy as np
+
+import models
+from bench import checkpoint, networks
+from bench.errors import OK
+from bench.perf.table import Table
+
+STEPS, BATCH, LENGTH, VOCABULARY = 20, 8, 32, 400
+WAYS = {
+    "one": "one device",
+    "mirrored": "two devices (mirrored)",
+    "multiworker": "two processes (multiworker)",
+    "accumulate": "two parts (accumulate=2)",
+}
+COLUMNS = {
+    "model": ("model", "{}"),
+    **{way: (title, "{:.1e}") for way, title in WAYS.items() if way != "one"},
+    "change": ("largest change by training", "{:.1e}"),
+}
+
+
+@click.command("strategies")
+@click.option("--models", "names", default=",".join(models.names()), show_default=True, help="Models, by commas.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(names: str, as_json: bool) -> int:
+    """How far a training ends from that of one device, however its batches are split."""
+    table = Table(COLUMNS, as_json)
+    with TemporaryDirectory() as folder:
+        for model, row in measure(names.split(","), Path(folder)).items():
+            table.add({"model": model, **row})
+    return OK
+
+
+def measure(names: Sequence[str], folder: Path) -> dict[str, dict[str, float]]:
+    """For each model, the largest difference of a weight from the run on one device, by way, and as "change" the
+    largest one between the fresh weights and the trained ones."""
+    _run([["single", folder, names]])
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    _run([["multiworker", folder, names]] * 2, [tf_config(addresses, index) for index in range(2)])
+    return {model: _compare(folder, model) for model in names}
+
+
+def tf_config(addresses: Sequence[str], index: int) -> str:
+    """TF_CONFIG of worker ``index`` of those at ``addresses``."""
+    return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}})
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def made_text() -> list[list[str]]:
+    """60 documents of 30 sentences, each of which counts on from a random word."""
+    rng = np.random.default_rng(0)
+    words = [f"{first}{middle}{last}" for first in "bdfgk" for middle in "aeiou" for last in "lmnrst"]
+    return [
+        [
+            " ".join([*(words[(begin + i) % len(words)] for i in range(size)), "."])
+            for begin, size in zip(rng.integers(0, len(words), 30), rng.integers(5, 20, 30), strict=True)
+        ]
+        for _ in range(60)
+    ]
+
+
+def _run(jobs: Sequence[Sequence[Any]], configs: Sequence[str] = ("{}",)) -> None:
+    """Start this file's ``jobs`` side by side and wait for them all; the first that fails ends the measurement."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "bench.perf.strategies", what, str(folder), *names],
+            env=os.environ | {"TF_CONFIG": config},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for (what, folder, names), config in zip(jobs, configs, strict=True)
+    ]
+    ends = [process.communicate()[1] for process in processes]
+    for process, said in zip(processes, ends, strict=True):
+        if process.returncode:
+            raise RuntimeError(f"A measuring process ended with status {process.returncode}:\n{said[-3000:]}")
+
+
+def _compare(folder: Path, model: str) -> dict[str, float]:
+    arrays = {way: checkpoint.read(folder / f"{model}-{way}").arrays() for way in WAYS}
+    with np.load(folder / f"{model}-fresh.npz") as fresh:
+        arrays["change"] = dict(fresh)
+    one = arrays.pop("one")
+    return {way: max(float(np.abs(one[name] - other[name]).max()) for name in one) for way, other in arrays.items()}
+
+
+def _train(what: str, folder: Path, names: Sequence[str]) -> None:
+    """Be one of the processes: train all models in the way of this one."""
+    from bench import environment
+
+    environment.prepare()
+    import tensorflow as tf
+
+    import models
+    from bench import distribute
+    from bench.budget import Budget
+    from bench.pretrain import pretrain
+    from bench.recipe import recipe_of
+    from models.corpus import tokenise
+    from models.tokenizers import Tokenizer
+
+    if what == "single":
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    ways = ("one", "accumulate", "mirrored") if what == "single" else (what,)
+    strategies = {way: distribute.strategy_of("one" if way == "accumulate" else way) for way in ways}
+    documents = made_text()
+    text = folder / f"{os.getpid()}.txt"
+    text.write_text("\n\n".join("\n".join(document) for document in documents))
+    tokenizer = Tokenizer.train("wordpiece", [sentence for document in documents for sentence in document], VOCABULARY)
+    corpus = tokenise([text], tokenizer)
+    for model in names:
+        for way, strategy in strategies.items():
+            recipe = recipe_of({"batch": BATCH, "length": LENGTH, "accumulate": 2 if way == "accumulate" else 1})
+            pretrain(
+                model,
+                "tiny",
+                corpus=corpus,
+                tokenizer=tokenizer,
+                budget=Budget(steps=STEPS),
+                out=folder / f"{model}-{way}",
+                recipe=recipe,
+                strategy=strategy,
+            )
+        if what == "single":
+            module = models.load(model)
+            fresh = networks.build(model, networks.sized(module, "tiny", LENGTH), tokenizer, 0)
+            np.savez(folder / f"{model}-fresh.npz", **networks.weights(fresh.loss.variables))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] in (["single"], ["multiworker"]):
+        _train(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
+    else:
+        command()

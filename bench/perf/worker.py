@@ -1,0 +1,177 @@
+"""Processes that are timed side by side, and our own training step as one of them.
+
+A worker reads one request a line, ``{"job": "step", "times": 4}``, and answers with the seconds that it took. Rounds
+of several workers are interleaved, so that what else the machine does falls on all of them alike; the others wait on
+their empty input meanwhile and use no processor.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class WorkerFailed(RuntimeError):
+    """A worker ended before it answered; the message holds the last lines that it wrote."""
+
+
+@dataclass
+class Worker:
+    """A process that does jobs on request, and the seconds that each took."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] | None = None
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    answer: dict[str, Any] = field(default_factory=dict)
+    """The last answer."""
+
+    def __enter__(self) -> "Worker":
+        self._process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def ask(self, job: str, times: int, keep: bool = True) -> float:
+        """Seconds per repetition of ``job``."""
+        try:
+            self._process.stdin.write(json.dumps({"job": job, "times": times}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self._process.wait()
+            last = "\n".join(self._process.stderr.read().strip().splitlines()[-4:])
+            raise WorkerFailed(f"The worker '{self.name}' ended before it answered. Its last lines:\n{last}")
+        self.answer = json.loads(line)
+        each = self.answer["seconds"] / times
+        if keep:
+            self.seconds.setdefault(job, []).append(each)
+        return each
+
+    def median(self, job: str) -> float:
+        return statistics.median(self.seconds[job])
+
+    def best(self, job: str) -> float:
+        return min(self.seconds[job])
+
+
+def interleave(workers: Sequence[Worker], rounds: int, seconds: float, jobs: Sequence[str] = ("step", "sgemm")) -> None:
+    """Let ``workers`` take turns, ``rounds`` times each, at every job, about ``seconds`` a turn; the first turn of
+    each is not counted."""
+    with ExitStack() as running:
+        times = {}
+        for worker in workers:
+            running.enter_context(worker)
+            for job in jobs:
+                worker.ask(job, 1, keep=False)  # loads, traces, compiles
+                worker.ask(job, 2, keep=False)
+                times[worker.name, job] = max(1, round(seconds / worker.ask(job, 2, keep=False)))
+        for _ in range(rounds):
+            for job in jobs:
+                for worker in workers:
+                    worker.ask(job, times[worker.name, job])
+
+
+def ours(name: str, settings: Mapping[str, Any]) -> Worker:
+    """A worker that trains one of our models as ``settings`` say (see `main`)."""
+    return Worker(name, [sys.executable, "-m", "bench.perf.worker", json.dumps(dict(settings))])
+
+
+def serve(jobs: Mapping[str, Callable[[], float | None]]) -> None:
+    """Answer requests from stdin until it ends, with the seconds that a job took and the last value that it gave."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        began, value = time.perf_counter(), None
+        for _ in range(request["times"]):
+            value = jobs[request["job"]]()
+        print(json.dumps({"seconds": time.perf_counter() - began, "value": value}), flush=True)
+
+
+def corpus(vocabulary: Any, tokens: int = 400_000, seed: int = 0) -> Any:
+    """A corpus of random ids in sentences of 20 and documents of 200: as good as any for timing."""
+    import numpy as np
+
+    from models.corpus import Corpus
+
+    ids = np.random.default_rng(seed).integers(vocabulary.first, vocabulary.size, tokens, dtype=np.int32)
+    return Corpus(
+        ids=ids,
+        sentences=np.arange(0, tokens + 1, 20),
+        documents=np.arange(0, tokens // 20 + 1, 10),
+        heads=np.ones(tokens, bool),
+    )
+
+
+def main(argument: str) -> None:
+    """Serve requests for one model: "step" trains, "batch" makes a batch, "sgemm" multiplies two matrices.
+
+    ``argument`` is JSON with "model", "size", "batch", "length", "vocabulary", "threads", "xla", and perhaps "replicas"
+    (logical devices, 1) and "corpus_tokens" (400,000).
+    """
+    from bench import environment
+
+    settings = json.loads(argument)
+    environment.prepare(threads=settings["threads"])
+    import tensorflow as tf
+
+    import models
+    from bench.distribute import scope, strategy_of
+    from bench.networks import sized
+    from bench.step import TrainStep
+    from models.tokenizers import Vocabulary
+
+    strategy = None
+    if settings.get("replicas", 1) > 1:
+        device = tf.config.list_physical_devices("CPU")[0]
+        logical = [tf.config.LogicalDeviceConfiguration()] * settings["replicas"]
+        tf.config.set_logical_device_configuration(device, logical)
+        strategy = strategy_of("mirrored")
+    module, vocabulary = models.load(settings["model"]), Vocabulary(size=settings["vocabulary"])
+    with scope(strategy):
+        network = module.build(sized(module, settings["size"], settings["length"]), vocabulary)
+        network.encoder.dropout = 0.0
+        step = TrainStep(
+            network.loss,
+            list(network.loss.trainable_variables),
+            strategy=strategy,
+            totals=network.loss.totals,
+            jit=settings["xla"],
+        )
+    text = corpus(vocabulary, settings.get("corpus_tokens", 400_000))
+    make = network.batches(text, settings["batch"], settings["length"])
+    batches = [make(index, 0) for index in range(4)]
+    count = 0
+
+    def train() -> float:
+        nonlocal count
+        loss = float(step(batches[count % 4], (0, count), 1e-4)["loss"])
+        count += 1
+        return loss
+
+    def load() -> None:
+        nonlocal count
+        make(count, 0)
+        count += 1
+
+    square = tf.random.stateless_normal((2048, 2048), (0, 0))
+    serve({"step": train, "batch": load, "sgemm": lambda: float(tf.matmul(square, square)[0, 0])})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,100 @@
+"""The measurements of `bench.perf`: their arithmetic, their workers, and one of them from end to end."""
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from bench.commands.perf import perf
+from bench.errors import UsageError
+from bench.perf import loss, pretrain
+from bench.perf.table import Table
+from bench.perf.worker import Worker, WorkerFailed, interleave
+
+SERVANT = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    print(json.dumps({"seconds": asked["times"] * float(sys.argv[1]), "value": asked["job"]}), flush=True)
+"""
+
+
+def servant(name, seconds):
+    return Worker(name, [sys.executable, "-c", SERVANT, str(seconds)])
+
+
+def test_workers_take_turns_and_report_seconds_per_repetition():
+    slow, fast = servant("slow", 0.5), servant("fast", 0.125)
+    interleave([slow, fast], rounds=3, seconds=1.0, jobs=("step",))
+    assert slow.seconds == {"step": [0.5] * 3}
+    assert fast.median("step") == fast.best("step") == 0.125
+    assert fast.answer["seconds"] == 1.0  # eight steps of an eighth: a turn is as long for the fast as for the slow
+
+
+def test_a_worker_that_ends_is_named_with_its_last_words():
+    with (
+        Worker("peer", [sys.executable, "-c", "raise SystemExit('no such thing')"]) as worker,
+        pytest.raises(WorkerFailed, match="(?s)'peer'.*no such thing"),
+    ):
+        worker.ask("step", 1)
+
+
+def test_the_table_is_markdown_or_json(capsys):
+    columns = {"name": ("who", "{}"), "ratio": ("x", "{:.1f}")}
+    Table(columns).add({"name": "a", "ratio": None})
+    assert capsys.readouterr().out == "| who | x |\n|---|---|\n| a |  |\n"
+    Table(columns, as_json=True).add({"name": "a", "ratio": 2.0})
+    assert json.loads(capsys.readouterr().out) == {"name": "a", "ratio": 2.0}
+
+
+def test_seconds_to_a_loss_lie_on_the_line_between_two_points():
+    curve = [(10, 6.0), (20, 4.0), (30, 5.0), (40, 3.0)]
+    rows = [{"by": "ours", "seconds": s, "loss": value} for s, value in curve]
+    assert loss.seconds_to(rows, "ours", 5.0) == 15.0
+    assert loss.seconds_to(rows, "ours", 6.5) == 10.0
+    assert loss.seconds_to(rows, "ours", 2.0) == float("inf")
+
+
+def test_both_sides_are_told_the_same_network():
+    case = pretrain.settings_of("t5", "tiny", batch=4, length=64, vocabulary=500, threads=1)
+    assert (case["layers"], case["width"], case["positions"]) == (2, 128, 512)
+    assert case["targets"] > 10
+    assert pretrain.settings_of("electra", "mini", 4, 64, 500, 1)["generator"]["width"] == 64
+
+
+def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(pretrain.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="pip install torch transformers"):
+        pretrain.check_peer(sys.executable)
+    with pytest.raises(UsageError, match="no Python that runs"):
+        pretrain.check_peer("/no/such/python")
+
+
+def test_every_measurement_is_a_command_that_helps():
+    shown = CliRunner().invoke(perf, ["--help"])
+    assert shown.exit_code == 0
+    for name in perf.list_commands(None):
+        assert name in shown.output
+        assert CliRunner().invoke(perf, [name, "--help"]).exit_code == 0
+
+
+def test_an_unknown_measurement_is_answered_with_those_that_exist():
+    with pytest.raises(UsageError, match="pretrain"):
+        perf.get_command(None, "speed")
+
+
+@pytest.mark.slow
+def test_our_step_is_measured_against_the_peak_of_the_same_run():
+    shape = ["--batch", "2", "--length", "16", "--vocabulary", "200", "--threads", "1"]
+    done = CliRunner().invoke(
+        perf,
+        ["pretrain", "--models", "bert", "--sizes", "tiny", "--rounds", "1", "--seconds", "0.1", "--json", *shape],
+        catch_exceptions=False,
+    )
+    rows = [json.loads(line) for line in done.output.splitlines()]
+    assert [row["by"] for row in rows] == ["ours", "ours, XLA"]
+    for row in rows:
+        assert row["tokens_per_second"] == pytest.approx(32 / row["seconds"])
+        assert 0 < row["share_of_peak"] < 1
+        assert row["ratio"] is None

@@ -1,0 +1,48 @@
+"""Where a run's time went: the parts add up to the wall time of all workers."""
+
+import json
+import os
+
+import pytest
+
+from bench.__main__ import main
+from bench.execute import TIMES
+from bench.perf import suite
+from leaderboard import record
+from tests.leaderboard.made import record as made
+
+SECONDS = {"other": 0.5, "trace": 2.5, "train": 10.0, "evaluate": 1.0, "score": 1.0, "total": 15.0}
+
+
+@pytest.fixture
+def run(tmp_path):
+    for seed in range(2):
+        record.write(tmp_path, made(seed=seed, cost={"seconds": SECONDS}, finished="2026-11-21T03:00:30+00:00"))
+    return tmp_path
+
+
+def test_noted_times(run, capsys):
+    times = {"began": 0.0, "wall": 20.0, "workers": 2, "start": 2.0, "work": 32.0, "idle": 6.0}
+    (run / TIMES).write_text(json.dumps(times) + "\n")
+    found = suite.spent(run)
+    assert found.total == 40.0 == found.wall * found.workers
+    assert found.overhead == pytest.approx(1 - 22 / 40)
+    assert main(["perf", "suite", str(run), "--json"]) == 0
+    rows = {row["what"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert rows["training steps"]["cells"] == 20.0 and rows["waiting for work"]["all"] == 6.0
+    assert sum(
+        row["share"] for what, row in rows.items() if "sum" not in what and "outside" not in what
+    ) == pytest.approx(1)
+    assert rows["outside of training and prediction"]["share"] == pytest.approx(0.45)
+
+
+def test_a_run_from_before_times_were_noted(run):
+    (run / "plan.json").write_text("{}")
+    began = 1795230000.0  # half a minute before its records
+    os.utime(run / "plan.json", (began, began))
+    assert suite.spent(run).wall == 30.0 and suite.spent(run).workers == 1
+
+
+def test_a_folder_that_is_no_run(tmp_path, capsys):
+    assert main(["perf", "suite", str(tmp_path)]) == 4
+    assert "no run wrote there" in capsys.readouterr().err

@@ -135,7 +135,7 @@ def tensorflow() -> Iterator[Finding]:
     yield Finding(name="import", value=f"TensorFlow in {time.perf_counter() - start:.1f} s")
     yield Finding(
         name="oneDNN",
-        value="off by TF_ENABLE_ONEDNN_OPTS=0" if os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0" else "default",
+        value="off by TF_ENABLE_ONEDNN_OPTS=0" if os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0" else "on",
     )
     found = [device for device in tf.config.list_physical_devices() if device.device_type != "CPU"]
     yield Finding(

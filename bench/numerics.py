@@ -35,8 +35,18 @@ def rematerialised(loss: Callable) -> Callable:
     return again
 
 
-def compiles(xla: bool | str) -> bool:
-    """Whether to compile with XLA: "auto" means on accelerators."""
-    if xla == "auto":
-        return any(device.device_type in ("GPU", "TPU") for device in tf.config.list_logical_devices())
-    return xla
+_WORTH_COMPILING = 5e12
+"""FLOPs of a training on a processor: a minute of two cores, of which XLA saves a seventh and takes four seconds."""
+
+
+def compiles(xla: bool | str, encoder: Any, flops: float) -> bool:
+    """Whether to compile the step of a training of ``flops`` with XLA.
+
+    "auto" compiles on accelerators always, and on processors where it pays: in long trainings, and not of ``recurrent``
+    encoders, whose loops XLA runs one after the other (measured in bench/perf/README.md).
+    """
+    if xla != "auto":
+        return xla
+    if any(device.device_type in ("GPU", "TPU") for device in tf.config.list_logical_devices()):
+        return True
+    return flops >= _WORTH_COMPILING and not encoder.recurrent

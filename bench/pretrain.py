@@ -76,10 +76,12 @@ def pretrain(
     }
     with Meter() as meter, distribute.peers(strategy):
         with phase("build"):
-            network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy)
+            steps = steps_of(budget, tokens_per_step, flops_per_step)
+            flops = steps * flops_per_step if steps else math.inf
+            network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops)
             folder, writes = out.with_name(out.name + ".training"), distribute.is_chief(strategy)
             states = TrainingStates(folder, identity, network, step_function, writes)
-            course = states.resume(warn) or Course(steps=steps_of(budget, tokens_per_step, flops_per_step))
+            course = states.resume(warn) or Course(steps=steps)
             distribute.check_same_step(course.step, strategy)
             make = network.batches(corpus, recipe.batch, recipe.length)
         batches, earlier = prefetch(lambda step: make(step, seed), course.step), course.spent
@@ -135,8 +137,10 @@ def pretrain(
     return finished
 
 
-def _step_of(model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed: int, strategy: Any) -> tuple[Any, Any]:
-    """The network, freshly initialised, and the training step that ``recipe`` asks for."""
+def _step_of(
+    model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed: int, strategy: Any, flops: float
+) -> tuple[Any, Any]:
+    """The network, freshly initialised, and the step that ``recipe`` asks for in a training of ``flops``."""
     from bench import numerics
     from bench.step import TrainStep
 
@@ -153,7 +157,7 @@ def _step_of(model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed:
             clip=recipe.clip,
             accumulate=recipe.accumulate,
             strategy=strategy,
-            jit=numerics.compiles(recipe.xla),
+            jit=numerics.compiles(recipe.xla, network.encoder, flops),
         )
 
 

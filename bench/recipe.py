@@ -27,7 +27,8 @@ class Recipe:
     all.
 
     ``batch`` sequences make one optimizer step, whatever they are split into: over replicas, and on each of them into
-    ``accumulate`` parts that are computed one after the other. ``xla`` "auto" compiles on accelerators only.
+    ``accumulate`` parts that are computed one after the other. ``xla`` "auto" compiles
+    where it pays (`bench.numerics.compiles`).
     ``rematerialise`` computes the activations of each Transformer block again in the backward pass, and keeps only its
     input. With ``precision`` "bfloat16" the weights stay float32 and the network between them is rounded.
 

@@ -48,6 +48,9 @@ class Pretrainable:
     ``loss.totals(batch) -> {name: int32 []}`` says how many there are. ``loss(batch, seed, totals)`` takes the totals
     of a larger batch that ``batch`` is a part of: then the entries of all parts add up to those of the whole, however
     many of the things each part has. Every array of a batch has the rows as its first axis.
+
+    An encoder says of itself whether it is ``causal`` (no token sees a later one) and ``recurrent`` (computed one token
+    after the other).
     """
 
     encoder: Any

@@ -61,6 +61,7 @@ class BidirectionalLstm(keras.layers.Layer):
     """
 
     causal = False
+    recurrent = True
 
     def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):
         super().__init__(name=name)

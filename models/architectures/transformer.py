@@ -70,6 +70,7 @@ class Encoder(keras.layers.Layer):
     """
 
     causal = False
+    recurrent = False
 
     def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):
         super().__init__(name=name)

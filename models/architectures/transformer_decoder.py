@@ -41,6 +41,7 @@ class TransformerDecoder(keras.layers.Layer):
     """
 
     causal = True
+    recurrent = False
 
     def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):
         super().__init__(name=name)

@@ -137,6 +137,7 @@ class TransformerEncoder(keras.layers.Layer):
     """
 
     causal = False
+    recurrent = False
 
     def __init__(self, size: Size, vocabulary: int, pooler: bool = True, name: str = "encoder"):
         super().__init__(name=name)

@@ -30,6 +30,7 @@ class WordVectors(keras.layers.Layer):
     """
 
     causal = False
+    recurrent = False
     depth = 0
 
     def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,6 +119,14 @@ def trained(name, steps, jit=False, precision="float32", rematerialise=False):
     step = TrainStep(numerics.rematerialised(network.loss) if rematerialise else network.loss, variables, jit=jit)
     losses = [float(step(batches(number, 1), (1, number), 1e-3)["loss"]) for number in range(steps)]
     return [v.numpy() for v in variables], losses
+
+
+def test_xla_compiles_what_is_long_and_has_no_loops():
+    plain, loops = SimpleNamespace(recurrent=False), SimpleNamespace(recurrent=True)
+    assert numerics.compiles("auto", plain, 1e14)
+    assert not numerics.compiles("auto", plain, 1e11)
+    assert not numerics.compiles("auto", loops, 1e14)
+    assert numerics.compiles(True, loops, 1.0) and not numerics.compiles(False, plain, 1e14)
 
 
 @pytest.mark.slow

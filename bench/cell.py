@@ -272,8 +272,8 @@ def _likelihood(
     outcome: _Outcome,
 ) -> list[Any]:
     """(nats, words, characters) of each text of ``report``, by the network as it is."""
-    from bench import networks
     from bench.adapt import likelihood
+    from bench.engine import networks
 
     module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
     with phase("build"):
@@ -311,7 +311,7 @@ def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
 
 def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
     """Save the adapted network as a checkpoint of its own, below the run folder."""
-    from bench import networks
+    from bench.engine import networks
 
     arrays = networks.weights(network.network.loss.variables)
     arrays |= {f"adapted/{i:03d}": v.numpy() for i, v in enumerate(network.own)}

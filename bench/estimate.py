@@ -10,9 +10,9 @@ import tasks
 from bench import cell as cells
 from bench.budget import steps_of
 from bench.console import duration
-from bench.networks import sized
+from bench.engine.networks import sized
+from bench.engine.recipe import Recipe, recipe_of
 from bench.plan import Cell, Plan, Pretraining
-from bench.recipe import Recipe, recipe_of
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
 from tasks.task import DataError

@@ -74,9 +74,9 @@ def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int
     import io
 
     environment.prepare()
-    from bench import networks
     from bench.adapt.heads import Row, layout, stack
     from bench.checkpoint import read
+    from bench.engine import networks
 
     found = read(checkpoint)
     lines = source.read_text(encoding="utf-8-sig").split("\n")
@@ -136,7 +136,7 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     from bench import cell as cells
     from bench.adapt import adapted as shared
     from bench.adapt import loop
-    from bench.networks import assign
+    from bench.engine.networks import assign
 
     about = found.about
     settings, trained = Settings(**about["settings"]), tasks.load(about["task"])

@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import models
-from bench import checkpoint, distribute, environment
+from bench import checkpoint, environment
 from bench.budget import Budget, steps_of
 from bench.checkpoint import Checkpoint
 from bench.console import Bar, progress, say
 from bench.cost import Meter, phase
-from bench.course import Course, Losses, TrainingStates
+from bench.engine import distribute
+from bench.engine.course import Course, Losses, TrainingStates
+from bench.engine.networks import build, sized
+from bench.engine.prefetch import prefetch
+from bench.engine.rates import rate_at
+from bench.engine.recipe import Recipe, peak_rate, recipe_of
+from bench.engine.stopping import Stop
 from bench.errors import OK, Diverged, UsageError
-from bench.networks import build, sized
-from bench.prefetch import prefetch
-from bench.rates import rate_at
-from bench.recipe import Recipe, peak_rate, recipe_of
-from bench.stopping import Stop
 from models.corpus import Corpus
 from models.tokenizers import Tokenizer
 
@@ -141,8 +142,8 @@ def _step_of(
     model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed: int, strategy: Any, flops: float
 ) -> tuple[Any, Any]:
     """The network, freshly initialised, and the step that ``recipe`` asks for in a training of ``flops``."""
-    from bench import numerics
-    from bench.step import TrainStep
+    from bench.engine import numerics
+    from bench.engine.step import TrainStep
 
     with distribute.scope(strategy), numerics.computing_in(recipe.precision):
         network = build(model, shape, tokenizer, seed)

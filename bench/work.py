@@ -136,7 +136,7 @@ class Worker:
     def _shape(self, cell: Cell, weights: Any) -> Any:
         if cell.row.model is None:
             return None
-        from bench.networks import sized
+        from bench.engine.networks import sized
         from models.card import Size
 
         if weights is not None:
@@ -152,7 +152,7 @@ class Worker:
 
     def _pretrain(self, pretraining: Pretraining) -> str:
         from bench import corpora, pretrain
-        from bench.recipe import recipe_of
+        from bench.engine.recipe import recipe_of
 
         try:
             tokenizer = self._tokenizer()

@@ -46,8 +46,8 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 LEARNING_RATE = 6e-4
-"""At width 128; `bench.recipe` lowers it with the width. Normalising after each layer does not bear more: the mini
-size stays at unigram loss (6.9 after 320 steps on wikitext-2 and novels) at 1e-3, and learns (6.1 after 230) at
+"""At width 128; `bench.engine.recipe` lowers it with the width. Normalising after each layer does not bear more: the
+mini size stays at unigram loss (6.9 after 320 steps on wikitext-2 and novels) at 1e-3, and learns (6.1 after 230) at
 3e-4."""
 
 

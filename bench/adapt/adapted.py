@@ -10,12 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 import models
-from bench import cost, networks
+from bench import cost
 from bench.adapt import NotApplicable
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.cost import Traced
-from bench.step import TrainStep
+from bench.engine import networks
+from bench.engine.step import TrainStep
 from models.card import Size
 from models.pretrainable import Encoding
 from models.tokenizers import Tokenizer, Vocabulary

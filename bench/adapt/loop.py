@@ -10,8 +10,8 @@ import numpy as np
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.cost import phase
+from bench.engine.rates import rate_at
 from bench.errors import Diverged
-from bench.rates import rate_at
 
 _POOL = 50
 """Batches whose rows are sorted together: enough to hardly pad, few enough to stay random."""

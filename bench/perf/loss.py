@@ -134,10 +134,10 @@ def main(argument: str) -> None:
 
     import models
     from bench import corpora
-    from bench.networks import build, sized
-    from bench.prefetch import prefetch
-    from bench.rates import rate_at
-    from bench.step import TrainStep
+    from bench.engine.networks import build, sized
+    from bench.engine.prefetch import prefetch
+    from bench.engine.rates import rate_at
+    from bench.engine.step import TrainStep
     from models.tokenizers import Tokenizer
 
     files = (Path(c["corpus"]),)

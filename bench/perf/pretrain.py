@@ -56,7 +56,7 @@ def check_peer(python: str) -> None:
 
 def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int, threads: int) -> dict[str, Any]:
     """What both workers need to know of one case."""
-    from bench.networks import sized
+    from bench.engine.networks import sized
 
     module, words = models.load(model), Vocabulary(size=vocabulary)
     shape = sized(module, size, length)

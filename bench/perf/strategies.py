@@ -22,7 +22,8 @@ import click
 import numpy as np
 
 import models
-from bench import checkpoint, networks
+from bench import checkpoint
+from bench.engine import networks
 from bench.errors import OK
 from bench.perf.table import Table
 
@@ -123,10 +124,10 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     import tensorflow as tf
 
     import models
-    from bench import distribute
     from bench.budget import Budget
+    from bench.engine import distribute
+    from bench.engine.recipe import recipe_of
     from bench.pretrain import pretrain
-    from bench.recipe import recipe_of
     from models.corpus import tokenise
     from models.tokenizers import Tokenizer
 

@@ -131,9 +131,9 @@ def main(argument: str) -> None:
     import tensorflow as tf
 
     import models
-    from bench.distribute import scope, strategy_of
-    from bench.networks import sized
-    from bench.step import TrainStep
+    from bench.engine.distribute import scope, strategy_of
+    from bench.engine.networks import sized
+    from bench.engine.step import TrainStep
     from models.tokenizers import Vocabulary
 
     strategy = None

@@ -27,7 +27,7 @@ class Suite:
     tokenizer: str = "wordpiece"
     vocabulary: int = 8000
     recipe: Mapping[str, float] = field(default_factory=dict)
-    """Changes to `bench.recipe.Recipe`."""
+    """Changes to `bench.engine.recipe.Recipe`."""
     settings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Changes to the adaptations' settings, by form, by "<form>/<adaptation>", or under "" for all."""
     embedded: bool = False

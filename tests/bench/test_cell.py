@@ -6,12 +6,13 @@ import json
 import pytest
 
 from bench import cell as cells
-from bench import checkpoint, corpora, networks, pretrain
+from bench import checkpoint, corpora, pretrain
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.adapted import adapted
 from bench.budget import Budget
+from bench.engine import networks
+from bench.engine.recipe import recipe_of
 from bench.plan import Cell, Row
-from bench.recipe import recipe_of
 from leaderboard import record
 from models.card import Size
 from models.tokenizers import Tokenizer

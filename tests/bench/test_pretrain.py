@@ -13,10 +13,10 @@ import pytest
 
 from bench import checkpoint, corpora, pretrain
 from bench.budget import Budget
+from bench.engine.prefetch import prefetch
+from bench.engine.rates import SCHEDULES, rate_at
+from bench.engine.recipe import Recipe, recipe_of
 from bench.errors import CELLS_FAILED, Diverged, UsageError
-from bench.prefetch import prefetch
-from bench.rates import SCHEDULES, rate_at
-from bench.recipe import Recipe, recipe_of
 from models.tokenizers import Tokenizer
 from tests.bench.processes import made_text
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import models
-from bench import numerics
-from bench.optimizers import optimizer
-from bench.step import TrainStep
+from bench.engine import numerics
+from bench.engine.optimizers import optimizer
+from bench.engine.step import TrainStep
 from tests.bench.processes import ROOT
 from tests.models.test_contract import LENGTH, ROWS, VOCABULARY, corpus, small
 
@@ -121,7 +121,7 @@ def trained(name, steps, jit=False, precision="float32", rematerialise=False):
     return [v.numpy() for v in variables], losses
 
 
-def test_xla_compiles_what_is_long_and_has_no_loops():
+def test_xla_compiles_what_gains_by_it():
     plain, loops = SimpleNamespace(recurrent=False), SimpleNamespace(recurrent=True)
     assert numerics.compiles("auto", plain, 1e14)
     assert not numerics.compiles("auto", plain, 1e11)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import models
-from bench import distribute
+from bench.engine import distribute
 from bench.errors import EnvironmentProblem, UsageError
 from bench.perf import strategies
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bench import checkpoint
+from bench.engine.networks import assign, weights
 from bench.errors import Diverged, UsageError
-from bench.networks import assign, weights
 
 _KEPT = 2
 """Training states on disk: the newest one, and the one before it in case that the newest is damaged."""

@@ -43,7 +43,7 @@ def compiles(xla: bool | str, encoder: Any, flops: float) -> bool:
     """Whether to compile the step of a training of ``flops`` with XLA.
 
     "auto" compiles on accelerators always, and on processors where it pays: in long trainings, and not of ``recurrent``
-    encoders, whose loops XLA runs one after the other (measured in bench/perf/README.md).
+    encoders, which gain nothing (measured in bench/perf/README.md).
     """
     if xla != "auto":
         return xla

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bench.engine.rates import SCHEDULES
 from bench.errors import UsageError
-from bench.rates import SCHEDULES
 from models.card import Size
 
 CHOICES: dict[str, tuple] = {
@@ -28,7 +28,7 @@ class Recipe:
 
     ``batch`` sequences make one optimizer step, whatever they are split into: over replicas, and on each of them into
     ``accumulate`` parts that are computed one after the other. ``xla`` "auto" compiles
-    where it pays (`bench.numerics.compiles`).
+    where it pays (`bench.engine.numerics.compiles`).
     ``rematerialise`` computes the activations of each Transformer block again in the backward pass, and keeps only its
     input. With ``precision`` "bfloat16" the weights stay float32 and the network between them is rounded.
 

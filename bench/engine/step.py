@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from bench.cost import Traced
-from bench.distribute import scope, share_of
-from bench.optimizers import optimizer as optimizer_of
+from bench.engine.distribute import scope, share_of
+from bench.engine.optimizers import optimizer as optimizer_of
 
 Loss = Callable[..., Mapping[str, Any]]
 """(batch, seed) to named scalars, of which "loss" is minimised; where a batch is split, (batch, seed, totals), see

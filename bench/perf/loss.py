@@ -159,7 +159,7 @@ def main(argument: str) -> None:
 
     @tf.function
     def held_out_loss() -> tf.Tensor:
-        return head(network.encoder(held), held, network.loss.totals(held))["mlm_loss"]
+        return head(network.encoder(held), held, head.totals(held))["mlm_loss"]
 
     serve({"step": step, "evaluate": lambda: float(held_out_loss())})
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_pa
 
 
 def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("bench.executors.local.environment.ROOT", tmp_path)  # where there is no bench.work
+    monkeypatch.setattr("bench.executors.local.sys.executable", shutil.which("false"))
     with pytest.raises(EnvironmentProblem, match="No worker"):
         run_suite(**FLOOR, tasks=("cola",), out=tmp_path / "run", data=world, jobs=1)
     assert "ended with status 1" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from typing import Any
 import click
 import numpy as np
 
+from bench import environment
 from bench.errors import OK
 from bench.perf.pretrain import PEERS, check_peer, settings_of
 from bench.perf.table import Table
@@ -102,6 +103,7 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 def command(corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, **options: Any) -> int:
     """Seconds until the held-out MLM loss is as low as both sides get it, as a Markdown table with both curves."""
     check_peer(peer_python)
+    environment.prepare()
     shape = {name: options[name] for name in ("size", "batch", "length", "vocabulary", "threads")}
     with tempfile.TemporaryDirectory() as folder:
         words = prepare(corpus, held_out, options["vocabulary"], options["length"], Path(folder))
@@ -126,8 +128,6 @@ def command(corpus: Path, held_out: Path, peer_python: str, steps: int, turns: i
 
 def main(argument: str) -> None:
     """Serve "step" and "evaluate" for our side."""
-    from bench import environment
-
     c = json.loads(argument)
     environment.prepare(threads=c["threads"])
     import tensorflow as tf

@@ -21,6 +21,7 @@ from typing import Any
 import click
 
 import models
+from bench import environment
 from bench.errors import OK, UsageError
 from bench.perf.table import Table
 from bench.perf.worker import Worker, interleave, ours
@@ -153,6 +154,7 @@ COLUMNS = {
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
     """Tokens per second of pre-training steps, as a Markdown table."""
+    environment.prepare()
     if peer:
         check_peer(peer_python)
     table = Table(COLUMNS, as_json)

@@ -43,7 +43,7 @@ def prepare(threads: int | None = None) -> None:
 
     ``threads`` bounds the threads of one operation and of BLAS; None leaves both to the libraries. Logs come back when
     TF_CPP_MIN_LOG_LEVEL is set outside. oneDNN is on unless TF_ENABLE_ONEDNN_OPTS=0: TensorFlow itself turns it on only
-    where it finds AVX-512, and an AVX2 machine trained 1.2 to 1.6 times as fast with it (bench/perf/README.md).
+    where it finds AVX-512, and an AVX2 machine trained 1.1 to 1.4 times as fast with it (bench/perf/README.md).
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

@@ -36,7 +36,7 @@ def rematerialised(loss: Callable) -> Callable:
 
 
 _WORTH_COMPILING = 5e12
-"""FLOPs of a training on a processor: a minute of two cores, of which XLA saves a seventh and takes four seconds."""
+"""FLOPs of a training on a processor: a minute of two cores, of which XLA saves a sixth and takes four seconds."""
 
 
 def compiles(xla: bool | str, encoder: Any, flops: float) -> bool:

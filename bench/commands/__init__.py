@@ -23,7 +23,7 @@ COMMANDS = {
     "board": Command("files", "Build the board from the records of one or more runs."),
     "ls": Command("names", "List models, objectives, tasks or suites."),
     "info": Command("names", "Show a model's card, a task's sheet, an objective or a suite."),
-    "data": Command("data", "Make the embedded data, list or check a data folder."),
+    "data": Command("data", "Make the embedded data, list or check a data folder, tokenise a corpus."),
     "perf": Command("perf", "Measure speed on this machine, beside a peer."),
     "doctor": Command("machine", "Examine this machine and installation."),
 }

@@ -26,7 +26,6 @@ class Worker:
 
     name: str
     command: Sequence[str]
-    environment: Mapping[str, str] | None = None
     seconds: dict[str, list[float]] = field(default_factory=dict)
     answer: dict[str, Any] = field(default_factory=dict)
     """The last answer."""
@@ -38,7 +37,6 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=self.environment,
         )
         return self
 

@@ -124,6 +124,7 @@ def pretrain(
         "energy": meter.cost()["energy"],
         "threads": environment.threads(),
         "device": environment.device(),
+        "replicas": strategy.num_replicas_in_sync if strategy is not None else 1,
         "parameters": total,
         "parameters_embedding": embedding,
         "loss": course.curve[-1]["loss"] if course.curve else None,

@@ -12,6 +12,7 @@ import tasks
 from bench import corpora, plan, suites
 from bench.budget import Budget
 from bench.console import say
+from bench.engine.recipe import recipe_of
 from bench.errors import OK, EnvironmentProblem, UsageError
 from bench.execute import Staff, execute
 from bench.plan import Plan, Pretraining, Row
@@ -35,6 +36,8 @@ def run_suite(
     corpus: Sequence[Path] = (),
     tokenizer: str | None = None,
     vocabulary: int | None = None,
+    recipe: Mapping[str, Any] | None = None,
+    strategy: str = "one",
     baselines: bool = True,
     dry_run: bool = False,
     jobs: int | None = None,
@@ -58,6 +61,8 @@ def run_suite(
     if data is None:
         data = embedded(out)
     budget = budget if budget is not None and budget.unit else chosen.budget
+    changes = dict(chosen.recipe) | dict(recipe or {})
+    recipe_of(changes)  # what does not fit is told before anything is trained
     pretrained = [row for row in rows if row.kind == "pretrained"]
     pretrainings, path, fingerprint = [], "", ""
     if any(row.model for row in rows):
@@ -77,7 +82,7 @@ def run_suite(
                 tokenizer=kind,
                 vocabulary=size,
                 budget=budget,
-                recipe=dict(chosen.recipe),
+                recipe=changes,
             )
             for row in pretrained
         ]
@@ -106,7 +111,10 @@ def run_suite(
         tokenizer=path,
         keep=keep,
         length=max(int(cell.settings["length"]) for cell in cells),
+        strategy=strategy,
     )
+    if strategy != "one":
+        jobs = jobs or 1  # a training that has all devices leaves none to a second one beside it
     return execute(whole, job, out, Staff(workers=jobs, threads=threads, executor=executor, address=ray_address), retry)
 
 
@@ -225,7 +233,7 @@ def embedded(out: Path) -> Path:
 
 def repeatable() -> str:
     """This process's command without the options that choose among cells: what repeats one cell begins with it."""
-    drop = {"--models", "--sizes", "--tasks", "--adaptation", "--seeds", "--seed", "--jobs", "--out"}
+    drop = {"--models", "--sizes", "--size", "--tasks", "--adaptation", "--seeds", "--seed", "--jobs", "--out"}
     drop |= {"--workers", "--executor", "--ray-address"}
     arguments, kept = iter(sys.argv[1:]), []
     for argument in arguments:

@@ -40,6 +40,8 @@ class Job:
     length: int
     checkpoint: str = ""
     """The checkpoint that ``evaluate`` was given; otherwise rows find theirs below ``pretrained/``."""
+    strategy: str = "one"
+    """Devices that a pre-training uses, one of `bench.commands.options.STRATEGIES`."""
 
     def command_of(self, cell: Cell) -> str:
         """The command that repeats one cell."""
@@ -152,6 +154,7 @@ class Worker:
 
     def _pretrain(self, pretraining: Pretraining) -> str:
         from bench import corpora, pretrain
+        from bench.engine import distribute
         from bench.engine.recipe import recipe_of
 
         try:
@@ -166,6 +169,7 @@ class Worker:
                 recipe=recipe_of(pretraining.recipe),
                 seed=pretraining.seed,
                 about={"corpus": pretraining.corpus_name},
+                strategy=distribute.strategy_of(self.job.strategy),
                 warn=say,
             )
         except Exception as error:  # its cells say why; the other models go on

@@ -61,13 +61,13 @@ def listed(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 def settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
     """Callback: repeated ``key=value`` to a dict with Python numbers and booleans in it."""
-    found: dict[str, Any] = {}
+    flag, found = param.opts[0], {}
     for value in values:
         key, equals, text = (part.strip() for part in value.partition("="))
         if not equals or not key or not text:
-            raise UsageError(f"--set takes key=value, such as --set learning_rate=3e-5, not '{value}'.")
+            raise UsageError(f"{flag} takes key=value, such as {flag} learning_rate=3e-5, not '{value}'.")
         if key in found:
-            raise UsageError(f"--set {key} is given twice.")
+            raise UsageError(f"{flag} {key} is given twice.")
         found[key] = literal(text)
     return found
 

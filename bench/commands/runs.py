@@ -22,8 +22,22 @@ from bench.commands.options import (
 @click.command(cls=Spread)
 @click.argument("suite")
 @named("--models", help="Models (`ls models` shows all), random-MODEL for a twin that is not pre-trained, baselines.")
-@named("--sizes", help=f"Sizes: {', '.join(SIZES)}.")
+@named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
 @click.option("--no-baselines", "baselines", flag_value=False, default=True, help="No random twins, no baselines.")
+@click.option(
+    "--strategy",
+    type=click.Choice(("one", "mirrored", "tpu")),
+    default="one",
+    show_default=True,
+    help="Devices that each pre-training uses: one, or all of this machine's, which leaves work for one worker.",
+)
+@click.option(
+    "--recipe",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=settings,
+    help="Change a setting of pre-training, such as batch=256; may repeat.",
+)
 @cell_options
 @pretraining_options
 def run(**options: Any) -> int:

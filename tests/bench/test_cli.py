@@ -88,6 +88,9 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["run", "demo", "--steps", "1.5"], 2, ["--steps", "whole"]),
         (["run", "demo", "--set", "rate"], 2, ["key=value", "rate"]),
         (["run", "demo", "--set", "a=1", "--set", "a=2"], 2, ["twice"]),
+        (["run", "demo", "--recipe", "batch"], 2, ["--recipe takes key=value", "batch"]),
+        (["run", "demo", "--recipe", "batsch=4"], 2, ["'batsch'", "batch, length"]),
+        (["run", "demo", "--strategy", "multiworker"], 2, ["multiworker", "mirrored"]),
         (["run", "demo", "--models", ","], 2, ["--models"]),
         (["run", "demo", "--corpus"], 2, ["--corpus", "at least one"]),
         (["run", "demo", "--data", "no-such-folder"], 4, ["no-such-folder", "does not exist"]),
@@ -144,10 +147,13 @@ def test_run_hands_over_what_was_asked(monkeypatch: pytest.MonkeyPatch, tmp_path
     first.touch(), second.touch()
     arguments = ["run", "glue", "--models", "bert, gpt", "--models", "bert", "--seeds", "3", "--data", str(tmp_path)]
     arguments += ["--corpus", str(first), str(second), "--tokens", "20e6", "--set", "rate=3e-5", "--set", "warm=true"]
+    arguments += ["--size", "small", "--strategy", "mirrored", "--recipe", "batch=256", "--recipe", "xla=true"]
     options = called([*arguments, "--adaptation", "finetune,features", "--limit", "9"], monkeypatch, answer=1)
     assert options["suite"] == "glue"
     assert options["models"] == ("bert", "gpt")
-    assert options["tasks"] is None and options["sizes"] is None and options["out"] is None
+    assert options["tasks"] is None and options["out"] is None
+    assert (options["sizes"], options["strategy"]) == (("small",), "mirrored")
+    assert options["recipe"] == {"batch": 256, "xla": True}
     assert options["adaptations"] == ("finetune", "features")
     assert options["corpus"] == (first, second)
     assert options["budget"] == Budget(tokens=20_000_000)

@@ -7,11 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bench import pretrain, run, suites
+from bench.engine import distribute
 from bench.errors import CELLS_FAILED, OK
 from bench.run import run_suite
+from bench.work import Worker
 from leaderboard import record
 from tasks import microworld
 
@@ -110,6 +114,25 @@ def test_malformed_and_missing_data_are_told_and_the_rest_runs(world, tmp_path):
     assert "only" not in page or "<script>only" not in page
     shutil.copy(world / "glue" / "CoLA" / "train.tsv", path)  # mended: other data, another cell
     assert floor(out, broken, models=("majority",), tasks=("cola", "sst2"), retry=True) == OK
+
+
+def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("bert",), "tasks": ("cola",)}
+    run_suite(**options, strategy="mirrored", recipe={"batch": 64})
+    assert asked["staff"].workers == 1 and asked["job"].strategy == "mirrored"
+    (training,) = asked["whole"].pretrainings
+    assert training.recipe == suites.load("demo").recipe | {"batch": 64}
+
+    given, finished = {}, SimpleNamespace(about={"steps": 1, "loss": 1.0})
+    monkeypatch.setattr(distribute, "strategy_of", lambda name: f"all of {name}")
+    monkeypatch.setattr(pretrain, "pretrain", lambda *names, **more: given.update(more) or finished)
+    Worker(tmp_path, asked["whole"], asked["job"]).do(training.key)
+    assert given["strategy"] == "all of mirrored" and given["recipe"].batch == 64
+
+    run_suite(**options)
+    assert asked["staff"].workers is None and asked["job"].strategy == "one"
 
 
 def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):

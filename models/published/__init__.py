@@ -1,0 +1,31 @@
+"""Published weights: how each model's variables are named and laid out in Hugging Face folders, one file per model.
+
+A file ``models/published/NAME.py`` belongs to ``models/NAME.py`` and defines
+
+    MODEL_TYPES   the ``model_type`` words of config.json that it reads
+    PREFIX        what may stand before every name of the checkpoint ("bert."), and may be missing
+    size          (config.json as a dict) to `models.card.Size`; `Unsupported` for what our network does not do
+    config        (size, vocabulary) to the dict that config.json holds when our weights are written out
+    weights       (size) to a list of `models.published.weight.Weight`, one for each variable of ``loss``
+"""
+
+import importlib
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+
+class Unsupported(ValueError):
+    """A published checkpoint that no network here computes as its authors do; the message names the setting."""
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The models that can be read from and written to Hugging Face folders, sorted; imports nothing."""
+    files = Path(__file__).parent.glob("[!_]*.py")
+    return tuple(sorted(file.stem for file in files if file.stem not in ("weight", "folder")))
+
+
+def load(name: str) -> ModuleType:
+    """The file of the model called ``name``, one of `names`."""
+    return importlib.import_module(f"models.published.{name}")

@@ -1,0 +1,51 @@
+"""XQuAD, English: Artetxe et al., 2020 (survey, section 7.2). Questions whose answer is a span of a Wikipedia paragraph.
+
+Official file: xquad.en.json, 240 paragraphs of 48 articles from SQuAD 1.1's dev set, in SQuAD's format. Licence: CC
+BY-SA 4.0.
+
+XQuAD is made for testing what was trained on SQuAD. Where SQuAD's training set is not at hand, its articles serve for
+both: the questions of the last of every four are reported, those of the others train. No article is in both parts.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from tasks.files import pick
+from tasks.forms import Form
+from tasks.metrics.squad import squad
+from tasks.squad11 import questions
+from tasks.task import Example, Source, Task
+
+FILE = "xquad.en.json"
+EVERY = 4
+"""One article of so many is reported."""
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """The questions of ``split``'s articles in file order."""
+    articles = groupby(questions(pick(folder, FILE)), key=lambda example: example.group.rpartition("#")[0])
+    for number, (_, examples) in enumerate(articles, 1):
+        if (number % EVERY == 0) == (split == "dev"):
+            yield from examples
+
+
+TASK = Task(
+    name="xquad_en",
+    title="XQuAD (English)",
+    form=Form.SPAN,
+    source=Source(
+        citation="Artetxe et al., 2020: On the cross-lingual transferability of monolingual representations",
+        licence="CC BY-SA 4.0",
+        url="https://github.com/google-deepmind/xquad",
+        survey="7.2",
+    ),
+    folders=("xquad", "XQuAD"),
+    files={"train": (FILE,), "dev": (FILE,)},
+    read=read,
+    metrics=(squad,),
+    headline="f1",
+    chance=0.0,
+    notes="A quarter of XQuAD's own articles is reported and the rest trains, so scores do not compare with published "
+    "ones.",
+)

@@ -1,0 +1,83 @@
+"""What the comparisons with the `transformers` package share: a reference with random weights, ours with the same."""
+
+import numpy as np
+import pytest
+
+import models
+from models import published
+from models.card import Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+torch = pytest.importorskip("torch", reason="the reference needs torch")
+transformers = pytest.importorskip("transformers", reason="the reference needs transformers")
+
+TOLERANCE = 2e-5
+"""2e-5 in float32 separates right from wrong."""
+SIZE = Size(layers=2, width=32, heads=4, inner=64, length=160)
+VOCABULARY = Vocabulary(size=101)
+_DROPOUTS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout_rate",
+    "attn_pdrop",
+    "embd_pdrop",
+    "resid_pdrop",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "classifier_dropout_prob",
+)
+
+
+def batch(length: int = 150) -> dict[str, np.ndarray]:
+    """Two rows of two segments, the second row padded after 110 tokens."""
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(1, VOCABULARY.size, (2, length)).astype(np.int32)
+    tokens[1, 110:] = 0
+    segments = np.zeros_like(tokens)
+    segments[:, 60:] = 1
+    return {"tokens": tokens, "segments": segments * (tokens > 0)}
+
+
+def long(array: np.ndarray) -> "torch.Tensor":
+    """An integer array as the reference wants it."""
+    return torch.tensor(np.asarray(array).astype(np.int64))
+
+
+def reference(kind, config, **settings):
+    """A `transformers` model of class ``kind`` without dropout, its weights random everywhere, norms and biases too."""
+    torch.manual_seed(0)
+    made = config(**settings)
+    for name in _DROPOUTS:
+        if hasattr(made, name):
+            setattr(made, name, 0.0)
+    network = kind(made).eval()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return network
+
+
+def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainable:
+    """The model ``name`` with the weights of ``network``, by the table in ``models/published``; every variable has to
+    be in the table and every array of the table in the network."""
+    arrays = {key: value.detach().numpy() for key, value in network.state_dict().items()}
+    built = models.load(name).build(size, VOCABULARY)
+    table = {weight.ours: weight for weight in published.load(name).weights(size)}
+    assert set(table) == {variable.path for variable in built.loss.variables}
+    for variable in built.loss.variables:
+        variable.assign(table[variable.path].read(arrays, tuple(variable.shape)))
+    return built
+
+
+def difference(ours, theirs, where: np.ndarray | None = None) -> float:
+    """Largest absolute difference, at the positions that ``where`` [B, T] names."""
+    gap = np.abs(np.asarray(ours) - theirs.detach().numpy())
+    return float((gap if where is None else gap[where]).max())
+
+
+def check_layers(encoding, hidden_states, present: np.ndarray) -> None:
+    """Every layer of ``encoding`` within `TOLERANCE` of the reference's, at the tokens that are ``present`` [B, T]."""
+    gaps = [difference(*pair, present) for pair in zip(encoding.layers, hidden_states, strict=True)]
+    assert max(gaps) < TOLERANCE, gaps

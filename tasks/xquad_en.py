@@ -1,4 +1,4 @@
-"""XQuAD, English: Artetxe et al., 2020 (survey, section 7.2). Questions whose answer is a span of a Wikipedia paragraph.
+"""XQuAD, English: Artetxe et al., 2020 (survey, section 7.2). Questions answered by a span of a Wikipedia paragraph.
 
 Official file: xquad.en.json, 240 paragraphs of 48 articles from SQuAD 1.1's dev set, in SQuAD's format. Licence: CC
 BY-SA 4.0.

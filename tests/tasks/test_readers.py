@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import aeslc, conll2003, multi30k, squad11, wikitext2
+from tasks import aeslc, conll2003, multi30k, squad11, wikitext2, xquad_en
 from tasks.forms import Answer
 from tasks.metrics.perplexity import size
 from tasks.task import DataError, Example, MissingData, Task, UnknownTask
@@ -87,6 +87,13 @@ def test_squad_reads_a_real_file_of_its_format() -> None:
     for example in examples:
         for answer in example.gold:
             assert example.inputs[1][answer.start :].startswith(answer.text)
+
+
+def test_xquad_keeps_articles_in_one_part_and_loses_none() -> None:
+    train, dev = _real(xquad_en.TASK, "train"), _real(xquad_en.TASK, "dev")
+    titles = [{example.group.rpartition("#")[0] for example in part} for part in (train, dev)]
+    assert (len(titles[0]), len(titles[1])) == (36, 12) and not titles[0] & titles[1]
+    assert len({example.id for example in (*train, *dev)}) == 1190
 
 
 CONLL = (

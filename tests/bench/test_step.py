@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -99,6 +100,35 @@ def test_a_row_looked_up_twice_counts_once_with_the_sum():
     scalars = step({"tokens": np.array([1, 1], np.int32)}, (0, 0), 0.1)
     assert float(scalars["gradient_norm"]) == pytest.approx(2.0)
     assert float(step.optimizer._velocities[0][1, 0]) == pytest.approx((1 - 0.98) * 4.0)
+
+
+def _apply(made, weight, gradient):
+    made.apply([gradient], [weight])
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_adam_is_that_of_keras(jit):
+    import keras
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    start, gradients = rng.standard_normal((3, 4)), rng.standard_normal((5, 3, 4)).astype(np.float32)
+    ended = []
+    for kind in (None, keras.optimizers.AdamW):
+        weight = keras.Variable(start.astype(np.float32))
+        made = optimizer("adamw", [weight], weight_decay=0.1, beta_2=0.98)
+        if kind:
+            made = kind(weight_decay=0.1, beta_2=0.98, epsilon=1e-6)
+            made.build([weight])
+        update = tf.function(partial(_apply, made, weight), jit_compile=jit, autograph=False)
+        for rate, gradient in zip((0.1, 0.2, 0.3, 0.2, 0.1), gradients, strict=True):
+            made.learning_rate.assign(rate)
+            update(gradient)
+        ended.append([weight.numpy(), *(v.numpy() for v in made.variables)])
+    assert len(ended[0]) == len(ended[1])
+    for ours, theirs in zip(*ended, strict=True):
+        assert np.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert np.abs(ended[0][0] - start).max() > 0.1
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])

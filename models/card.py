@@ -17,6 +17,7 @@ class Architecture(StrEnum):
     LOOKUP = "lookup table"
     LSTM = "LSTM"
     TRANSFORMER_ENCODER = "Transformer encoder"
+    TWO_STREAM = "two-stream Transformer encoder"
     TRANSFORMER_DECODER = "Transformer decoder"
     TRANSFORMER = "Transformer"
 

@@ -31,6 +31,7 @@ CARD = Card(
     corpus="BooksCorpus and English Wikipedia (3.3B tokens)",
     parameters="110M (base), 14M (small)",
     reported=(
+        Reported(task="glue", metric="average", value=88.6, source="Qiu et al. (2020), table 2"),
         Reported(task="cola", metric="mcc", value=59.7, source=_TABLE_8),
         Reported(task="sst2", metric="accuracy", value=93.4, source=_TABLE_8),
         Reported(task="mrpc", metric="accuracy", value=86.7, source=_TABLE_8),

@@ -32,6 +32,7 @@ CARD = Card(
     corpus="BooksCorpus (over 7,000 unpublished books)",
     parameters="117M",
     reported=(
+        Reported(task="glue", metric="average", value=72.8, source="Qiu et al. (2020), table 2"),
         Reported(task="cola", metric="mcc", value=45.4, source=_TABLE_4),
         Reported(task="sst2", metric="accuracy", value=91.3, source=_TABLE_4),
         Reported(task="mrpc", metric="f1", value=82.3, source=_TABLE_4),

@@ -34,6 +34,7 @@ CARD = Card(
     corpus="Colossal Clean Crawled Corpus (C4, about 750 GB)",
     parameters="220M (base)",
     reported=(
+        Reported(task="glue", metric="average", value=89.7, source="Qiu et al. (2020), table 2, without WNLI"),
         Reported(task="cola", metric="mcc", value=51.1, source=_TABLE_14),
         Reported(task="sst2", metric="accuracy", value=95.2, source=_TABLE_14),
         Reported(task="mrpc", metric="f1", value=90.7, source=_TABLE_14),

@@ -60,12 +60,13 @@ class Tokenizer:
     """A trained tokenizer. Make one with `train` or `load`.
 
     ``vocabulary.size`` is the true number of ids: a small corpus can give fewer than were asked for, and nothing is
-    padded up.
+    padded up. ``imported`` says of a published vocabulary how it was before (see `models.published._vocabulary`), and
+    is None for one that was trained here.
     """
 
-    def __init__(self, kind: str, spec: dict[str, Any]):
+    def __init__(self, kind: str, spec: dict[str, Any], imported: dict[str, Any] | None = None):
         """``spec`` is the `tokenizers` package's own JSON form."""
-        self.kind = kind
+        self.kind, self.imported = kind, imported
         self._spec = spec
         self._impl = tokenizers.Tokenizer.from_str(json.dumps(spec))
         pieces = [self._impl.id_to_token(i) for i in range(self._impl.get_vocab_size())]
@@ -109,11 +110,24 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the serialised form: two tokenizers that agree on it give the same ids for every text."""
-        return hashlib.sha256(_canonical({"format": FORMAT, "kind": self.kind, "tokenizer": self._spec})).hexdigest()
+        return _fingerprint(self.kind, self._spec, self.imported)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """A copy of the `tokenizers` package's JSON form."""
+        return json.loads(json.dumps(self._spec))
+
+    @property
+    def separable(self) -> bool:
+        """Whether the ids of a text are those of its words, which single spaces divide. True of all that are trained
+        here; published ones may join pieces over a space, or treat the first word otherwise."""
+        return self.imported is None or self.kind == "wordpiece"
 
     def to_json(self) -> str:
         """The text that `save` writes and `load` reads."""
         content = {"format": FORMAT, "kind": self.kind, "sha256": self.fingerprint, "tokenizer": self._spec}
+        if self.imported is not None:
+            content["imported"] = self.imported
         return json.dumps(content, ensure_ascii=False)
 
     def save(self, path: Path) -> None:
@@ -136,6 +150,7 @@ class Tokenizer:
         try:
             content = json.loads(path.read_bytes())
             found, kind, seal, spec = (content[key] for key in ("format", "kind", "sha256", "tokenizer"))
+            imported = content.get("imported")
         except OSError as error:
             raise TokenizerError(f"Cannot read the tokenizer {path}: {error.strerror}.") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -146,10 +161,10 @@ class Tokenizer:
             raise TokenizerError(f"{path} has tokenizer format {found}; this version reads {FORMAT}. Train it anew.")
         if kind not in KINDS:
             raise TokenizerError(f"{path} names the unknown tokenizer kind '{kind}'. Kinds: {', '.join(KINDS)}.")
-        if hashlib.sha256(_canonical({"format": FORMAT, "kind": kind, "tokenizer": spec})).hexdigest() != seal:
+        if _fingerprint(kind, spec, imported) != seal:
             raise TokenizerError(f"{path} is damaged: its content does not match its SHA-256. Train it anew.")
         try:
-            return cls(kind, spec)
+            return cls(kind, spec, imported)
         except TokenizerError as error:
             raise TokenizerError(f"{path}: {error}") from error
         except Exception as error:  # the package's parser raises bare Exceptions
@@ -175,7 +190,10 @@ class Tokenizer:
         Every word has at least one token: [UNK] where its text gives none.
         """
         words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-        pieces = {word: ids or [self.vocabulary.unk] for word, ids in zip(words, self.encode(words), strict=True)}
+        # A published vocabulary of bytes writes a word in a sentence otherwise than one at the start of a text.
+        lead = " " if self.imported is not None and self.kind == "bpe" else ""
+        encoded = self.encode([lead + word for word in words])
+        pieces = {word: ids or [self.vocabulary.unk] for word, ids in zip(words, encoded, strict=True)}
         result = []
         for sentence in sentences:
             ids = [i for word in sentence for i in pieces[word]]
@@ -223,6 +241,9 @@ class Tokenizer:
         # A mark is neither letter nor digit. Unknown characters count as letters where [UNK] is no whole word.
         marker = {"bpe": "Ġ", "unigram": "▁", "character": "▁"}.get(self.kind)
         opens, closes = np.ones(self.vocabulary.size, bool), np.ones(self.vocabulary.size, bool)
+        if suffix := self._spec["model"].get("end_of_word_suffix"):  # GPT's: a word begins where another has ended
+            opens[:], closes[:] = False, [piece.endswith((suffix, " ")) for piece in self._pieces]
+            return opens, closes
         if marker is not None:
             opens[self.vocabulary.unk] = closes[self.vocabulary.unk] = False
         for i, piece in enumerate(self._pieces[len(SPECIALS) :], len(SPECIALS)):
@@ -235,6 +256,11 @@ class Tokenizer:
             opens[i] = body != piece or not word_like[0]
             closes[i] = bool(body) and not word_like[-1]
         return opens, closes
+
+
+def _fingerprint(kind: str, spec: dict[str, Any], imported: dict[str, Any] | None) -> str:
+    content = {"format": FORMAT, "kind": kind, "tokenizer": spec}
+    return hashlib.sha256(_canonical(content if imported is None else content | {"imported": imported})).hexdigest()
 
 
 def _canonical(content: dict[str, Any]) -> bytes:

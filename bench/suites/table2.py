@@ -9,20 +9,13 @@ for accelerators; 1.3e18 FLOPs are about what ELECTRA-small took, four days of o
 published ones.
 """
 
+import models
 from bench.budget import Budget
 from bench.suites import Suite
 
 SUITE = Suite(
     summary="the survey's table 2: every model at one size, corpus, vocabulary and number of FLOPs",
-    models=(
-        "bert",
-        "roberta",
-        "gpt",
-        "electra",
-        "t5",
-        "elmo",
-        "word2vec",
-    ),
+    models=models.names(),
     sizes=("mini",),
     tasks=("cola", "sst2", "mrpc", "stsb", "rte", "wnli", "conll2003", "xquad_en"),
     budget=Budget(flops=3e13),

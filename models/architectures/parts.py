@@ -88,7 +88,8 @@ def fold(seed: tf.Tensor | None, salt: int) -> tf.Tensor | None:
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.Tensor:
     """Zeroes a share ``rate`` of ``x`` and scales the rest up; ``seed`` None or ``rate`` 0 leaves ``x`` as it is.
 
-    A pure function: the mask follows from (seed, salt) by the Philox generator, on every device alike.
+    A pure function: the mask follows from (seed, salt) by the Philox generator. A compiled step cuts the generator's
+    stream into numbers in another order than a graph, and so has other masks; each always has the same ones.
     """
     if seed is None or not rate:
         return x
@@ -136,3 +137,24 @@ def attention(
     weights = tf.cast(tf.nn.softmax(scores), v.dtype)
     context = tf.matmul(dropout(weights, rate, seed, salt), v)  # [B, H, T, K]
     return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, q.shape[1] * q.shape[3]])  # [B * T, D]
+
+
+def waves(distances: tf.Tensor, width: int) -> tf.Tensor:
+    """Sines, then cosines of ``distances`` [P], float32 [P, D]: fixed vectors of relative positions (Dai et al., 2019,
+    section 3.3, laid out as in their code)."""
+    steps = 10_000.0 ** (-tf.range(0, width, 2, dtype=tf.float32) / width)  # [D / 2]
+    angle = tf.cast(distances, tf.float32)[:, None] * steps  # [P, D / 2]
+    return tf.concat([tf.sin(angle), tf.cos(angle)], axis=1)
+
+
+def relative_shift(scores: tf.Tensor, keys: Any) -> tf.Tensor:
+    """Scores by distance, [B, H, T, P], to scores by key, [B, H, T, U], for queries that are the last T of U ``keys``.
+
+    Column c of the input stands for a key c - 1 places after the first one as seen from the last query, that is, for
+    the distance (query minus key) U - c; so P is U + 1 where no query looks ahead, and U + T where all do. Read as
+    rows of P - 1 the same numbers lie one place further left per row, which is what each query needs (Dai et al.,
+    2019, appendix B). Keys for which there was no column get other numbers: mask them.
+    """
+    batch, heads, queries, columns = shape(scores)
+    shifted = tf.reshape(scores, [batch, heads, columns, queries])[:, :, 1:]
+    return tf.reshape(shifted, [batch, heads, queries, columns - 1])[:, :, :, :keys]

@@ -56,12 +56,20 @@ def sinusoids(dims: tuple[int, int], dtype: Any = None) -> tf.Tensor:
 class Embeddings(keras.layers.Layer):
     """Sum of token, position and segment vectors, normalised: tokens [B, T] to [B * T, D]."""
 
-    def __init__(self, vocabulary: int, width: int, length: int, name: str = "embeddings"):
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        length: int,
+        segments: int = 2,
+        epsilon: float = EPSILON,
+        name: str = "embeddings",
+    ):
         super().__init__(name=name)
-        self.length, self.dropout = length, 0.1
+        self.length, self.epsilon, self.dropout = length, epsilon, 0.1
         self.tokens = self.add_weight((vocabulary, width), initializer(), name="tokens")
         self.positions = self.add_weight((length, width), sinusoids, name="positions")
-        self.segments = self.add_weight((2, width), initializer(), name="segments")
+        self.segments = self.add_weight((segments, width), initializer(), name="segments")
         self.norm_scale = self.add_weight((width,), "ones", name="norm_scale")
         self.norm_bias = self.add_weight((width,), "zeros", name="norm_bias")
         self.built = True
@@ -72,19 +80,19 @@ class Embeddings(keras.layers.Layer):
         check_length(length, self.length, "encoder")
         x = tf.gather(self.tokens.value, tokens) + self.positions[:length]  # [B, T, D]
         x = tf.reshape(x, [-1, x.shape[-1]])  # [B * T, D]
-        if segments is None:
+        if segments is None or self.segments.shape[0] == 1:
             x += self.segments[0]
         else:  # a product with two rows: its gradient is a product too, not a scatter of B * T rows
             x += tf.matmul(tf.one_hot(tf.reshape(segments, [-1]), 2, dtype=x.dtype), self.segments)
-        return dropout(layer_norm(x, self.norm_scale, self.norm_bias, EPSILON), self.dropout, seed, 0)
+        return dropout(layer_norm(x, self.norm_scale, self.norm_bias, self.epsilon), self.dropout, seed, 0)
 
 
 class Stack(keras.layers.Layer):
     """L encoder layers over x [B * T, D]; every token sees every token that is not padding."""
 
-    def __init__(self, size: Size, name: str = "stack"):
+    def __init__(self, size: Size, epsilon: float = EPSILON, name: str = "stack"):
         super().__init__(name=name)
-        self.heads, self.dropout = size.heads, 0.1
+        self.heads, self.epsilon, self.dropout = size.heads, epsilon, 0.1
         self.blocks = [self._block(f"layer_{index}", size.width, size.inner) for index in range(size.layers)]
         self.built = True
 
@@ -119,10 +127,10 @@ class Stack(keras.layers.Layer):
             )  # [B, H, T, K]
             context = attention(q * q.shape[-1] ** -0.5, k, v, hidden, self.dropout, seed, salt)  # [B * T, D]
             update = dropout(dense(context, weights.output_kernel, weights.output_bias), self.dropout, seed, salt + 1)
-            x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
+            x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, self.epsilon)
             inner = tf.nn.gelu(dense(x, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
             update = dropout(dense(inner, weights.outer_kernel, weights.outer_bias), self.dropout, seed, salt + 2)
-            return layer_norm(x + update, weights.norm_scale, weights.norm_bias, EPSILON)
+            return layer_norm(x + update, weights.norm_scale, weights.norm_bias, self.epsilon)
 
         for index, weights in enumerate(self.blocks):
             layers.append(block(partial(layer, salt=10 * (index + 1)), layers[-1], weights))
@@ -133,18 +141,27 @@ class TransformerEncoder(keras.layers.Layer):
     """`Embeddings` and a `Stack`: batch to `Encoding`.
 
     With ``pooler`` the pooled vector is BERT's dense layer with tanh on the first token, otherwise it is the first
-    token's vector. ``dropout`` is read when a graph is traced.
+    token's vector. ``segments`` is the number of texts that are told apart: with 1, the batch's ``segments`` are not
+    read. ``dropout`` is read when a graph is traced.
     """
 
     causal = False
     recurrent = False
 
-    def __init__(self, size: Size, vocabulary: int, pooler: bool = True, name: str = "encoder"):
+    def __init__(
+        self,
+        size: Size,
+        vocabulary: int,
+        pooler: bool = True,
+        segments: int = 2,
+        epsilon: float = EPSILON,
+        name: str = "encoder",
+    ):
         super().__init__(name=name)
         self.width, self.depth, self.length = size.width, size.layers, size.length
         with keras.name_scope(name):
-            self.embeddings = Embeddings(vocabulary, size.width, size.length)
-            self.stack = Stack(size)
+            self.embeddings = Embeddings(vocabulary, size.width, size.length, segments, epsilon)
+            self.stack = Stack(size, epsilon)
         self.pooler_kernel = self.pooler_bias = None
         if pooler:
             self.pooler_kernel = self.add_weight((size.width, size.width), initializer(), name="pooler_kernel")

@@ -9,6 +9,7 @@ of the output layer.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -44,7 +45,7 @@ def noise(
     slots have weight 0.
     """
     tokens = batch["tokens"]
-    rows, length = tokens.shape
+    _, length = tokens.shape
     order = rng.random(tokens.shape, dtype=np.float32)
     order[(tokens == vocabulary.pad) | (tokens == vocabulary.cls) | (tokens == vocabulary.sep)] = 2.0
     count = slots(length, rate)
@@ -53,16 +54,34 @@ def noise(
     chosen = np.minimum(np.maximum(np.rint(rate * text), 1), text)[:, None]  # [B, 1]
     used = np.arange(count) < chosen
     positions = np.where(used, positions, 0)
-    row = np.arange(rows)[:, None]
-    labels = np.where(used, tokens[row, positions], vocabulary.pad)
     draw = rng.random(positions.shape, dtype=np.float32)
+    return hide(batch, positions, used, draw, rng, vocabulary, mask=mask, random=random)
+
+
+def hide(
+    batch: dict[str, np.ndarray],
+    positions: np.ndarray,
+    used: np.ndarray,
+    draw: np.ndarray,
+    rng: np.random.Generator,
+    vocabulary: Vocabulary,
+    *,
+    mask: float = 0.8,
+    random: float = 0.1,
+) -> dict[str, np.ndarray]:
+    """What `noise` gives, once it is known where: ``positions`` [B, M], of which those that are ``used`` count.
+
+    ``draw`` [B, M], uniform below 1, decides what becomes of each: [MASK] below ``mask``, then a random piece.
+    """
+    tokens = batch["tokens"]
+    row, _ = np.broadcast_arrays(np.arange(len(tokens))[:, None], positions)
+    labels = np.where(used, tokens[row, positions], vocabulary.pad)
     replacement = np.where(
         draw < mask,
         vocabulary.mask,
         np.where(draw < mask + random, rng.integers(vocabulary.first, vocabulary.size, positions.shape), labels),
     )
     corrupted = tokens.copy()
-    row, _ = np.broadcast_arrays(row, positions)
     corrupted[row[used], positions[used]] = replacement[used]
     return batch | {
         "tokens": corrupted,
@@ -82,11 +101,20 @@ def gather(tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 class MaskedLm(keras.layers.Layer):
     """The head: dense, GELU, layer-norm, then the token embedding [V, E] as the output layer, with a bias of its own.
 
-    ``owner`` is the layer whose ``token_embedding`` is tied; ``width`` the encoder's D.
+    ``owner`` is the layer whose ``token_embedding`` is tied; ``width`` the encoder's D. ``epsilon`` and ``activation``
+    are the encoder's too.
     """
 
-    def __init__(self, owner: keras.layers.Layer, width: int, name: str = "mlm"):
+    def __init__(
+        self,
+        owner: keras.layers.Layer,
+        width: int,
+        epsilon: float = EPSILON,
+        activation: Callable[[tf.Tensor], tf.Tensor] = tf.nn.gelu,
+        name: str = "mlm",
+    ):
         super().__init__(name=name)
+        self.epsilon, self.activation = epsilon, activation
         vocabulary, inner = owner.token_embedding.shape
         self.owner = owner
         self.kernel = self.add_weight((width, inner), initializer(), name="kernel")
@@ -98,8 +126,8 @@ class MaskedLm(keras.layers.Layer):
 
     def logits(self, tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
-        x = tf.nn.gelu(dense(gather(tokens, positions), self.kernel, self.bias))  # [B * M, E]
-        x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
+        x = self.activation(dense(gather(tokens, positions), self.kernel, self.bias))  # [B * M, E]
+        x = layer_norm(x, self.norm_scale, self.norm_bias, self.epsilon)
         logits = tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
         return tf.cast(logits, tf.float32)
 

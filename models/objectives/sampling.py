@@ -109,6 +109,69 @@ def stream(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray | Marked:
     return marked.take(np.arange(len(marked))) if isinstance(corpus.ids, np.ndarray) else marked
 
 
+def laid(
+    corpus: Corpus, vocabulary: Vocabulary, length: int, first: np.ndarray, size: np.ndarray, second: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Rows [CLS] A [SEP] B [SEP]: A is the ``size`` [B] tokens from ``first`` [B] on, B fills the row from ``second``.
+
+    ``tokens`` and ``segments`` int32 [B, T], and where each token stands in the corpus, int64 [B, T], -1 for marks.
+    """
+    column, inside = np.arange(length)[None], size[:, None]
+    where = np.where(column <= inside, first[:, None] + column - 1, second[:, None] + column - inside - 2)
+    tokens = take(corpus.ids, where)
+    row = np.arange(len(first))
+    for place, mark in ((0, vocabulary.cls), (length - 1, vocabulary.sep), (size + 1, vocabulary.sep)):
+        tokens[row, place], where[row, place] = mark, -1
+    return {"tokens": tokens, "segments": (column > inside + 1).astype(np.int32)}, where
+
+
+def heads(corpus: Corpus, where: np.ndarray) -> np.ndarray:
+    """Which tokens of the rows that ``where`` [B, T] describes begin a word: bool [B, T], false for marks.
+
+    The text after a mark begins a word, whatever it was cut from.
+    """
+    begins = corpus.heads.take(where, mode="wrap").astype(bool)
+    begins[:, 1:] |= where[:, :-1] < 0
+    return begins & (where >= 0)
+
+
+class FullSentences:
+    """[CLS] text [SEP] of exactly ``length`` tokens: full sentences, on over the ends of documents, with a [SEP]
+    between two (Liu et al., 2019, section 4.2, "full-sentences").
+
+    A row begins with a sentence. Where the authors leave out a last sentence that does not fit, it is cut here, which
+    keeps every row full; what was cut off comes back in another epoch.
+    """
+
+    def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int):
+        if length < 4:
+            raise ValueError(f"Rows of {length} tokens are too short to hold text between two marks: use at least 4.")
+        self.corpus, self.vocabulary, self.length = corpus, vocabulary, length
+        self.runs = Runs(corpus.ids, length - 2)
+
+    def __call__(self, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """``tokens`` int32 [B, T], and where each stands in the corpus, int64 [B, T], -1 for marks."""
+        corpus, room = self.corpus, self.length - 2
+        sentences, documents = corpus.sentences, corpus.documents
+        count = len(documents) - 1
+        first = sentences.searchsorted(self.runs.starts(step, batch, seed) % corpus.tokens) % (len(sentences) - 1)
+        begin = sentences.take(first)
+        # Every document has a token, so that no more than half of the places are marks between documents.
+        ends = documents.searchsorted(first, side="right")[:, None] + np.arange(room // 2 + 1)  # [B, K]
+        rounds, ends = np.divmod(ends - 1, count)
+        ends = sentences.take(documents.take(ends + 1)) + rounds * corpus.tokens - begin[:, None]
+        marks = ends + np.arange(room // 2 + 1)  # each mark moves what follows by one
+        is_mark = np.zeros((batch, room), bool)
+        row, _ = np.nonzero(marks < room)
+        is_mark[row, marks[marks < room]] = True
+        where = np.full((batch, self.length), -1)
+        where[:, 1:-1] = begin[:, None] + np.arange(room) - np.cumsum(is_mark, axis=1)
+        where[:, 1:-1][is_mark] = -1
+        tokens = np.where(where < 0, self.vocabulary.sep, take(corpus.ids, where)).astype(np.int32)
+        tokens[:, 0] = self.vocabulary.cls
+        return {"tokens": tokens}, where
+
+
 class Pairs:
     """[CLS] A [SEP] B [SEP] of exactly ``length`` tokens (Devlin et al., 2019, appendix A.2).
 
@@ -131,6 +194,16 @@ class Pairs:
 
         ``tokens`` and ``segments`` are int32 [B, T], ``next`` int32 [B]: 1 where B follows A.
         """
+        begin, size, first, rng = self.drawn(step, batch, seed)
+        follows = rng.random(batch) >= self.random_second
+        unrelated = self.corpus.sentences.take(self.elsewhere(first, rng))
+        second = np.where(follows, begin + size, unrelated)
+        rows, _ = laid(self.corpus, self.vocabulary, self.length, begin, size, second)
+        return rows | {"next": follows.astype(np.int32)}, rng
+
+    def drawn(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
+        """Where each A begins and how many tokens it has, the sentence that it begins with, all int64 [B], and the
+        generator to go on with. What follows A fills the row."""
         rng = generator(seed, step)
         room, bounds = self.length - 3, self.corpus.sentences
         first, end = self._opening(self.runs.starts(step, batch, seed) % len(self.corpus.ids))
@@ -140,18 +213,7 @@ class Pairs:
         last = np.maximum(last, first + 1)
         cut = bounds.take(first + 1 + (rng.random(batch) * (last - first)).astype(np.int64))
         # A sentence that fills the row by itself is cut, so that B has something to follow.
-        size = np.where(cut - begin < room, cut - begin, room // 2)
-        follows = rng.random(batch) >= self.random_second
-        second = np.where(follows, begin + size, bounds.take(self._elsewhere(first, rng)))
-        column = np.arange(self.length)[None]
-        inside = size[:, None]
-        where = np.where(column <= inside, begin[:, None] + column - 1, second[:, None] + column - inside - 2)
-        tokens = take(self.corpus.ids, where)
-        tokens[:, 0] = self.vocabulary.cls
-        tokens[:, -1] = self.vocabulary.sep
-        tokens[np.arange(batch), size + 1] = self.vocabulary.sep
-        segments = (column > inside + 1).astype(np.int32)
-        return {"tokens": tokens, "segments": segments, "next": follows.astype(np.int32)}, rng
+        return begin, np.where(cut - begin < room, cut - begin, room // 2), first, rng
 
     def _opening(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The next sentence after each of ``places`` [B] that another one of its document follows, and the end of
@@ -175,7 +237,7 @@ class Pairs:
             end[lone] = np.where(none, len(self.corpus.sentences) - 1, ends)
         return first, end
 
-    def _elsewhere(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def elsewhere(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """For each sentence of ``first`` a random one of another document (of the same when it is the only one)."""
         documents = self.corpus.documents
         count = len(documents) - 1
@@ -183,3 +245,27 @@ class Pairs:
         other = (own + 1 + (rng.random(len(first)) * (count - 1)).astype(np.int64)) % count
         begin, end = documents.take(other), documents.take(other + 1)
         return begin + (rng.random(len(first)) * (end - begin)).astype(np.int64)
+
+
+class Sentences:
+    """Full rows of text that begin with a sentence, and where its sentences and documents are."""
+
+    def __init__(self, corpus: Corpus, length: int):
+        self.corpus, self.length = corpus, length
+        self.runs = Runs(corpus.ids, length)
+
+    def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of ``step`` int32 [B, length], and the numbers of each token's sentence and document, int64 [B,
+        length] twice: they count up from the beginning of the corpus, and on where a row runs over its end.
+
+        A window of `Runs` opens with its first sentence; the last one of a row is cut off where the row ends.
+        """
+        bounds, documents = self.corpus.sentences, self.corpus.documents
+        count = len(bounds) - 1
+        opening = bounds.searchsorted(self.runs.starts(step, batch, seed) % len(self.corpus.ids)) % count
+        where = bounds.take(opening)[:, None] + np.arange(self.length)  # [B, L]
+        rounds, inside = np.divmod(where, len(self.corpus.ids))
+        sentence = bounds.searchsorted(inside.ravel(), side="right") - 1
+        document = documents.searchsorted(sentence, side="right") - 1
+        sentence, document = sentence.reshape(where.shape), document.reshape(where.shape)
+        return take(self.corpus.ids, where), sentence + rounds * count, document + rounds * (len(documents) - 1)

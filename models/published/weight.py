@@ -28,17 +28,29 @@ class Weight:
     """Further names that theirs goes by, because it is used twice (the output layer that is the embedding)."""
     head: bool = False
     """Belongs to the objective: a checkpoint without it still encodes."""
+    reversed: bool = False
+    """Our last axis runs the other way (the two classes of next-sentence prediction)."""
+    filled: str = ""
+    """What ours is where ``theirs`` names nothing, because the published model has no such part: "zeros" or
+    "identity"."""
 
     def read(self, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         """Our array, of ``shape``; `KeyError` where a name is missing, `ValueError` where the sizes differ."""
+        if not self.theirs:
+            return (np.eye(*shape) if self.filled == "identity" else np.zeros(shape)).astype(np.float32)
         found = [arrays[name][self.skipped :] for name in self.theirs]
         found = [array.T if self.transposed else array for array in found]
         part = (*shape[:-1], shape[-1] // len(found)) if shape else shape
-        return np.concatenate([array.reshape(part) for array in found], axis=-1) if shape else found[0].reshape(shape)
+        if not shape:
+            return found[0].reshape(shape)
+        joined = np.concatenate([array.reshape(part) for array in found], axis=-1)
+        return joined[..., ::-1] if self.reversed else joined
 
     def write(self, array: np.ndarray) -> dict[str, np.ndarray]:
         """Their arrays by name, the copies included; rows that were skipped are zeros."""
-        written = {}
+        if not self.theirs:
+            return {}
+        written, array = {}, array[..., ::-1] if self.reversed else array
         for name, part in zip(self.theirs, np.split(array, len(self.theirs), axis=-1), strict=True):
             part = part.reshape(self.reshaped) if self.reshaped else part
             part = part.T if self.transposed else part

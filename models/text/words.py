@@ -18,7 +18,8 @@ class Words:
     """The ids of texts by ``tokenizer``, each word's taken from a table.
 
     Every kind of tokenizer cuts at spaces first and looks at one word at a time, so that a text's ids are those of its
-    words. One exception: "▁" in a text, which stands for a space inside some kinds; such texts are encoded as a whole.
+    words. Exceptions are encoded as a whole: texts with "▁", which stands for a space inside some kinds, and all texts
+    where the tokenizer is not ``separable``.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -30,7 +31,8 @@ class Words:
 
         Words of a text stand apart by single spaces, with none at its ends.
         """
-        words = [[text] if "▁" in text else text.split(" ") for text in texts]
+        whole = not self._tokenizer.separable
+        words = [[text] if whole or "▁" in text else text.split(" ") for text in texts]
         flat = list(chain.from_iterable(words))
         if len(self._numbers) > _MOST:
             self._forget()

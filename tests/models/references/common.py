@@ -63,11 +63,12 @@ def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainab
     """The model ``name`` with the weights of ``network``, by the table in ``models/published``; every variable has to
     be in the table and every array of the table in the network."""
     arrays = {key: value.detach().numpy() for key, value in network.state_dict().items()}
-    built = models.load(name).build(size, VOCABULARY)
-    table = {weight.ours: weight for weight in published.load(name).weights(size)}
-    assert set(table) == {variable.path for variable in built.loss.variables}
+    table = published.load(name)
+    built = models.load(getattr(table, "MODEL", name)).build(size, VOCABULARY)
+    entries = {weight.ours: weight for weight in table.weights(size)}
+    assert set(entries) == {variable.path for variable in built.loss.variables}
     for variable in built.loss.variables:
-        variable.assign(table[variable.path].read(arrays, tuple(variable.shape)))
+        variable.assign(entries[variable.path].read(arrays, tuple(variable.shape)))
     return built
 
 

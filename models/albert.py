@@ -1,0 +1,93 @@
+"""ALBERT: a BERT whose layers share their weights.
+
+Lan, Chen, Goodman, Gimpel, Sharma and Soricut (2020). ALBERT: A Lite BERT for Self-supervised Learning of Language
+Representations. ICLR.
+Taxonomy: contextual; Transformer encoder; MLM (of n-grams) and SOP; parameter sharing.
+
+Most of BERT's weights are many copies of one thing: a layer per depth, and a vector as wide as the network for every
+word. Here one layer is applied L times, and words have narrow vectors that a product widens. That makes a model of a
+ninth of the size with the same cost per token. NSP gives way to telling whether two texts stand in order, and MLM hides
+one to three whole words at a time.
+
+    L = L_MLM + L_SOP
+    L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)        L_SOP = - ln p(A before B or swapped | [CLS])
+
+Nearest relative: BERT (`models.bert`), the same computation with weights of its own in every layer, single tokens
+hidden, and NSP.
+"""
+
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_2 = "Lan et al. (2020), table 2, ALBERT-base"
+
+CARD = Card(
+    title="ALBERT",
+    citation="Lan et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("mlm", "sop"),
+    extensions=("sharing",),
+    loss="L_MLM + L_SOP",
+    tokenizer="unigram",
+    corpus="BooksCorpus and English Wikipedia (16 GB)",
+    parameters="12M (base), 18M (large), 60M (xlarge), 235M (xxlarge)",
+    reported=(
+        Reported(task="squad11", metric="f1", value=89.3, split="dev", source=_TABLE_2),
+        Reported(task="squad2", metric="f1", value=80.0, split="dev", source=_TABLE_2),
+        Reported(task="mnli", metric="accuracy", value=81.6, split="dev", source=_TABLE_2),
+        Reported(task="sst2", metric="accuracy", value=90.3, split="dev", source=_TABLE_2),
+    ),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def embedding(size: Size) -> int:
+    """E, the width of token vectors: 128 as in the paper (section 3.1), and half of D where that is narrower."""
+    return min(128, size.width // 2)
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.shared_encoder import SharedEncoder, gelu
+    from models.objectives import _joint, masking, mlm, sampling, sop
+
+    encoder = SharedEncoder(size, vocabulary.size, embedding(size))
+
+    def batches(corpus, batch, length):
+        texts = sampling.Pairs(corpus, vocabulary, length, random_second=0.0)
+
+        def make(step, seed):
+            rows, where, rng = sop.pairs(texts, step, batch, seed)
+            return masking.ngrams(rows, sampling.heads(corpus, where), rng, vocabulary)
+
+        return make
+
+    heads = [mlm.MaskedLm(encoder, size.width, activation=gelu), sop.SentenceOrder(size.width)]
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights of encoder and heads, and of those in lookup tables."""
+    D, E, F, V = size.width, embedding(size), size.inner, vocabulary.size
+    tables = (V + size.length + 2) * E
+    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
+    pooler, mlm, sop = D * D + D, D * E + 3 * E + V, 2 * D + 2
+    return tables + 2 * E + E * D + D + layer + pooler + mlm + sop, tables
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler."""
+    D, F = size.width, size.inner
+    layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
+    return 2 * embedding(size) * D + size.layers * layer + 2 * D * D / length
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
+    D, E, V = size.width, embedding(size), vocabulary.size
+    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
+    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * E + E * V) + 2 * D * 2 / length)

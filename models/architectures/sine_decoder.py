@@ -1,0 +1,130 @@
+"""The left-to-right Transformer decoder of CTRL: fixed sine positions, a norm in front of each part, ReLU.
+
+Source: Keskar et al. (2019), section 3.2, and Vaswani et al. (2017), section 3.5; from the authors' code that token
+vectors are scaled by the root of the width, that the sines fill the first half of a position and the cosines the
+second, and the norms' epsilon. Its nearest relative here is `pre_norm_decoder`.
+"""
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.parts import (
+    HIDDEN,
+    attention,
+    block,
+    check_length,
+    dense,
+    dropout,
+    layer_norm,
+    shape,
+    split_heads,
+    waves,
+)
+from models.card import Size
+from models.pretrainable import Encoding
+
+EPSILON = 1e-6
+
+
+def initializer() -> keras.initializers.Initializer:
+    """Normal with standard deviation 0.02; a fresh one per weight, so that no two weights are equal."""
+    return keras.initializers.RandomNormal(stddev=0.02)
+
+
+class SineDecoder(keras.layers.Layer):
+    """Batch to `Encoding`; the pooled vector is that of the last token, the only one that has seen the whole text.
+
+    ``dropout`` is read when a graph is traced.
+    """
+
+    causal = True
+    recurrent = False
+
+    def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):
+        super().__init__(name=name)
+        self.width, self.depth, self.length, self.heads, self.dropout = (
+            size.width,
+            size.layers,
+            size.length,
+            size.heads,
+            0.1,
+        )
+        self.token_embedding = self.add_weight((vocabulary, size.width), initializer(), name="tokens")
+        self.blocks = [self._block(f"layer_{index}", size.width, size.inner) for index in range(size.layers)]
+        self.norm_scale = self.add_weight((size.width,), "ones", name="norm_scale")
+        self.norm_bias = self.add_weight((size.width,), "zeros", name="norm_bias")
+        self.built = True
+
+    def _block(self, name: str, width: int, inner: int) -> SimpleNamespace:
+        def weight(part: str, *dims: int, start: Any = "zeros") -> keras.Variable:
+            return self.add_weight(dims, start, name=f"{name}_{part}")
+
+        return SimpleNamespace(
+            attention_norm_scale=weight("attention_norm_scale", width, start="ones"),
+            attention_norm_bias=weight("attention_norm_bias", width),
+            qkv_kernel=weight("qkv_kernel", width, 3 * width, start=initializer()),
+            qkv_bias=weight("qkv_bias", 3 * width),
+            output_kernel=weight("output_kernel", width, width, start=initializer()),
+            output_bias=weight("output_bias", width),
+            norm_scale=weight("norm_scale", width, start="ones"),
+            norm_bias=weight("norm_bias", width),
+            inner_kernel=weight("inner_kernel", width, inner, start=initializer()),
+            inner_bias=weight("inner_bias", inner),
+            outer_kernel=weight("outer_kernel", inner, width, start=initializer()),
+            outer_bias=weight("outer_bias", width),
+        )
+
+    def hidden(
+        self, tokens: tf.Tensor, seed: Any = None, gaps: bool = False, documents: tf.Tensor | None = None
+    ) -> list[tf.Tensor]:
+        """The L + 1 tensors [B * T, D] for tokens [B, T]: embeddings, then each layer, the last one normalised.
+
+        Padding at the right end needs no mask, since nothing before it looks there. With ``gaps`` there may be
+        padding between tokens: it is masked and takes up no position. A token sees only those of its own number in
+        ``documents`` [B, T].
+        """
+        batch, length = shape(tokens)
+        check_length(length, self.length, "decoder")
+        bias = tf.linalg.band_part(tf.fill([length, length], -HIDDEN), -1, 0)[None, None] + HIDDEN  # [1, 1, T, T]
+        position_vectors = waves(tf.range(length), self.width)  # [T, D]
+        if gaps:
+            present = tf.not_equal(tokens, 0)
+            positions = tf.maximum(tf.cumsum(tf.cast(present, tf.int32), axis=1) - 1, 0)  # [B, T]
+            position_vectors = tf.gather(position_vectors, positions)  # [B, T, D]
+            bias = tf.minimum(bias, tf.where(present, 0.0, HIDDEN)[:, None, None, :])  # [B, 1, T, T]
+        if documents is not None:
+            together = tf.equal(documents[:, :, None], documents[:, None, :])[:, None]  # [B, 1, T, T]
+            bias = tf.minimum(bias, tf.where(together, 0.0, HIDDEN))
+        x = tf.gather(self.token_embedding.value, tokens)  # [B, T, D]
+        x = x * self.width**0.5 + tf.cast(position_vectors, x.dtype)
+        x = dropout(tf.reshape(x, [-1, self.width]), self.dropout, seed, 0)  # [B * T, D]
+        layers = [x]
+
+        def layer(x: tf.Tensor, weights: SimpleNamespace, salt: int) -> tf.Tensor:
+            h = layer_norm(x, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
+            q, k, v = split_heads(
+                dense(h, weights.qkv_kernel, weights.qkv_bias), batch, length, self.heads, 3
+            )  # [B, H, T, K]
+            context = attention(q * q.shape[-1] ** -0.5, k, v, bias, self.dropout, seed, salt)  # [B * T, D]
+            x += dropout(dense(context, weights.output_kernel, weights.output_bias), self.dropout, seed, salt + 1)
+            h = layer_norm(x, weights.norm_scale, weights.norm_bias, EPSILON)
+            h = tf.nn.relu(dense(h, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
+            return x + dropout(dense(h, weights.outer_kernel, weights.outer_bias), self.dropout, seed, salt + 2)
+
+        for index, weights in enumerate(self.blocks):
+            layers.append(block(partial(layer, salt=10 * (index + 1)), layers[-1], weights))
+        layers[-1] = layer_norm(layers[-1], self.norm_scale, self.norm_bias, EPSILON)
+        return layers
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
+        tokens = batch["tokens"]
+        batch_size, length = shape(tokens)
+        flat = self.hidden(tokens, seed)
+        count = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1)  # [B]
+        last = tf.range(batch_size) * length + tf.maximum(count - 1, 0)
+        layers = tuple(tf.reshape(x, [batch_size, length, self.width]) for x in flat)
+        return Encoding(tokens=layers[-1], pooled=tf.gather(flat[-1], last), layers=layers)

@@ -1,0 +1,152 @@
+"""The encoder-decoder Transformer of T5 1.1: T5's, with gated feed-forward layers and an output layer of its own.
+
+Source: Shazeer (2020), equation 6 (GEGLU); Raffel et al. (2020), the authors' notes on their released checkpoints. What
+differs from `models.architectures.transformer`: W (gelu(x G) * x U) in the place of W relu(x U), and logits from a
+table that is not the embedding, without scaling.
+"""
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.parts import attention, block, check_length, dropout, rms_norm, shape, split_heads
+from models.architectures.transformer import BUCKETS, EPSILON, normal, padding_bias, position_bias
+from models.card import Size
+from models.pretrainable import Encoding
+
+
+def gated(x: tf.Tensor, kernel: Any) -> tf.Tensor:
+    """gelu(x G) * x U, [N, F], where ``kernel`` [D, 2 F] is [G U]; GELU in the tanh form of the authors' code."""
+    gate, up = tf.split(tf.matmul(x, kernel), 2, axis=-1)
+    return tf.nn.gelu(gate, approximate=True) * up
+
+
+class Encoder(keras.layers.Layer):
+    """Batch to `Encoding`; the pooled vector is the mean over tokens. ``dropout`` is read when a graph is traced; the
+    authors pre-train without.
+
+    Positions are relative, so ``length`` bounds only what is meant to be used, and attention's square with it.
+    """
+
+    causal = False
+    recurrent = False
+
+    def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):
+        super().__init__(name=name)
+        self.width, self.depth, self.length = size.width, size.layers, size.length
+        self.heads, self.dropout = size.heads, 0.0
+        D, F, K = size.width, size.inner, size.width // size.heads
+        self.token_embedding = self.add_weight((vocabulary, D), normal(1.0), name="tokens")
+        self.distances = self.add_weight((BUCKETS, size.heads), normal(D**-0.5), name="distances")
+        self.blocks = [self._block(f"layer_{index}", D, F, K) for index in range(size.layers)]
+        self.norm_scale = self.add_weight((D,), "ones", name="norm_scale")
+        self.built = True
+
+    def _block(self, name: str, D: int, F: int, K: int) -> SimpleNamespace:
+        add, near = self.add_weight, D**-0.5
+        return SimpleNamespace(
+            attention_norm_scale=add((D,), "ones", name=f"{name}_attention_norm_scale"),
+            qkv_kernel=add((D, 3 * D), normal((D * K) ** -0.5, near, near), name=f"{name}_qkv_kernel"),
+            output_kernel=add((D, D), normal(near), name=f"{name}_output_kernel"),
+            norm_scale=add((D,), "ones", name=f"{name}_norm_scale"),
+            inner_kernel=add((D, 2 * F), normal(near), name=f"{name}_inner_kernel"),
+            outer_kernel=add((F, D), normal(F**-0.5), name=f"{name}_outer_kernel"),
+        )
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
+        tokens = batch["tokens"]
+        batch_size, length = shape(tokens)
+        check_length(length, self.length, "encoder")
+        rate = self.dropout
+        bias = position_bias(self.distances, length, both_ways=True) + padding_bias(tokens)  # [B, H, T, T]
+        x = tf.reshape(tf.gather(self.token_embedding.value, tokens), [-1, self.width])  # [B * T, D]
+        layers = [dropout(x, rate, seed, 0)]
+
+        def layer(x: tf.Tensor, weights: SimpleNamespace, bias: tf.Tensor, salt: int) -> tf.Tensor:
+            h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * T, 3 D]
+            q, k, v = split_heads(h, batch_size, length, self.heads, 3)  # [B, H, T, K]
+            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * T, D]
+            x += dropout(h, rate, seed, salt + 1)
+            h = gated(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel)  # [B * T, F]
+            h = tf.matmul(dropout(h, rate, seed, salt + 2), weights.outer_kernel)  # [B * T, D]
+            return x + dropout(h, rate, seed, salt + 3)
+
+        for index, weights in enumerate(self.blocks):
+            layers.append(block(partial(layer, salt=10 * (index + 1)), layers[-1], weights, bias))
+        layers[-1] = dropout(rms_norm(layers[-1], self.norm_scale, EPSILON), rate, seed, 1)
+        layers = tuple(tf.reshape(x, [batch_size, length, self.width]) for x in layers)
+        present = tf.cast(tf.not_equal(tokens, 0), layers[-1].dtype)[:, :, None]  # [B, T, 1]
+        pooled = tf.reduce_sum(layers[-1] * present, 1) / tf.maximum(tf.reduce_sum(present, 1), 1.0)  # [B, D]
+        return Encoding(tokens=layers[-1], pooled=pooled, layers=layers)
+
+
+class Decoder(keras.layers.Layer):
+    """Next-token logits over what ``encoder`` gives; its token embedding is the input layer here too, the output layer
+    is another table [V, D]."""
+
+    def __init__(self, size: Size, encoder: Encoder, name: str = "decoder"):
+        super().__init__(name=name)
+        self.encoder, self.width, self.heads = encoder, size.width, size.heads
+        D, F, K = size.width, size.inner, size.width // size.heads
+        self.distances = self.add_weight((BUCKETS, size.heads), normal(D**-0.5), name="distances")
+        self.blocks = [self._block(f"layer_{index}", D, F, K) for index in range(size.layers)]
+        self.norm_scale = self.add_weight((D,), "ones", name="norm_scale")
+        self.output_table = self.add_weight(encoder.token_embedding.shape, normal(D**-0.5), name="output")
+        self.built = True
+
+    def _block(self, name: str, D: int, F: int, K: int) -> SimpleNamespace:
+        add, near = self.add_weight, D**-0.5
+        return SimpleNamespace(
+            attention_norm_scale=add((D,), "ones", name=f"{name}_attention_norm_scale"),
+            qkv_kernel=add((D, 3 * D), normal((D * K) ** -0.5, near, near), name=f"{name}_qkv_kernel"),
+            output_kernel=add((D, D), normal(near), name=f"{name}_output_kernel"),
+            cross_norm_scale=add((D,), "ones", name=f"{name}_cross_norm_scale"),
+            cross_q_kernel=add((D, D), normal((D * K) ** -0.5), name=f"{name}_cross_q_kernel"),
+            cross_kv_kernel=add((D, 2 * D), normal(near), name=f"{name}_cross_kv_kernel"),
+            cross_output_kernel=add((D, D), normal(near), name=f"{name}_cross_output_kernel"),
+            norm_scale=add((D,), "ones", name=f"{name}_norm_scale"),
+            inner_kernel=add((D, 2 * F), normal(near), name=f"{name}_inner_kernel"),
+            outer_kernel=add((F, D), normal(F**-0.5), name=f"{name}_outer_kernel"),
+        )
+
+    def hidden(self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None) -> list[tf.Tensor]:
+        """The L + 1 tensors [B * S, D] for ``targets`` [B, S], given ``memory`` [B, T, D], the encoding of ``tokens``
+        [B, T]: embeddings, then each layer, the last one normalised.
+
+        The decoder's places for dropout are numbered from 1000, apart from the encoder's.
+        """
+        batch, length = shape(targets)
+        source, rate = shape(tokens)[1], self.encoder.dropout
+        bias = position_bias(self.distances, length, both_ways=False)  # [1, H, S, S]
+        absent = padding_bias(tokens)  # [B, 1, 1, T]
+        memory = tf.reshape(memory, [-1, self.width])  # [B * T, D]
+        x = tf.reshape(tf.gather(self.encoder.token_embedding.value, targets), [-1, self.width])  # [B * S, D]
+        layers = [dropout(x, rate, seed, 1000)]
+
+        def layer(x: tf.Tensor, weights: SimpleNamespace, bias: tf.Tensor, memory: tf.Tensor, salt: int) -> tf.Tensor:
+            h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
+            q, k, v = split_heads(h, batch, length, self.heads, 3)  # [B, H, S, K]
+            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
+            x += dropout(h, rate, seed, salt + 1)
+            h = tf.matmul(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
+            (q,) = split_heads(h, batch, length, self.heads)  # [B, H, S, K]
+            h = tf.matmul(memory, weights.cross_kv_kernel)  # [B * T, 2 D]
+            k, v = split_heads(h, batch, source, self.heads, 2)  # [B, H, T, K]
+            h = tf.matmul(attention(q, k, v, absent, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
+            x += dropout(h, rate, seed, salt + 3)
+            h = gated(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel)  # [B * S, F]
+            h = tf.matmul(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
+            return x + dropout(h, rate, seed, salt + 5)
+
+        for index, weights in enumerate(self.blocks):
+            layers.append(block(partial(layer, salt=1000 + 10 * (index + 1)), layers[-1], weights, bias, memory))
+        layers[-1] = dropout(rms_norm(layers[-1], self.norm_scale, EPSILON), rate, seed, 1001)
+        return layers
+
+    def call(self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
+        """Logits [B, S, V] after each of ``targets``; the arguments are those of `hidden`."""
+        logits = tf.matmul(self.hidden(targets, memory, tokens, seed)[-1], self.output_table, transpose_b=True)
+        return tf.reshape(logits, [*shape(targets), logits.shape[-1]])

@@ -1,0 +1,36 @@
+"""The price of computing, beside another objective: for encoders that choose how many steps a token takes.
+
+    L = L_head + tau mean over tokens of (N + R)
+
+Graves (2016), section 2: N steps, and the remainder R, through which the price has a gradient.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+TAU = 0.01
+"""As in the code of Dehghani et al. (2019); the paper names no value."""
+
+
+class Ponder(keras.layers.Layer):
+    """``loss`` of an encoder with ``pondered(batch, seed)`` (see `models.architectures.universal_encoder`): the loss of
+    ``head``, as in `models.objectives._joint`, and the price."""
+
+    def __init__(self, encoder: keras.layers.Layer, head: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.head = encoder, head
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"tokens": tf.math.count_nonzero(batch["tokens"], dtype=tf.int32), **self.head.totals(batch)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        encoding, cost = self.encoder.pondered(batch, seed)
+        parts = self.head(encoding, batch, totals)
+        present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)  # [B, T]
+        price = tf.reduce_sum(cost * present) / tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)
+        loss = sum(value for name, value in parts.items() if name.endswith("_loss"))
+        return {"loss": loss + TAU * price, **parts, "ponder": price}

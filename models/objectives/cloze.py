@@ -1,0 +1,49 @@
+"""Cloze: predict each token from all others, every one of them at once. Baevski et al. (2019), section 3.
+
+    L_cloze = - 1/T sum_t ln p(x_t | x_1 ... x_{t-1}, x_{t+1} ... x_T)
+
+MLM (`models.objectives.mlm`) hides 15 % of the tokens to keep the answer out of sight. Here nothing is hidden: the
+network is built so that no path leads from token t to its own prediction, and so each token of a row teaches. The
+whole row reaches the vocabulary. Text comes as in `models.objectives.lm`.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.two_towers import joins
+
+
+class Cloze(keras.layers.Layer):
+    """``loss`` of an encoder with ``hidden(tokens, seed, documents, see_itself)`` (see
+    `models.architectures.two_towers`) and ``token_embedding`` [V, D], which is the output layer."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"tokens": tf.math.count_nonzero(_accompanied(batch), dtype=tf.int32)}
+
+    def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Scores [B * T, V] of every piece in every place, from the other places."""
+        x = self.encoder.hidden(batch["tokens"], seed, batch.get("documents"), see_itself=False)[-1]  # [B * T, D]
+        return tf.cast(tf.matmul(x, self.encoder.token_embedding, transpose_b=True), tf.float32)
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        labels = tf.reshape(batch["tokens"], [-1])  # [B * T]
+        weights = tf.reshape(tf.cast(_accompanied(batch), tf.float32), [-1])
+        weights /= tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)
+        logits = self.logits(batch, seed)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), labels), tf.float32)
+        return {"loss": tf.reduce_sum(nll * weights), "cloze_accuracy": tf.reduce_sum(hit * weights)}
+
+
+def _accompanied(batch: dict[str, Any]) -> tf.Tensor:
+    """Which tokens have another one of their text beside them to be predicted from: bool [B, T]."""
+    joined = joins(tf.convert_to_tensor(batch["tokens"]), batch.get("documents"))  # [B, T - 1]
+    return tf.pad(joined, [[0, 0], [1, 0]]) | tf.pad(joined, [[0, 0], [0, 1]])

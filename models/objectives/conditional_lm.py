@@ -1,0 +1,52 @@
+"""Conditional language modelling: LM with a control code in front, which says where the text is from. Keskar et al.
+(2019), section 3.
+
+    L = - 1/T sum_t ln p(x_t | c, x_0 ... x_{t-1})
+
+The paper's codes name the source (Wikipedia, Books, Reviews). A corpus here does not say where a document is from, but
+files stand in it one after the other: it is cut into `CODES` stretches of equally many documents, and a stretch is a
+source. A code is one of the free special tokens. Each row is the code of its first document, then a run of text as in
+`models.objectives.lm`; nothing hides one document of a row from the next, since all of them have to see the code.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives.lm import CausalLm
+from models.objectives.sampling import Runs, stream, take
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+CODES = 8
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` int32 [B, T], a code in the first column."""
+    text = stream(corpus, vocabulary)
+    runs, documents = Runs(text, length - 1), len(corpus.documents) - 1
+    codes = np.asarray(vocabulary.sentinels[:CODES], np.int32)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        starts = runs.starts(step, batch, seed)
+        first = corpus.openings.searchsorted(starts % len(text), side="right") - 1  # [B] documents
+        rows = take(text, starts[:, None] + np.arange(length - 1))
+        return {"tokens": np.concatenate([codes[first * CODES // documents][:, None], rows], axis=1)}
+
+    return make
+
+
+class ConditionalLm(CausalLm):
+    """``loss`` of a decoder whose output layer, the embedding, has a bias."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(encoder, name=name)
+        self.output_bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
+
+    def _logits(self, x: tf.Tensor) -> Any:
+        """[N, D] to [N, V]."""
+        logits = tf.nn.bias_add(tf.matmul(x, self.encoder.token_embedding, transpose_b=True), self.output_bias)
+        return tf.cast(logits, tf.float32)

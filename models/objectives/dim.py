@@ -1,0 +1,114 @@
+"""Deep InfoMax (DIM): which n-gram is missing from this text? Kong et al. (2020), section 4.
+
+    L_DIM = - ln [exp(g(x^)' g(x_ij)) / sum_{y in S} exp(g(x^)' g(y))]        S: x_ij and random n-grams
+
+x^ is the text with the n-gram x_ij hidden, and g(.) the vector of the first token, [CLS], that the encoder gives for a
+text or for an n-gram alone. InfoNCE bounds the mutual information of a text and its parts from below. The length of
+n-grams is normal around 5 with deviation 1, cut to 1 ... 10.
+
+Negatives come with their row, from anywhere in the corpus outside of it, and not from the other rows of the batch: so a
+row's loss is the same however a batch is divided among replicas and accumulated parts. There are T / 16 candidates per
+row (at least 4). They are as long as the true one, since the number of [MASK]s tells its length.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import fold, shape
+from models.corpus import Corpus
+from models.objectives import mlm
+from models.objectives.sampling import FullSentences, generator, take
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+MEAN, DEVIATION, LONGEST = 5.0, 1.0, 10
+ROOM = LONGEST + 2
+"""Tokens of an n-gram between [CLS] and [SEP]."""
+WEIGHT = 1.0
+"""Of DIM beside MLM, which the paper leaves open."""
+
+
+def candidates(length: int) -> int:
+    """N-grams per row of ``length`` tokens, the true one and the others."""
+    return max(4, length // 16)
+
+
+def draw(free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The first place and the length of an n-gram for each row of ``free`` bool [B, T], where n-grams may lie: int64
+    [B] twice.
+
+    Every place is as likely as another. A row without room for the length that was drawn has its longest one.
+    """
+    rows, length = free.shape
+    sizes = np.clip(np.rint(rng.normal(MEAN, DEVIATION, rows)), 1, LONGEST).astype(np.int64)
+    ends = np.minimum.accumulate(np.where(free, length, np.arange(length))[:, ::-1], axis=1)[:, ::-1]
+    room = np.minimum(ends - np.arange(length), sizes[:, None])  # [B, T], 0 where none begins
+    first = np.argmax(room + rng.random(free.shape), axis=1)
+    return first, room[np.arange(rows), first]
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to what `mlm.noise` gives, with an n-gram hidden besides, and ``ngrams`` int32 [B, C, 12]: the true
+    one, then the others, each between marks.
+
+    What MLM had drawn inside of the n-gram is hidden too, and still predicted.
+    """
+    texts = FullSentences(corpus, vocabulary, length)
+    count = candidates(length)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rows, where = texts(step, batch, seed)
+        rng = generator(seed, step)
+        first, size = draw(where >= 0, rng)
+        begin = where[np.arange(batch), first]
+        # From behind the row around the end of the corpus to before it; the row itself where there is nothing else.
+        others = max(1, corpus.tokens - length - LONGEST)
+        begins = where.max(axis=1)[:, None] + 1 + rng.integers(others, size=(batch, count))
+        begins[:, 0] = begin
+        rows = mlm.noise(rows, rng, vocabulary)
+        inside = np.arange(length) - first[:, None]
+        rows["tokens"][(inside >= 0) & (inside < size[:, None])] = vocabulary.mask
+        place, size = np.arange(ROOM), size[:, None, None]
+        ngrams = take(corpus.ids, begins[:, :, None] + place - 1)  # [B, C, 12]
+        ngrams = np.where(place > size, np.where(place == size + 1, vocabulary.sep, vocabulary.pad), ngrams)
+        ngrams[:, :, 0] = vocabulary.cls
+        return rows | {"ngrams": ngrams.astype(np.int32)}
+
+    return make
+
+
+class DeepInfoMax(keras.layers.Layer):
+    """``loss``: MLM and DIM over one pass of ``encoder`` through the texts, and one through their n-grams."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "dim"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        self.mlm = mlm.MaskedLm(encoder, encoder.width)
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return self.mlm.totals(batch) | {"rows": tf.shape(batch["ngrams"])[0]}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        rows, count, room = shape(batch["ngrams"])
+        encoding = self.encoder(batch, seed=seed)
+        ngrams = tf.reshape(batch["ngrams"], [rows * count, room])
+        parts = self.encoder({"tokens": ngrams}, seed=fold(seed, 2000)).tokens[:, 0]  # [B * C, D]
+        parts = tf.cast(tf.reshape(parts, [rows, count, self.encoder.width]), tf.float32)
+        whole = tf.cast(encoding.tokens[:, 0], tf.float32)  # [B, D]
+        scores = tf.linalg.matvec(parts, whole)  # [B, C]
+        values = self.mlm(encoding, batch, totals)
+        total = tf.cast(totals["rows"], tf.float32)
+        nll = tf.reduce_logsumexp(scores, axis=1) - scores[:, 0]  # [B]
+        hit = tf.cast(tf.equal(tf.argmax(scores, -1), 0), tf.float32)
+        dim_loss = tf.reduce_sum(nll) / total
+        return {
+            "loss": values["mlm_loss"] + WEIGHT * dim_loss,
+            **values,
+            "dim_loss": dim_loss,
+            "dim_accuracy": tf.reduce_sum(hit) / total,
+        }

@@ -1,0 +1,102 @@
+"""Future n-gram prediction: at each step write the next n tokens, not one. Qi et al. (2020), sections 2.2 and 2.4.
+
+    L = sum_{i < n} alpha_i / S sum_s - ln p_i(y_s | y_{< s - i}, x with spans hidden)        alpha_i = g^i / sum_j g^j
+
+with n = 2 and g = 1. A model that may look at the last token leans on it; predicting stream i has to say token s
+without the i tokens before it, and so learns to plan. Only the first stream serves for writing.
+
+The text is hidden as in MASS, but in one span of 9 tokens out of each 64. The decoder writes the spans one after the
+other, each token given the one before it in the text, at its position in the text.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives import mlm
+from models.objectives.sampling import Runs, generator
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+STREAMS, DECAY = 2, 1.0
+"""n and g."""
+BLOCK, RATE = 64, 0.15
+"""Each run of 64 tokens has a span of 15 % hidden (9 tokens); of these 80 % become [MASK] and 10 % a random token."""
+
+
+def plan(length: int) -> list[tuple[int, int]]:
+    """(tokens, hidden tokens) of each block of a text of ``length`` tokens; the last block may be shorter, and has no
+    span where it is too short for one, unless it is the only one."""
+    sizes = [min(BLOCK, length - begin) for begin in range(0, length, BLOCK)]
+    hidden = [int(RATE * size) for size in sizes]
+    return list(zip(sizes, hidden if any(hidden) else [1, *hidden[1:]], strict=True))
+
+
+def spans(rows: int, length: int, rng: np.random.Generator) -> np.ndarray:
+    """Which places of texts of ``length`` tokens are hidden, int64 [B, S] in rising order: a span in each block, every
+    place inside it equally likely."""
+    found, begin = [], 0
+    for size, hidden in plan(length):
+        first = begin + rng.integers(0, size - hidden + 1, (rows, 1))
+        found.append(first + np.arange(hidden))
+        begin += size
+    return np.concatenate(found, axis=1)
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` int32 [B, T], [CLS] text [SEP] with spans hidden; ``targets`` [B, S], the hidden
+    tokens; ``previous`` [B, S], the token before each in the text; and ``positions`` [B, S], where that one stands."""
+    if length < 4:
+        raise ValueError(f"Rows of {length} tokens are too short to hold a hidden token and another: use at least 4.")
+    runs = Runs(corpus.ids, length - 2)
+    marks = ((0, 0), (vocabulary.cls, vocabulary.sep))
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rng = generator(seed, step)
+        whole = np.pad(runs(step, batch, seed), [(0, 0), (1, 1)], constant_values=marks)
+        where = spans(batch, length - 2, rng) + 1  # places in the row, whose first token is [CLS]
+        draw, used = rng.random(where.shape, dtype=np.float32), np.ones(where.shape, bool)
+        hidden = mlm.hide({"tokens": whole}, where, used, draw, rng, vocabulary)
+        return {
+            "tokens": hidden["tokens"],
+            "targets": hidden["masked_labels"],
+            "previous": np.take_along_axis(whole, where - 1, axis=1),
+            "positions": (where - 1).astype(np.int32),
+        }
+
+    return make
+
+
+class FutureNgramLm(keras.layers.Layer):
+    """``loss`` of an encoder-decoder whose decoder has predicting streams (`models.architectures.n_stream_decoder`)."""
+
+    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.decoder = encoder, decoder
+        self.built = True
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]: the first stream's,
+        the only one that is computed."""
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
+        return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed, streams=1)[:, 0]
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"targets": tf.math.count_nonzero(batch["targets"], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
+        logits = self.decoder(batch["previous"], memory, tokens, seed, batch["positions"])  # [B, n, S, V]
+        streams = logits.shape[1]
+        targets = tf.repeat(batch["targets"][:, None], streams, axis=1)  # [B, n, S]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, tf.cast(logits, tf.float32))
+        nll *= tf.cast(tf.not_equal(targets, 0), tf.float32)
+        each = tf.reduce_sum(nll, axis=[0, 2]) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)  # [n]
+        alpha = np.float32(DECAY) ** np.arange(streams, dtype=np.float32)
+        return {"loss": tf.reduce_sum(each * (alpha / alpha.sum())), "next_token_loss": each[0]}

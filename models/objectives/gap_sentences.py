@@ -1,0 +1,105 @@
+"""Gap sentences generation (GSG): write the sentences that matter most. Zhang, Zhao et al. (2020), section 3.1.
+
+    L_GSG = - 1/S sum_s ln p(y_s | y_{<s}, x with gap sentences hidden)
+
+30 % of a document's sentences are replaced by one mask each, and the target is those, one after the other: a summary
+of sorts, if they are the sentences that tell most of the rest. How much one tells is its ROUGE-1 F1 against the rest
+of its document, each scored by itself and repeated words counted as often as they match ("Ind-Orig", the paper's
+best). [MASK] stands for the paper's [MASK1]; masking of single words was dropped from the large model (section 6.1.3).
+
+Inputs are full: three halves of what fits are read, and what the gaps free is filled by the text that follows. Only
+sentences that begin in the first two halves can become gaps, so that every mask is inside.
+"""
+
+import numpy as np
+
+from models.corpus import Corpus
+from models.objectives._rows import framed, packed
+from models.objectives.sampling import Sentences
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+RATIO = 0.3
+
+
+def rouge_1(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray) -> np.ndarray:
+    """ROUGE-1 F1 of each sentence against the rest of its document, float [B, P], 0 where there is no sentence.
+
+    ``text``, ``pieces`` and ``documents`` [B, L]: ids, and numbers of sentences and documents, both from 0 in each row.
+    A sentence of n tokens with c in common with the other N - n has precision c / n and recall c / (N - n), so that F1
+    is 2 c / N.
+    """
+    rows, count, words = len(text), int(pieces.max()) + 1, int(text.max()) + 1
+    row = np.arange(rows)[:, None] * count
+    inside, whole = row + pieces, row + documents
+    owner = np.zeros(rows * count, np.int64)  # the document of each sentence
+    owner[inside] = whole
+    found, times = np.unique(inside * words + text, return_counts=True)  # each word of each sentence once
+    in_document, all_times = np.unique(whole * words + text, return_counts=True)
+    sentence, word = np.divmod(found, words)
+    elsewhere = all_times[np.searchsorted(in_document, owner[sentence] * words + word)] - times
+    common = np.bincount(sentence, np.minimum(times, elsewhere), rows * count)
+    size = np.bincount(whole.ravel(), minlength=rows * count)
+    return (2 * common / np.maximum(size[owner], 1)).reshape(rows, count)
+
+
+def cut(sentences: np.ndarray, longest: int) -> np.ndarray:
+    """Numbers of sentences [B, L] counted from 0 in each row; one of more than ``longest`` tokens becomes several."""
+    length = sentences.shape[1]
+    opens = np.diff(sentences, axis=1, prepend=sentences[:, :1] - 1) != 0
+    begin = np.maximum.accumulate(np.where(opens, np.arange(length), 0), axis=1)
+    return np.cumsum((np.arange(length) - begin) % longest == 0, axis=1) - 1
+
+
+def principal(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray, room: int, longest: int) -> np.ndarray:
+    """Which sentences become gaps: bool [B, P].
+
+    Of each document with more than one sentence the best `RATIO`, at least one, of those that begin before ``room``;
+    where a row has no such document, all of it is taken as one. What does not fit into ``longest`` tokens is left out,
+    the worst first.
+    """
+    rows, count = len(text), int(pieces.max()) + 1
+    row = np.arange(rows)[:, None]
+    size, begin, owner = np.zeros((3, rows, count), np.int64)
+    np.add.at(size, (row, pieces), 1)
+    opens = np.nonzero(np.diff(pieces, axis=1, prepend=-1))
+    begin[opens[0], pieces[opens]] = opens[1]
+    owner[opens[0], pieces[opens]] = documents[opens]
+    able = (size > 0) & (begin < room)
+    siblings = ((owner[:, :, None] == owner[:, None]) & (size > 0)[:, None]).sum(axis=2)  # [B, P]
+    lone = ~((siblings > 1) & able).any(axis=1)
+    owner[lone], siblings[lone] = 0, (size[lone] > 0).sum(axis=1, keepdims=True)
+    score = np.where(able, rouge_1(text, pieces, np.where(lone[:, None], 0, documents)), -1.0)
+    order = np.argsort(-score, axis=1, kind="stable")  # the best first, the earlier one of equals
+    score, owner, siblings, size = (np.take_along_axis(a, order, axis=1) for a in (score, owner, siblings, size))
+    same = owner[:, :, None] == owner[:, None]
+    rank = np.tril(np.ones((count, count), bool), -1) & same & (score >= 0)[:, None]
+    quota = np.where(siblings > 1, np.maximum(np.rint(RATIO * siblings), 1), 0)
+    chosen = (score >= 0) & (rank.sum(axis=2) < quota)
+    chosen &= np.cumsum(size * chosen, axis=1) <= longest
+    gaps = np.zeros_like(chosen)
+    np.put_along_axis(gaps, order, chosen, axis=1)
+    return gaps
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` [B, T]: [CLS] text with gaps [SEP], and ``targets`` [B, (T - 2) / 2 + 2]: [CLS] gap
+    sentences [SEP], padded.
+
+    Inputs of 512 tokens have targets of half as many in the paper too (section 6.1). Nothing is random but the text.
+    """
+    room = length - 2
+    longest = room // 2
+    if longest < 4:
+        raise ValueError(f"Inputs of {length} tokens are too short for gap sentences: use at least 10.")
+    texts = Sentences(corpus, room + longest)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        text, sentences, documents = texts(step, batch, seed)
+        pieces, documents = cut(sentences, longest), documents - documents[:, :1]
+        gaps = np.take_along_axis(principal(text, pieces, documents, room, longest), pieces, axis=1)  # [B, L]
+        opens = gaps & (np.diff(pieces, axis=1, prepend=-1) != 0)
+        source = packed(np.where(opens, vocabulary.mask, text), ~gaps | opens, room)
+        return {"tokens": framed(source, vocabulary), "targets": framed(packed(text, gaps, longest), vocabulary)}
+
+    return make

@@ -1,0 +1,69 @@
+"""Masked and permuted language modelling: MLM whose predictions are made one after the other, in random order.
+Song et al. (2020), sections 2.2 and 2.3, equation 4.
+
+    L = - 1/|M| sum_{t > c} ln p(x_{z_t} | x_{z_<t}, M_{z_>c})
+
+The last 15 % of a random order z are predicted. Beside the tokens before it in that order, a prediction sees a mask at
+every place that is still to come, its own included: unlike PLM it knows how long the text is, and unlike MLM it knows
+what the other hidden tokens turned out to be.
+
+Whole words are hidden (section 3.1), and their pieces then predicted in any order, as in the authors' code. Of the
+masks 80 % are [MASK], 10 % random pieces, and 10 % the token itself. Rows are full sentences without segments.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives import masking
+from models.objectives.mlm import MaskedLm
+from models.objectives.sampling import FullSentences, generator, heads
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+SLOTS = ("masked_positions", "masked_labels", "masked_weights")
+
+
+def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """``batch`` with its masked slots [B, M] in random order, which is that of prediction; unused ones stay behind."""
+    drawn = np.where(batch["masked_weights"] > 0, rng.random(batch["masked_weights"].shape), 2.0)
+    order = np.argsort(drawn, axis=1, kind="stable")
+    return batch | {name: np.take_along_axis(batch[name], order, axis=1) for name in SLOTS}
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to what `models.objectives.mlm.noise` gives, slots in the order of prediction."""
+    texts = FullSentences(corpus, vocabulary, length)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rows, where = texts(step, batch, seed)
+        rng = generator(seed, step)
+        return shuffle(masking.whole_words(rows, heads(corpus, where), rng, vocabulary), rng)
+
+    return make
+
+
+class MaskedPermutedLm(keras.layers.Layer):
+    """``loss`` of a `models.architectures.position_compensated.PositionCompensated`: its queries, through the head of
+    MLM."""
+
+    def __init__(self, encoder: keras.layers.Layer, epsilon: float, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.mlm = encoder, MaskedLm(encoder, encoder.width, epsilon)
+        self.built = True
+
+    def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Scores [B * M, V] of every piece for each slot."""
+        queries = self.encoder.predict(batch, seed)  # [B, M, D]
+        slot = tf.zeros_like(batch["masked_positions"]) + tf.range(tf.shape(queries)[1])
+        return self.mlm.logits(queries, slot)
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return self.mlm.totals(batch)
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        values = self.mlm.score(self.logits(batch, seed), batch, totals or self.totals(batch))
+        return {"loss": values["mlm_loss"], "accuracy": values["mlm_accuracy"]}

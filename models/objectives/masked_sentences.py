@@ -1,0 +1,154 @@
+"""Masked sentences: hide whole sentences of a document and write them from what stands around them. Zhang et al.
+(2019), sections 3.2 and 3.3.
+
+    L = - 1/S sum_{k in K} sum_j ln p(w_j of sentence k | w_1 ... w_{j-1}, d_k)
+
+K are 15 % of the sentences. Of these 80 % have every word replaced by [MASK], 10 % stay, and 10 % become another
+sentence. The decoder has the words before and one vector d_k, which knows of a masked sentence no more than its length
+and its place.
+
+The authors cut documents to 30 sentences of 50 words and pad. Here a row is filled with sentence after sentence, each
+ended by [SEP], on over the ends of documents; what is written stands side by side in a row with room for 20 % of the
+text, and a sentence is cut where the room ends. The other sentence is as long as what it replaces: it is read on, or
+cut, so that all else stays in its place.
+"""
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.hierarchical_transformer import places
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, generator, take
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+RATE, MASK, KEEP = 0.15, 0.8, 0.1
+ROOM = 0.2
+"""The decoder's share of a row: RATE and some more, since sentences differ in length."""
+
+
+def slots(length: int) -> int:
+    """Tokens that the decoder writes per row of ``length``, at most."""
+    return math.ceil(ROOM * length)
+
+
+class Rows:
+    """[CLS] sentence [SEP] sentence [SEP] ... of exactly ``length`` tokens, beginning with a sentence; the last one is
+    cut where the row is full."""
+
+    def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int):
+        if length < 8:
+            raise ValueError(f"Rows of {length} tokens are too short to hold sentences: use at least 8.")
+        self.corpus, self.vocabulary, self.length = corpus, vocabulary, length
+        self.runs = Runs(corpus.ids, length - 1)
+
+    def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of ``step``, int32 [B, T], and where the sentences end in them, int64 [B, N]: the places of their
+        [SEP], T and more for sentences that do not end in the row."""
+        bounds, room = self.corpus.sentences, self.length - 1
+        count = len(bounds) - 1
+        first = bounds.searchsorted(self.runs.starts(step, batch, seed) % self.corpus.tokens) % count  # [B]
+        begin = bounds.take(first)
+        most = np.arange(room // 2 + 1)  # a sentence has a token and a mark
+        rounds, index = np.divmod(first[:, None] + most, count)
+        ends = bounds.take(index + 1) + rounds * self.corpus.tokens - begin[:, None] + most  # a mark moves what follows
+        mark = np.zeros((batch, room), bool)
+        row, _ = np.nonzero(ends < room)
+        mark[row, ends[ends < room]] = True
+        where = begin[:, None] + np.arange(room) - np.cumsum(mark, axis=1)
+        tokens = np.where(mark, self.vocabulary.sep, take(self.corpus.ids, where)).astype(np.int32)
+        return np.pad(tokens, [(0, 0), (1, 0)], constant_values=self.vocabulary.cls), ends + 1
+
+
+def chosen(whole: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Which sentences to hide where ``whole`` [B] are candidates, the first of the row: numbers int64 [B, K] in random
+    order, and which of the K count. A share `RATE` of the candidates, rounded, at least one."""
+    order = rng.random((len(whole), whole.max()))
+    order[np.arange(whole.max()) >= whole[:, None]] = 2.0
+    count = np.maximum(np.rint(RATE * whole), 1)
+    numbers = np.argsort(order, axis=1)[:, : int(count.max())]
+    return numbers, np.arange(numbers.shape[1]) < count[:, None]
+
+
+def written(
+    tokens: np.ndarray, begin: np.ndarray, end: np.ndarray, numbers: np.ndarray, room: int, vocabulary: Vocabulary
+) -> dict[str, np.ndarray]:
+    """What the decoder reads and writes, int32 [B, ``room``] each: the sentences from ``begin`` up to and with ``end``
+    [B, K] of ``tokens`` [B, T], one after the other; nothing where the end is before the beginning.
+
+    ``targets`` (0 where unused), ``previous``, the word before or [CLS], its ``places`` in the sentence, and
+    ``sentences``, the sentence's own of ``numbers`` [B, K].
+    """
+    row, column = np.arange(len(tokens))[:, None], np.arange(room)
+    sizes = np.maximum(end - begin + 1, 0)
+    after = np.cumsum(sizes, axis=1)  # [B, K]
+    which = np.minimum((column[None, :, None] >= after[:, None, :]).sum(axis=2), sizes.shape[1] - 1)  # [B, room]
+    place = column - (after - sizes)[row, which]
+    used = place < sizes[row, which]
+    place = np.where(used, place, 0)
+    where = np.where(used, begin[row, which] + place, 0)
+    found = {
+        "targets": np.where(used, tokens[row, where], vocabulary.pad),
+        "previous": np.where(place > 0, tokens[row, where - 1], vocabulary.cls),
+        "places": place,
+        "sentences": numbers[row, which],
+    }
+    return {key: value.astype(np.int32) for key, value in found.items()}
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` int32 [B, T] with sentences hidden, and what `written` gives."""
+    rows, row = Rows(corpus, vocabulary, length), np.arange(batch)[:, None]
+    most, column = places(length) - 1, np.arange(length)  # the last place may have several sentences
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rng = generator(seed, step)
+        tokens, ends = rows(step, batch, seed)
+        # Sentences that end in the row; where there is none, the one that fills it.
+        whole = np.clip((ends < length).sum(axis=1), 1, most)  # [B]
+        begins = np.concatenate([np.ones((batch, 1), np.int64), ends[:, :-1] + 1], axis=1)
+        ends = np.minimum(ends, length - 1)
+        numbers, used = chosen(whole, rng)
+        end = np.where(used, ends[row, numbers], 0)
+        given = written(tokens, begins[row, numbers], end, numbers, slots(length), vocabulary)
+        draw = np.full((batch, ends.shape[1]), KEEP / 2 + MASK)  # of each sentence: what is left alone
+        draw[np.broadcast_to(row, numbers.shape)[used], numbers[used]] = rng.random(used.shape)[used]
+        other = corpus.sentences.take(rng.integers(0, len(corpus.sentences) - 1, draw.shape))
+        mark = tokens == vocabulary.sep
+        number = np.minimum(np.cumsum(mark, axis=1) - mark, draw.shape[1] - 1)  # [B, T]
+        words = (column > 0) & ~mark
+        elsewhere = take(corpus.ids, other[row, number] + column - begins[row, number])
+        draw = np.where(words, draw[row, number], MASK)  # [B, T]
+        hidden = np.where(draw < MASK, vocabulary.mask, np.where(draw < MASK + KEEP, tokens, elsewhere))
+        return {"tokens": hidden.astype(np.int32), **given}
+
+    return make
+
+
+class MaskedSentencesLm(keras.layers.Layer):
+    """``loss`` of `models.architectures.hierarchical_transformer`: the hidden sentences' negative log-likelihood per
+    token, end marks included."""
+
+    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.decoder = encoder, decoder
+        self.built = True
+
+    def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Scores [B, S, V] of every word for each of ``targets``."""
+        _, sentences, _ = self.encoder.hidden(batch["tokens"], seed)
+        return self.decoder(batch["previous"], batch["places"], batch["sentences"], sentences[-1], seed)
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"targets": tf.math.count_nonzero(batch["targets"], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        targets = batch["targets"]  # [B, S]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, tf.cast(self.logits(batch, seed), tf.float32))
+        nll *= tf.cast(tf.not_equal(targets, 0), tf.float32)
+        return {"loss": tf.reduce_sum(nll) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}

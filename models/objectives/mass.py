@@ -1,0 +1,78 @@
+"""Masked sequence to sequence (MASS): write one hidden fragment. Song et al. (2019), section 3.2.
+
+    L_MASS = - 1/k sum_{t = u ... v} ln p(x_t | x_u ... x_{t-1}, x with u ... v hidden),        k = v - u + 1
+
+The fragment is half of the text. Encoder and decoder see opposite halves: what the encoder is without, the decoder is
+given, and nothing else, so that it has to rely on the encoder rather than on its own past. A decoder position holds
+the token before it, as in any language model, the first one [MASK]; positions are those of the whole text.
+
+The masked half of the decoder's input tells nothing and is left out: it is as if attention never went there.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives._rows import framed
+from models.objectives.sampling import Runs, generator
+from models.objectives.seq2seq_mlm import Seq2SeqLm
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+RATE, MASK, RANDOM = 0.5, 0.8, 0.1
+"""The share of the text that is hidden (section 3.2: best near a half); of that, what becomes [MASK] and what a random
+token (section 4.1)."""
+
+
+def hide(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
+    """``text`` [B, L] with a fragment of k tokens hidden, and where it begins, int64 [B]; every place is as likely."""
+    rows, length = text.shape
+    size = fragment(length)
+    first = rng.integers(0, length - size + 1, rows)
+    where = first[:, None] + np.arange(size)  # [B, k]
+    draw = rng.random(where.shape)
+    other = rng.integers(vocabulary.first, vocabulary.size, where.shape)
+    kept = np.take_along_axis(text, where, axis=1)
+    shown = np.where(draw < MASK, vocabulary.mask, np.where(draw < MASK + RANDOM, other, kept))
+    hidden = text.copy()
+    np.put_along_axis(hidden, where, shown.astype(text.dtype), axis=1)
+    return hidden, first
+
+
+def fragment(length: int) -> int:
+    """k, for a text of ``length`` tokens."""
+    return max(1, round(RATE * length))
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` [B, T]: [CLS] text [SEP] with the fragment hidden; ``targets`` [B, k + 1]: [MASK] and
+    the fragment; ``first`` int32 [B]: the fragment's place in ``tokens``."""
+    runs = Runs(corpus.ids, length - 2)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        text = runs(step, batch, seed)
+        hidden, first = hide(text, generator(seed, step), vocabulary)
+        where = first[:, None] + np.arange(fragment(length - 2))
+        targets = np.pad(np.take_along_axis(text, where, axis=1), [(0, 0), (1, 0)], constant_values=vocabulary.mask)
+        return {"tokens": framed(hidden, vocabulary), "targets": targets, "first": (first + 1).astype(np.int32)}
+
+    return make
+
+
+class FragmentLm(Seq2SeqLm):
+    """``loss`` of an encoder-decoder whose decoder takes the position of its first token.
+
+    A text of its own, in `decode`, begins at position 0.
+    """
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        tokens, targets = tf.convert_to_tensor(batch["tokens"], tf.int32), batch["targets"]
+        memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
+        logits = self.decoder(targets[:, :-1], memory, tokens, seed=seed, first=batch["first"])  # [B, k, V]
+        following = targets[:, 1:]  # [B, k]
+        present = tf.cast(tf.not_equal(following, 0), tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, tf.cast(logits, tf.float32))
+        return {"loss": tf.reduce_sum(nll * present) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}

@@ -1,0 +1,129 @@
+"""Permuted language modelling (PLM): predict tokens in a random order, each from those before it in that order.
+Yang et al. (2019), sections 2.2 and 2.3.
+
+    L_PLM = - 1/S sum_{s = 1 ... S} ln p(x_{z_s} | x_{z_1} ... x_{z_{s-1}}, context, memory)
+
+Only the last part of the order is predicted, one token in K = 6: those before have too little to go by (section 2.3,
+partial prediction). Targets are spans of 1 to 5 tokens, each in the middle of K times as much text (section 3.1), and
+stand in random order among each other. The rest, with the special tokens, is context for all of them; its own order
+is left open, as in the authors' code: no context token sees a target, all see each other. Nothing is masked.
+
+Rows are two texts, of which the second follows the first in one half and is random in the other (section 2.5); which
+of the two is not asked. A row brings the M tokens before it, of the same document: the authors keep their hidden
+states from step to step, here they are computed anew in the step (see `models.objectives.segment_lm`), all seeing
+each other. M is half a row, as much as the authors' rows go forward from one to the next.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives.nsp import RANDOM_SECOND
+from models.objectives.sampling import Pairs, take
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+K, LONGEST = 6, 5
+"""One token in K is predicted, in spans of 1 ... LONGEST."""
+
+
+def slots(length: int) -> int:
+    """Predicted positions per row of ``length`` tokens: room for one in K, rounded up."""
+    return -(-length // K)
+
+
+def spans(count: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
+    """Which of the first ``count`` [B] of ``width`` places are targets: bool [B, width].
+
+    Lengths are uniform in 1 ... LONGEST; one of length n lies anywhere within a window of K n places, and windows
+    follow each other. The last one is cut, so that exactly round(count / K) places, at least one, are targets.
+    """
+    rows = len(count)
+    wanted = np.maximum(np.rint(count / K).astype(np.int64), 1)[:, None]  # [B, 1]
+    size = rng.integers(1, LONGEST + 1, (rows, slots(width)))
+    end = np.minimum(np.cumsum(size, axis=1), wanted)
+    size = np.diff(end, axis=1, prepend=0)  # 0 behind the last
+    left = count[:, None] - K * wanted  # -K / 2 ... K / 2 places that windows do not cover, or have too many
+    shift = (rng.random((rows, 1)) * (np.maximum(left, 0) + 1)).astype(np.int64)
+    window = K * (end - size) + shift
+    room = np.minimum(window + K * size, count[:, None]) - window - size
+    begin = window + (rng.random(size.shape) * (room + 1)).astype(np.int64)
+    place = np.arange(width)
+    inside = (place >= begin[:, :, None]) & (place < (begin + size)[:, :, None])  # [B, spans, width]
+    return inside.any(axis=1)
+
+
+def order(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vocabulary) -> dict[str, np.ndarray]:
+    """``batch`` with ``ranks`` int32 [B, T], 0 for context and 1 ... S for targets in the order of prediction, and
+    ``predicted_positions``, ``predicted_labels`` int32 and ``predicted_weights`` float32 [B, S]; unused slots have
+    weight 0."""
+    tokens = batch["tokens"]
+    rows, length = tokens.shape
+    text = (tokens != vocabulary.pad) & (tokens != vocabulary.cls) & (tokens != vocabulary.sep)
+    count = text.sum(axis=1)
+    chosen = spans(count, length, rng) & (np.arange(length) < count[:, None])
+    target = np.zeros(tokens.shape, bool)
+    target[text] = chosen[np.arange(length) < count[:, None]]  # text by text, special tokens left out
+    drawn = np.where(target, rng.random(tokens.shape), 2.0)
+    ranks = np.zeros(tokens.shape, np.int32)
+    np.put_along_axis(ranks, np.argsort(drawn, axis=1), np.arange(1, length + 1, dtype=np.int32)[None], axis=1)
+    positions = np.argsort(~target, axis=1, kind="stable")[:, : slots(length)]  # from left to right
+    used = np.arange(slots(length)) < target.sum(axis=1)[:, None]
+    positions = np.where(used, positions, 0)
+    return batch | {
+        "ranks": np.where(target, ranks, 0).astype(np.int32),
+        "predicted_positions": positions.astype(np.int32),
+        "predicted_labels": np.where(used, np.take_along_axis(tokens, positions, axis=1), 0).astype(np.int32),
+        "predicted_weights": used.astype(np.float32),
+    }
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` and ``segments`` int32 [B, T], what `order` adds, and ``memory`` int32 [B, T / 2]:
+    the tokens before the first text, of its document, with 0 where that begins later."""
+    pairs = Pairs(corpus, vocabulary, length, RANDOM_SECOND)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rows, rng = pairs(step, batch, seed)
+        begin, _, first, _ = pairs.drawn(step, batch, seed)
+        own = corpus.documents.searchsorted(first, side="right") - 1
+        opening = corpus.sentences.take(corpus.documents.take(own))[:, None]  # [B, 1] where the document begins
+        where = begin[:, None] + np.arange(-(length // 2), 0)
+        memory = np.where(where < opening, vocabulary.pad, take(corpus.ids, where)).astype(np.int32)
+        del rows["next"]
+        return order(rows, rng, vocabulary) | {"memory": memory}
+
+    return make
+
+
+class PermutedLm(keras.layers.Layer):
+    """``loss`` of a `models.architectures.two_stream.TwoStream`: its queries through the transposed table of token
+    vectors, and a bias of its own."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "plm"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        self.bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
+        self.built = True
+
+    def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Scores [B * S, V] of every piece at the predicted positions."""
+        _, queries = self.encoder.predict(batch, seed)
+        logits = tf.matmul(queries[-1], self.encoder.token_embedding, transpose_b=True)
+        return tf.cast(tf.nn.bias_add(logits, self.bias), tf.float32)
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"predicted": tf.math.count_nonzero(batch["predicted_weights"], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        labels = tf.reshape(batch["predicted_labels"], [-1])  # [B * S]
+        total = tf.cast(tf.maximum(totals["predicted"], 1), tf.float32)
+        weights = tf.cast(tf.reshape(batch["predicted_weights"], [-1]), tf.float32) / total
+        logits = self.logits(batch, seed)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), labels), tf.float32)
+        return {"loss": tf.reduce_sum(nll * weights), "plm_accuracy": tf.reduce_sum(hit * weights)}

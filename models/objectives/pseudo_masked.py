@@ -1,0 +1,113 @@
+"""Pseudo-masked language modelling (PMLM): autoencoding and partially autoregressive modelling of the same hidden
+tokens in one pass. Bao et al. (2020), section 2.
+
+    L = L_AE + L_PAR
+    L_AE  = - 1/|M| sum_{t in M} ln p(x_t | x without M)
+    L_PAR = - 1/|M| sum_i sum_{t in M_i} ln p(x_t | x without M_i, M_{i+1} ...)
+
+M is hidden in blocks of neighbours M_1 ... M_n, put into random order. The input is the text with M as [MASK], for
+L_AE, and behind it, at the positions of M, each original token and a pseudo mask, for L_PAR. Who sees whom:
+
+    text and [MASK]      text and [MASK]
+    originals of M_i     text and [MASK], originals of M_1 ... M_i
+    pseudo masks of M_i  text and [MASK], originals of M_1 ... M_{i-1}, pseudo masks of M_i
+
+So the text is encoded once for both, and no prediction sees its token. That needs all of M to be [MASK] in the text:
+a token that stayed, as 10 % do in BERT, would reach its own pseudo mask through its neighbours. The pseudo mask is the
+first of the free special tokens. 15 % of the text is hidden, one token in 60 % of the draws, 2 to 6 in 40 %.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import shape
+from models.corpus import Corpus
+from models.objectives import masking, mlm
+from models.objectives.sampling import Pairs
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+NGRAMS = (0.6, 0.08, 0.08, 0.08, 0.08, 0.08)
+"""p(n) of the block of tokens that one draw hides."""
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to what `models.objectives.mlm.noise` gives over two texts of which the second follows the first,
+    and ``order`` int32 [B, M]: hidden tokens of one block have one number, and blocks are asked for by these."""
+    pairs = Pairs(corpus, vocabulary, length, random_second=0.0)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rows, rng = pairs(step, batch, seed)
+        del rows["next"]
+        tokens = rows["tokens"]
+        chosen = masking.choose(tokens, np.ones(tokens.shape, bool), rng, vocabulary, NGRAMS)
+        rows = mlm.hide(rows, chosen.positions, chosen.used, chosen.positions * 0.0, rng, vocabulary, mask=1.0)
+        ranks = np.argsort(rng.random(tokens.shape), axis=1)  # a random order of all places where blocks may begin
+        return rows | {"order": np.take_along_axis(ranks, chosen.begins, axis=1).astype(np.int32)}
+
+    return make
+
+
+def visible(order: tf.Tensor, length: Any) -> tf.Tensor:
+    """Who sees whom among ``length`` places of text, M originals and M pseudo masks: bool [B, T + 2 M, T + 2 M],
+    queries first, from ``order`` [B, M]."""
+    rows, hidden = shape(order)
+    kind = tf.concat([tf.fill([length], 0), tf.fill([hidden], 1), tf.fill([hidden], 2)], 0)
+    place = tf.concat([tf.zeros([rows, length], order.dtype), order, order], axis=1)  # [B, T + 2 M]
+    query, key = kind[:, None], kind[None, :]
+    earlier, same = place[:, None, :] < place[:, :, None], tf.equal(place[:, None, :], place[:, :, None])
+    original = tf.equal(key, 1) & (tf.equal(query, 1) & (earlier | same) | tf.equal(query, 2) & earlier)
+    return tf.equal(key, 0) | original | tf.equal(key, 2) & tf.equal(query, 2) & same
+
+
+class PseudoMaskedLm(keras.layers.Layer):
+    """``loss`` of a `models.architectures.masked_encoder.RelativeMaskedEncoder`; one MLM head serves both parts."""
+
+    def __init__(self, encoder: keras.layers.Layer, vocabulary: Vocabulary, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.pseudo = encoder, vocabulary.sentinels[0]
+        self.mlm = mlm.MaskedLm(encoder, encoder.width)
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return self.mlm.totals(batch)
+
+    def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Scores [B, 2 M, V]: those of the [MASK]s, then those of the pseudo masks."""
+        tokens, labels = batch["tokens"], tf.convert_to_tensor(batch["masked_labels"])
+        positions = tf.convert_to_tensor(batch["masked_positions"])  # [B, M]
+        (rows, length), hidden = shape(tokens), shape(positions)[1]
+        pseudo = tf.where(tf.equal(labels, 0), 0, self.pseudo)  # slots that are not used are padding
+        every = tf.concat([tokens, labels, pseudo], axis=1)  # [B, T + 2 M]
+        text = tf.broadcast_to(tf.range(length), tf.shape(tokens))
+        segments = tf.convert_to_tensor(batch["segments"])
+        inside = tf.gather(segments, positions, batch_dims=1)  # [B, M]
+        x = self.encoder.hidden(
+            every,
+            tf.concat([segments, inside, inside], axis=1),
+            visible(tf.convert_to_tensor(batch["order"]), length),
+            tf.concat([text, positions, positions], axis=1),
+            seed,
+        )[-1]  # [B * (T + 2 M), D]
+        x = tf.reshape(x, [rows, -1, self.encoder.width])
+        behind = tf.tile(tf.range(length + hidden, length + 2 * hidden)[None], [rows, 1])  # [B, M]
+        scores = self.mlm.logits(x, tf.concat([positions, behind], axis=1))  # [B * 2 M, V]
+        return tf.reshape(scores, [rows, 2 * hidden, scores.shape[-1]])
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        logits = self.logits(batch, seed)
+        hidden, size = shape(batch["masked_positions"])[1], logits.shape[-1]
+        encoding, regressive = (
+            self.mlm.score(tf.reshape(part, [-1, size]), batch, totals)
+            for part in (logits[:, :hidden], logits[:, hidden:])
+        )
+        return {
+            "loss": encoding["mlm_loss"] + regressive["mlm_loss"],
+            **encoding,
+            "par_loss": regressive["mlm_loss"],
+            "par_accuracy": regressive["mlm_accuracy"],
+        }

@@ -1,0 +1,84 @@
+"""Span boundary objective (SBO): write a hidden span from the two tokens around it. Joshi et al. (2020), section 3.2.
+
+    L_SBO = - 1/|M| sum_{i in M} ln p(x_i | h_{s-1}, h_{e+1}, p_{i-s+1})        for the span (s, e) that i lies in
+    u = [h_{s-1}; h_{e+1}; p_{i-s+1}],  v = LayerNorm(GELU(W_1 u)),  y = LayerNorm(GELU(W_2 v)),  p(x_i) = softmax(E y)
+
+So the tokens at a span's edges learn to summarise it, which is what a head that picks spans reads. The first 20 tokens
+of a span count, which is as many relative positions as the authors' code has; E is the table of token vectors.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import dense, layer_norm
+from models.architectures.transformer_encoder import EPSILON, initializer
+from models.objectives.masking import Chosen
+from models.objectives.mlm import gather
+
+LONGEST = 20
+"""Tokens of a span that are predicted from its edges."""
+
+
+def boundaries(chosen: Chosen) -> dict[str, np.ndarray]:
+    """``span_lefts``, ``span_rights`` (the places s - 1 and e + 1) and ``span_offsets`` (i - s) int32, ``span_weights``
+    float32, all [B, M]; what they surround are the ``masked_labels``."""
+    counted = chosen.used & (chosen.positions - chosen.begins < LONGEST)
+    arrays = {
+        "span_lefts": chosen.begins - 1,
+        "span_rights": chosen.ends,
+        "span_offsets": chosen.positions - chosen.begins,
+    }
+    return {name: (array * counted).astype(np.int32) for name, array in arrays.items()} | {
+        "span_weights": counted.astype(np.float32)
+    }
+
+
+class SpanBoundary(keras.layers.Layer):
+    """The head: two layers over the edges and a position, then the token embedding [V, D] as the output layer.
+
+    ``owner`` is the layer whose ``token_embedding`` is tied; ``width`` is D, ``places`` the width of the positions.
+    """
+
+    def __init__(self, owner: keras.layers.Layer, width: int, places: int, name: str = "sbo"):
+        super().__init__(name=name)
+        self.owner = owner
+        self.places = self.add_weight((LONGEST, places), initializer(), name="places")
+        self.kernel = self.add_weight((2 * width + places, width), initializer(), name="kernel")
+        self.bias = self.add_weight((width,), "zeros", name="bias")
+        self.norm_scale = self.add_weight((width,), "ones", name="norm_scale")
+        self.norm_bias = self.add_weight((width,), "zeros", name="norm_bias")
+        self.second_kernel = self.add_weight((width, width), initializer(), name="second_kernel")
+        self.second_bias = self.add_weight((width,), "zeros", name="second_bias")
+        self.second_norm_scale = self.add_weight((width,), "ones", name="second_norm_scale")
+        self.second_norm_bias = self.add_weight((width,), "zeros", name="second_norm_bias")
+        self.output_bias = self.add_weight((owner.token_embedding.shape[0],), "zeros", name="output_bias")
+        self.built = True
+
+    def logits(self, tokens: tf.Tensor, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B * M, V] of every piece at the masked positions, from tokens [B, T, D] at the edges alone."""
+        left, right = gather(tokens, batch["span_lefts"]), gather(tokens, batch["span_rights"])  # [B * M, D]
+        place = tf.gather(self.places.value, tf.reshape(batch["span_offsets"], [-1]))
+        x = tf.concat([left, right, tf.cast(place, left.dtype)], axis=1)
+        x = tf.nn.gelu(dense(x, self.kernel, self.bias))
+        x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
+        x = tf.nn.gelu(dense(x, self.second_kernel, self.second_bias))
+        x = layer_norm(x, self.second_norm_scale, self.second_norm_bias, EPSILON)
+        logits = tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
+        return tf.cast(logits, tf.float32)
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"bounded": tf.math.count_nonzero(batch["span_weights"], dtype=tf.int32)}
+
+    def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
+        logits, labels = self.logits(encoding.tokens, batch), tf.reshape(batch["masked_labels"], [-1])
+        weights = tf.cast(tf.reshape(batch["span_weights"], [-1]), tf.float32)  # [B * M]
+        total = tf.cast(tf.maximum(totals["bounded"], 1), tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), labels), tf.float32)
+        return {
+            "sbo_loss": tf.reduce_sum(nll * weights) / total,
+            "sbo_accuracy": tf.reduce_sum(hit * weights) / total,
+        }

@@ -1,0 +1,63 @@
+"""Sentence structural objective: does the second text come next, did it come before, or is it from elsewhere? Wang et
+al. (2020), section 2.3.
+
+    L_SSO = - ln p(next, previous or random | pooled vector),  a third of the rows each
+
+Between NSP, which the topic gives away, and SOP (`models.objectives.sop`), which has no unrelated texts.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import dense
+from models.architectures.transformer_encoder import initializer
+from models.objectives.sampling import Pairs, laid
+
+NEXT, PREVIOUS, RANDOM = 0, 1, 2
+
+
+def pairs(texts: Pairs, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.random.Generator]:
+    """Rows of two texts: ``tokens`` and ``segments`` int32 [B, T], ``order`` int32 [B], and the generator to go on
+    with.
+
+    Two consecutive texts A B give "A then B" or "B then A", or B gives way to a text of another document.
+    """
+    begin, size, first, rng = texts.drawn(step, batch, seed)
+    order = rng.integers(3, size=batch, dtype=np.int32)
+    before, after, room = order == PREVIOUS, begin + size, texts.length - 3
+    unrelated = texts.corpus.sentences.take(texts.elsewhere(first, rng))
+    rows, _ = laid(
+        texts.corpus,
+        texts.vocabulary,
+        texts.length,
+        np.where(before, after, begin),
+        np.where(before, room - size, size),
+        np.where(before, begin, np.where(order == RANDOM, unrelated, after)),
+    )
+    return rows | {"order": order}, rng
+
+
+class SentenceStructure(keras.layers.Layer):
+    """The head: three scores from the pooled vector [B, D]."""
+
+    def __init__(self, width: int, name: str = "sentence_order"):
+        super().__init__(name=name)
+        self.kernel = self.add_weight((width, 3), initializer(), name="kernel")
+        self.bias = self.add_weight((3,), "zeros", name="bias")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"pairs": tf.size(batch["order"])}
+
+    def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
+        logits = tf.cast(dense(encoding.pooled, self.kernel, self.bias), tf.float32)  # [B, 3]
+        total = tf.cast(totals["pairs"], tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["order"], logits)  # [B]
+        hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["order"]), tf.float32)
+        return {
+            "sentence_order_loss": tf.reduce_sum(nll) / total,
+            "sentence_order_accuracy": tf.reduce_sum(hit) / total,
+        }

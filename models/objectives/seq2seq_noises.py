@@ -1,0 +1,119 @@
+"""The rows of T5's comparison of objectives: seven ways to make an input and a target of one text.
+
+Source: Raffel et al. (2020), sections 3.3.1 and 3.3.2, table 3. The loss of all is that of `seq2seq_mlm`:
+
+    L = - 1/S sum_s ln p(y_s | y_{<s}, x)
+
+    row             "one two three four five six", two and five hidden       target
+    prefix_lm       one two three                                            four five six
+    bert_style      one [MASK] three four ten six (9 : 1)                    the original
+    deshuffling     four one six two five three                              the original
+    mask_tokens     one [MASK] three four [MASK] six                         the original
+    replace_spans   one <0> three four <1> six                               <0> two <1> five
+    drop_tokens     one three four six                                       two five
+
+The seventh, random spans, is T5's own: `seq2seq_mlm`. In the four middle rows of the hidden kind, 15 % of the tokens
+are drawn one by one (i.i.d. noise); their number is fixed per row, which keeps rows full.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from models.corpus import Corpus
+from models.objectives._rows import framed, packed, widened
+from models.objectives.sampling import Runs, generator
+from models.objectives.seq2seq_mlm import RATE
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+Rows = tuple[np.ndarray, np.ndarray]
+"""Input and target without marks, int32 [B, T'] and [B, S'], padded with 0 at the right end."""
+
+
+def hidden(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """bool [B, L]: the drawn tokens of each row, `noisy` of L, without replacement."""
+    drawn = np.zeros(text.shape, bool)
+    np.put_along_axis(drawn, np.argsort(rng.random(text.shape), axis=1)[:, : noisy(text.shape[1])], True, axis=1)
+    return drawn
+
+
+def noisy(length: int) -> int:
+    """How many of ``length`` tokens are drawn."""
+    return max(1, round(RATE * length))
+
+
+def prefix_lm(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+    """The first half, and the second. The paper cuts at a random point: here at its mean, so that rows are full."""
+    half = text.shape[1] // 2
+    return text[:, :half], text[:, half:]
+
+
+def bert_style(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+    """Of the drawn tokens 90 % become [MASK] and 10 % a random one; the target is the original (section 3.3.1)."""
+    drawn, masked = hidden(text, rng), rng.random(text.shape) < 0.9
+    other = rng.integers(vocabulary.first, vocabulary.size, text.shape)
+    return np.where(drawn, np.where(masked, vocabulary.mask, other), text), text
+
+
+def deshuffling(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+    """All tokens in random order; the target is the original."""
+    return rng.permuted(text, axis=1), text
+
+
+def mask_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+    """All drawn tokens become [MASK]; the target is the original. The paper's "MASS-style" (section 3.3.2): MASS
+    itself hides one fragment, see `models.objectives.mass`."""
+    return np.where(hidden(text, rng), vocabulary.mask, text), text
+
+
+def replace_spans(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+    """Drawn neighbours become one sentinel; the target lists the sentinels, each with what it hides."""
+    drawn, width = hidden(text, rng), noisy(text.shape[1])
+    opens = drawn & ~np.pad(drawn[:, :-1], [(0, 0), (1, 0)])
+    if width > len(vocabulary.sentinels):
+        raise ValueError(
+            f"A text of {text.shape[1]} tokens can need {width} sentinels and the vocabulary has "
+            f"{len(vocabulary.sentinels)}: use shorter inputs."
+        )
+    number = np.cumsum(opens, axis=1) - 1
+    sentinel = np.asarray(vocabulary.sentinels)[np.maximum(number, 0)]
+    source = packed(np.where(opens, sentinel, text), ~drawn | opens, text.shape[1])
+    pairs = np.stack([sentinel, text], axis=2).reshape(len(text), -1)  # before each token its sentinel
+    return source, packed(pairs, np.stack([opens, drawn], axis=2).reshape(len(text), -1), 2 * width)
+
+
+def drop_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+    """Drawn tokens are left out; the target is those, in order."""
+    drawn = hidden(text, rng)
+    return text[~drawn].reshape(len(text), -1), text[drawn].reshape(len(text), -1)
+
+
+NOISES: dict[str, Callable[[np.ndarray, np.random.Generator, Vocabulary], Rows]] = {
+    noise.__name__: noise for noise in (prefix_lm, bert_style, deshuffling, mask_tokens, replace_spans, drop_tokens)
+}
+
+
+def text_length(length: int, noise: str) -> int:
+    """Tokens of text whose input fills ``length``, [CLS] and [SEP] included."""
+    room = length - 2
+    if noise == "prefix_lm":
+        return 2 * room
+    if noise == "drop_tokens":
+        return max(raw for raw in range(2, 2 * length) if raw - noisy(raw) <= room)
+    return room
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int, noise: str) -> Batches:
+    """(step, seed) to ``tokens`` [B, T] and ``targets`` [B, S], each [CLS] ... [SEP]; ``noise`` is one of `NOISES`."""
+    if noise not in NOISES:
+        raise ValueError(f"There is no noise {noise}: choose from {', '.join(NOISES)}.")
+    if length < 8:
+        raise ValueError(f"Inputs of {length} tokens are too short to be damaged: use at least 8.")
+    runs = Runs(corpus.ids, text_length(length, noise))
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        source, target = NOISES[noise](runs(step, batch, seed), generator(seed, step), vocabulary)
+        return {"tokens": widened(framed(source, vocabulary), length), "targets": framed(target, vocabulary)}
+
+    return make

@@ -1,0 +1,62 @@
+"""Sentence order prediction (SOP): which of two consecutive texts comes first? Lan et al. (2020), section 3.1.
+
+    L_SOP = - ln p(in order | pooled vector),  with as many swapped pairs as ordered ones
+
+Random second texts, as in NSP, can be told by their topic. Two halves of one passage share it: what is left to learn is
+how the one leads on to the other.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import dense
+from models.architectures.transformer_encoder import initializer
+from models.objectives.sampling import Pairs, laid
+
+SWAPPED = 0.5
+"""The share of rows whose texts are swapped."""
+
+
+def pairs(
+    texts: Pairs, step: int, batch: int, seed: int
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.random.Generator]:
+    """Rows of two texts that follow each other in the corpus, half of them swapped.
+
+    ``tokens`` and ``segments`` int32 [B, T], ``swapped`` int32 [B]; where each token stands, int64 [B, T], -1 for
+    marks; and the generator to go on with.
+    """
+    begin, size, _, rng = texts.drawn(step, batch, seed)
+    swapped = rng.random(batch) < SWAPPED
+    after, room = begin + size, texts.length - 3
+    rows, where = laid(
+        texts.corpus,
+        texts.vocabulary,
+        texts.length,
+        np.where(swapped, after, begin),
+        np.where(swapped, room - size, size),
+        np.where(swapped, begin, after),
+    )
+    return rows | {"swapped": swapped.astype(np.int32)}, where, rng
+
+
+class SentenceOrder(keras.layers.Layer):
+    """The head: two scores from the pooled vector [B, D]; class 1 is "swapped"."""
+
+    def __init__(self, width: int, name: str = "sop"):
+        super().__init__(name=name)
+        self.kernel = self.add_weight((width, 2), initializer(), name="kernel")
+        self.bias = self.add_weight((2,), "zeros", name="bias")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"pairs": tf.size(batch["swapped"])}
+
+    def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
+        logits = tf.cast(dense(encoding.pooled, self.kernel, self.bias), tf.float32)  # [B, 2]
+        total = tf.cast(totals["pairs"], tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["swapped"], logits)  # [B]
+        hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["swapped"]), tf.float32)
+        return {"sop_loss": tf.reduce_sum(nll) / total, "sop_accuracy": tf.reduce_sum(hit) / total}

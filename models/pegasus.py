@@ -1,0 +1,83 @@
+"""PEGASUS: hide the sentences that matter most, and write them: summarisation without summaries.
+
+Zhang, Zhao, Saleh and Liu (2020). PEGASUS: Pre-training with Extracted Gap-sentences for Abstractive Summarization.
+ICML.
+Taxonomy: contextual; Transformer; Seq2Seq MLM; no extension.
+
+A pre-training objective helps most where it is like the task. PEGASUS takes whole sentences out of a document and
+lets the decoder write them one after the other. It does not take any: those that have most words in common with the
+rest of the document are chosen, so that the target looks like a summary of the input. Encoder and decoder are those
+of the Transformer with layer-norm before each part.
+
+    L = - 1/S sum_s ln p(y_s | y_{<s}, x with gap sentences hidden)
+
+Nearest relative: T5 (`models.t5`), which hides short random spans, and tells by sentinels which is which. The paper's
+base model masks single words of the encoder's input besides; its large one, whose recipe this is, does not.
+"""
+
+from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="PEGASUS",
+    citation="Zhang et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER,
+    objectives=("gap_sentences",),
+    loss="L_GSG",
+    tokenizer="unigram",
+    corpus="C4 (750 GB) and HugeNews (1.5B articles, 3.8 TB)",
+    parameters="223M (base), 568M (large)",
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
+    decoder."""
+    from models.architectures.transformer_pre_norm import Decoder, Encoder
+    from models.objectives import gap_sentences, seq2seq_mlm
+
+    encoder = Encoder(size, vocabulary.size)
+    loss = seq2seq_mlm.Seq2SeqLm(encoder, Decoder(size, encoder))
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: gap_sentences.batches(corpus, vocabulary, batch, length),
+        decode=loss.decode,
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights of encoder and decoder, and of those in lookup tables; positions have none."""
+    D, F = size.width, size.inner
+    attention, feed, norm = 4 * (D * D + D), 2 * D * F + F + D, 2 * D
+    encoder = size.layers * (attention + feed + 2 * norm) + norm
+    decoder = size.layers * (2 * attention + feed + 3 * norm) + norm
+    return vocabulary.size * D + encoder + decoder, vocabulary.size * D
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
+    D, F = size.width, size.inner
+    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per encoder token: three times the forward pass of encoder, decoder and vocabulary.
+
+    The decoder has half as many places as the encoder, the padding after short targets included.
+    """
+    return 3 * decode_flops(size, vocabulary, length, length / 2) / length
+
+
+def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
+    D, F, V = size.width, size.inner, vocabulary.size
+    encoder = encoder_flops_per_token(size, length)
+    decoder = 2 * (6 * D * D + 2 * D * F) + 4 * targets * D + 4 * length * D
+    memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
+    return length * (encoder + size.layers * memory) + targets * (size.layers * decoder + 2 * D * V)

@@ -1,0 +1,100 @@
+"""The layers of BERT by their names in Hugging Face checkpoints: BERT's and ELECTRA's encoders share them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.card import Size
+from models.published import Unsupported
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+_DENSE = (("output", "attention.output.dense"), ("inner", "intermediate.dense"), ("outer", "output.dense"))
+_NORMS = (("attention_norm", "attention.output.LayerNorm"), ("norm", "output.LayerNorm"))
+_NEEDED = {
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+    "type_vocab_size": 2,
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
+
+
+def check(config: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
+    """`Unsupported` where ``config`` says something else than ``needed``; a setting that is not there has its
+    default."""
+    for name, value in needed.items():
+        if config.get(name, value) != value:
+            raise Unsupported(f"Its {name} is {config[name]!r}, and the network here computes only {name} = {value!r}.")
+
+
+def size(config: Mapping[str, Any]) -> Size:
+    """The shape of a BERT-like encoder."""
+    check(config, _NEEDED)
+    return Size(
+        layers=config["num_hidden_layers"],
+        width=config["hidden_size"],
+        heads=config["num_attention_heads"],
+        inner=config["intermediate_size"],
+        length=config["max_position_embeddings"],
+    )
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json says of the encoder, dropout as the papers have it."""
+    return {
+        **_NEEDED,
+        "vocab_size": vocabulary.size,
+        "hidden_size": size.width,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "intermediate_size": size.inner,
+        "max_position_embeddings": size.length,
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "initializer_range": 0.02,
+    }
+
+
+def dense(ours: str, theirs: str, head: bool = False) -> list[Weight]:
+    """A dense layer: "<ours>kernel" and "<ours>bias"."""
+    return [
+        Weight(ours=f"{ours}kernel", theirs=(f"{theirs}.weight",), transposed=True, head=head),
+        Weight(ours=f"{ours}bias", theirs=(f"{theirs}.bias",), head=head),
+    ]
+
+
+def norm(ours: str, theirs: str, head: bool = False) -> list[Weight]:
+    """A layer-norm: "<ours>_scale" and "<ours>_bias"."""
+    return [
+        Weight(ours=f"{ours}_scale", theirs=(f"{theirs}.weight",), head=head),
+        Weight(ours=f"{ours}_bias", theirs=(f"{theirs}.bias",), head=head),
+    ]
+
+
+def embeddings(ours: str, theirs: str, copies: tuple[str, ...] = ()) -> list[Weight]:
+    """The three tables below the place ``theirs``, and their norm; ``copies`` are further names of the words."""
+    words = Weight(ours=f"{ours}tokens", theirs=(f"{theirs}word_embeddings.weight",), vocabulary=True, copies=copies)
+    return [
+        words,
+        Weight(ours=f"{ours}positions", theirs=(f"{theirs}position_embeddings.weight",)),
+        Weight(ours=f"{ours}segments", theirs=(f"{theirs}token_type_embeddings.weight",)),
+        *norm(f"{ours}norm", f"{theirs}LayerNorm"),
+    ]
+
+
+def stack(ours: str, theirs: str, layers: int, head: bool = False) -> list[Weight]:
+    """The layers "<theirs>0.", "<theirs>1." ..."""
+    found: list[Weight] = []
+    for index in range(layers):
+        layer, place = f"{theirs}{index}.", f"{ours}layer_{index}_"
+        qkv = tuple(f"{layer}attention.self.{part}" for part in ("query", "key", "value"))
+        found += [
+            Weight(ours=f"{place}qkv_kernel", theirs=tuple(f"{p}.weight" for p in qkv), transposed=True, head=head),
+            Weight(ours=f"{place}qkv_bias", theirs=tuple(f"{p}.bias" for p in qkv), head=head),
+        ]
+        for mine, name in _DENSE:
+            found += dense(f"{place}{mine}_", f"{layer}{name}", head)
+        for mine, name in _NORMS:
+            found += norm(f"{place}{mine}", f"{layer}{name}", head)
+    return found

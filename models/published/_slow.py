@@ -1,0 +1,159 @@
+"""Vocabulary files of before tokenizer.json, put into the form of the `tokenizers` package as `transformers` does."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
+from tokenizers import models as algorithms
+
+from models.published import PublishedError
+
+SLOW = ("vocab.txt", "prophetnet.tokenizer", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
+
+
+def slow(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokenizer in one of the files `SLOW`; `PublishedError` where none of them is there or can be read."""
+    path = next((folder / name for name in SLOW if (folder / name).is_file()), None)
+    if path is None:
+        raise PublishedError(f"{folder} has no vocabulary: put tokenizer.json, or {', '.join(SLOW[:4])} there.")
+    try:
+        if path.suffix in (".txt", ".tokenizer"):
+            impl = _wordpiece(path, settings)
+        elif path.suffix == ".json":
+            impl = _bpe(path, folder / "merges.txt", settings)
+        else:
+            impl = _sentencepiece(path, str(config.get("model_type")), settings)
+    except PublishedError:
+        raise
+    except Exception as error:  # the package and the parsers raise bare Exceptions
+        raise PublishedError(f"The vocabulary {path} cannot be read: {error}. Fetch it again.") from error
+    return json.loads(impl.to_str())
+
+
+def _wordpiece(path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """BERT's: one piece a line."""
+    vocabulary = {line.rstrip("\n"): i for i, line in enumerate(path.open(encoding="utf-8"))}
+    unk = _named(settings, "unk_token", "[UNK]")
+    if unk not in vocabulary:
+        raise PublishedError(f"{path} has no piece {unk} for what it does not know. Name it in tokenizer_config.json.")
+    impl = tokenizers.Tokenizer(algorithms.WordPiece(vocabulary, unk_token=unk, max_input_chars_per_word=100))
+    impl.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        strip_accents=settings.get("strip_accents"),
+        lowercase=settings.get("do_lower_case", True),
+    )
+    impl.pre_tokenizer, impl.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(prefix="##")
+    cls, sep = _named(settings, "cls_token", "[CLS]"), _named(settings, "sep_token", "[SEP]")
+    if cls in vocabulary and sep in vocabulary:
+        impl.post_processor = processors.TemplateProcessing(
+            single=f"{cls}:0 $A:0 {sep}:0",
+            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
+        )
+    return _marked(impl, settings, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+
+
+def _bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """GPT-2's over bytes, or GPT's with "</w>" at the end of words."""
+    vocabulary = json.loads(path.read_bytes())
+    lines = merges.read_text(encoding="utf-8").split("\n")
+    pairs = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+    if any(piece.endswith("@@") for piece in vocabulary):
+        raise PublishedError(f"{path} is a vocabulary with '@@' inside words, which no tokenizer here cuts.")
+    if any(piece.endswith("</w>") for piece in vocabulary):
+        unk = _named(settings, "unk_token", "<unk>")
+        words = algorithms.BPE(vocabulary, pairs, unk_token=unk, end_of_word_suffix="</w>", fuse_unk=False)
+        impl = tokenizers.Tokenizer(words)
+        impl.normalizer = normalizers.BertNormalizer(lowercase=True)
+        impl.pre_tokenizer, impl.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder(suffix="</w>")
+        return _marked(impl, settings, (unk,))
+    impl = tokenizers.Tokenizer(algorithms.BPE(vocabulary, pairs))
+    impl.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=settings.get("add_prefix_space", False))
+    impl.decoder = decoders.ByteLevel()
+    cls, sep = _named(settings, "cls_token", "<s>"), _named(settings, "sep_token", "</s>")
+    if cls in vocabulary and sep in vocabulary:  # RoBERTa's and BART's template
+        impl.post_processor = processors.RobertaProcessing((sep, vocabulary[sep]), (cls, vocabulary[cls]))
+    else:
+        impl.post_processor = processors.ByteLevel(trim_offsets=False)
+    return _marked(impl, settings, ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"))
+
+
+def _sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """A unigram model of the sentencepiece package, with what each family of models does around it."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM or proto.trainer_spec.byte_fallback:
+        raise PublishedError(
+            f"{path} is no unigram model. Load it with transformers' AutoTokenizer and save it: the tokenizer.json "
+            "that this writes is read here."
+        )
+    pieces = [(piece.piece, piece.score) for piece in proto.pieces]
+    unk, before = proto.trainer_spec.unk_id, []
+    marked = [piece.piece for piece in proto.pieces if piece.type in (piece.CONTROL, piece.USER_DEFINED)]
+    marked.append(pieces[unk][0])
+    if model_type == "t5":
+        extra = [f"<extra_id_{i}>" for i in reversed(range(settings.get("extra_ids", 100)))]
+        pieces, marked = [*pieces, *((piece, 0.0) for piece in extra)], [*marked, *extra]
+    elif model_type == "pegasus":  # padding and end, then room up to 103, then the text
+        offset = settings.get("offset", 103)
+        opening = ["<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{i}>" for i in range(2, offset))][: offset + 2]
+        pieces = [*((piece, -100.0 if i > 3 else 0.0) for i, piece in enumerate(opening)), *pieces[2:]]
+        unk, marked = unk + offset, [*opening, *marked]
+    elif model_type in ("albert", "xlnet"):
+        before = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+        if not settings.get("keep_accents", False):
+            before += [normalizers.NFKD(), normalizers.StripAccents()]
+        if settings.get("do_lower_case", model_type == "albert"):
+            before.append(normalizers.Lowercase())
+        # "9," is cut before its comma there, whatever the model says.
+        pieces = [(piece, score - 100 if _number_and_comma(piece) else score) for piece, score in pieces]
+    else:
+        raise PublishedError(
+            f"How models of the type {model_type} use {path.name} is not known here. Load it with transformers' "
+            "AutoTokenizer and save it: the tokenizer.json that this writes is read."
+        )
+    impl = tokenizers.Tokenizer(algorithms.Unigram(pieces, unk, False))
+    charsmap = proto.normalizer_spec.precompiled_charsmap
+    steps = [*before, *([normalizers.Precompiled(charsmap)] if charsmap else ())]
+    if model_type in ("t5", "pegasus"):
+        steps += [normalizers.Strip(left=False, right=True)]
+    impl.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(" {2,}"), " ")])
+    metaspace = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    impl.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
+    impl.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    ids = {piece: i for i, (piece, _) in enumerate(pieces)}
+    single, pair = {
+        "albert": ("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1"),
+        "xlnet": ("$A:0 <sep>:0 <cls>:2", "$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2"),
+        "t5": ("$A </s>", "$A </s> $B </s>"),
+        "pegasus": ("$A </s>", "$A $B </s>"),
+    }[model_type]
+    named = [(piece, ids[piece]) for piece in ("[CLS]", "[SEP]", "<sep>", "<cls>", "</s>") if piece in ids]
+    impl.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[(piece, i) for piece, i in named if piece in pair]
+    )
+    return _marked(impl, settings, marked)
+
+
+def _number_and_comma(piece: str) -> bool:
+    return len(piece) >= 2 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _named(settings: Mapping[str, Any], role: str, usual: str) -> str:
+    """How the token of a role is spelled."""
+    token = settings.get(role) or usual
+    return token["content"] if isinstance(token, Mapping) else token
+
+
+def _marked(impl: tokenizers.Tokenizer, settings: Mapping[str, Any], usual: Any) -> tokenizers.Tokenizer:
+    """``impl`` that knows which of its pieces are special tokens."""
+    roles = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
+    named = [_named(settings, f"{role}_token", "") for role in roles]
+    known = [token for token in dict.fromkeys([*usual, *named]) if token and impl.token_to_id(token) is not None]
+    impl.add_special_tokens([tokenizers.AddedToken(token, normalized=False, special=True) for token in known])
+    return impl

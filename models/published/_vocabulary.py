@@ -1,0 +1,229 @@
+"""Vocabularies of published folders: read, renumbered to the ids that objectives know, and written back.
+
+Here every tokenizer has its special tokens at ids 0 to 4, sentinels to 36, and text behind them, in the order of the
+original. What plays each part there (its [CLS] may be called <s>) is looked up by its role. Special tokens are out of
+the reach of texts here: "[MASK]" in a text is five letters between brackets, as `tokenizers` has it with
+``encode_special_tokens``. Otherwise the pieces of every text are those of the original, because its own normalizer,
+pre-tokenizer and merges go on working.
+
+The note that goes with such a tokenizer (`models.tokenizers.Tokenizer.imported`):
+
+    rows     the original id of each of our special ids 0 ... 36, or None for one that was not there
+    size     how many ids the original has
+    pieces   the original tokenizer in the form of `tokenizers`, config its tokenizer_config.json
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
+from models.published import PublishedError
+from models.published._slow import SLOW, slow
+from models.tokenizers import Tokenizer, Vocabulary
+
+FILES = ("tokenizer.json", *SLOW)
+_KINDS = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
+_ROLES = {
+    "pad": (("pad_token",), ("[PAD]", "<pad>"), "pad_token_id"),
+    "unk": (("unk_token",), ("[UNK]", "<unk>"), "unk_token_id"),
+    "cls": (("cls_token", "bos_token"), ("[CLS]", "<cls>", "<s>", "<|endoftext|>"), "decoder_start_token_id"),
+    "sep": (("sep_token", "eos_token"), ("[SEP]", "<sep>", "</s>", "<|endoftext|>"), "eos_token_id"),
+    "mask": (("mask_token",), ("[MASK]", "<mask>"), "mask_token_id"),
+}
+"""Our names to the settings of tokenizer_config.json that name the token there, the usual spellings where none does,
+and the setting of config.json that has its id."""
+
+
+def read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer of ``folder``, renumbered; `PublishedError` where there is none that can be read."""
+    settings = settings_of(folder)
+    if (folder / "tokenizer.json").is_file():
+        spec = json_of(folder / "tokenizer.json")
+    else:
+        spec = slow(folder, config, settings)
+    try:
+        ids = _ids(spec)
+        rows = [_role(name, ids, settings, config) for name in _ROLES] + _sentinels(ids)
+        return _renumbered(spec, ids, rows, settings)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise PublishedError(
+            f"The tokenizer in {folder} is not in the form that the `tokenizers` package writes ({error!r}). "
+            "Save it anew with a recent release of transformers."
+        ) from error
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """What tokenizer_config.json and special_tokens_map.json say together; {} where neither is there."""
+    found: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (folder / name).is_file():
+            found |= json_of(folder / name)
+    return found
+
+
+def json_of(path: Path) -> dict[str, Any]:
+    """The JSON object in ``path``; `PublishedError` for anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise PublishedError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise PublishedError(f"{path} is no whole JSON file: it is damaged or cut short. Fetch it again.") from error
+    if not isinstance(found, dict):
+        raise PublishedError(f"{path} holds no JSON object. Fetch it again.")
+    return found
+
+
+def permutation(tokenizer: Tokenizer) -> tuple[list[int | None], int]:
+    """The original id of each id of an imported tokenizer (None for those that it did not have), and how many it
+    had."""
+    rows, size = tokenizer.imported["rows"], tokenizer.imported["size"]
+    special = set(rows)
+    return [*rows, *(i for i in range(size) if i not in special)], size
+
+
+def to_ours(array: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
+    """Rows in our order; rows that the original lacks are the mean of all, rows that no token has are left out."""
+    places, size = permutation(tokenizer)
+    if any(place >= len(array) for place in places[len(SPECIALS) :]):
+        raise PublishedError(
+            f"The vocabulary has {size} pieces, but the table of their vectors only {len(array)} rows. Are both from "
+            "one model?"
+        )
+    known = [place if place is not None and place < len(array) else -1 for place in places]
+    found = array[known]
+    found[[place < 0 for place in known]] = array.mean(axis=0)
+    return found
+
+
+def to_theirs(array: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
+    """The inverse: rows that only we have are left out; of several copies the first one counts."""
+    places, size = permutation(tokenizer)
+    found = np.zeros((size, *array.shape[1:]), array.dtype)
+    for ours in range(len(places) - 1, -1, -1):
+        if places[ours] is not None:
+            found[places[ours]] = array[ours]
+    return found
+
+
+def original(tokenizer: Tokenizer) -> Vocabulary:
+    """The ids of the special tokens in the original numbering; those that it lacks stand at its padding."""
+    rows, size = tokenizer.imported["rows"], tokenizer.imported["size"]
+    pad = rows[0] or 0
+    named = {name: pad if place is None else place for name, place in zip(_ROLES, rows, strict=False)}
+    return Vocabulary(size=size, **named)
+
+
+def texts(tokenizer: Tokenizer, length: int) -> dict[str, str]:
+    """The files of ``tokenizer`` in a published folder: the original's own, or one made of what was trained here."""
+    if tokenizer.imported is not None:
+        spec, settings = tokenizer.imported["pieces"], tokenizer.imported["config"]
+    else:
+        spec, settings = _ours(tokenizer), {f"{name}_token": SPECIALS[i] for i, name in enumerate(_ROLES)}
+    settings = settings | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    settings.setdefault("model_max_length", length)
+    return {
+        "tokenizer.json": json.dumps(spec, ensure_ascii=False),
+        "tokenizer_config.json": json.dumps(settings, ensure_ascii=False, indent=1),
+    }
+
+
+def _ours(tokenizer: Tokenizer) -> dict[str, Any]:
+    """A tokenizer that was trained here, with special tokens that others can find, in the template of our rows."""
+    spec = tokenizer.spec
+    model = spec["model"]
+    if isinstance(model["vocab"], list):
+        model["vocab"] = [[piece[:-1] if piece in SPELLINGS else piece, score] for piece, score in model["vocab"]]
+    else:
+        model["vocab"] = {piece[:-1] if piece in SPELLINGS else piece: i for piece, i in model["vocab"].items()}
+    if model.get("unk_token"):
+        model["unk_token"] = SPECIALS[1]
+    plain = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    spec["added_tokens"] = [{"id": i, "content": name, **plain} for i, name in enumerate(SPECIALS)]
+    cls, sep = ({"SpecialToken": {"id": SPECIALS[i], "type_id": 0}} for i in (2, 3))
+    first, second = ({"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB"))
+    spec["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [cls, first, sep],
+        "pair": [cls, first, sep, second, {"SpecialToken": {"id": SPECIALS[3], "type_id": 1}}],
+        "special_tokens": {SPECIALS[i]: {"id": SPECIALS[i], "ids": [i], "tokens": [SPECIALS[i]]} for i in (2, 3)},
+    }
+    return spec
+
+
+def _ids(spec: Mapping[str, Any]) -> dict[str, int]:
+    """Every token's id in the original, added tokens included."""
+    vocab = spec["model"]["vocab"]
+    pieces = {piece: i for i, (piece, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
+    return pieces | {token["content"]: token["id"] for token in spec.get("added_tokens") or ()}
+
+
+def _role(name: str, ids: Mapping[str, int], settings: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
+    named, usual, number = _ROLES[name]
+    for setting in named:
+        token = settings.get(setting)
+        token = token["content"] if isinstance(token, Mapping) else token
+        if token in ids:
+            return ids[token]
+    for token in usual:
+        if token in ids:
+            return ids[token]
+    return config.get(number)
+
+
+def _sentinels(ids: Mapping[str, int]) -> list[int | None]:
+    """Our own sentinels, T5's, or BERT's pieces without use for our 32; None for each that is not there."""
+    found = [ids.get(name, ids.get(f"<extra_id_{i}>")) for i, name in enumerate(SPECIALS[-SENTINELS:])]
+    if found[0] is None:
+        numbers = (re.fullmatch(r"\[unused(\d+)\]", piece) for piece in ids)
+        unused = sorted(int(match[1]) for match in numbers if match)[:SENTINELS]
+        found = [ids[f"[unused{i}]"] for i in unused]
+    return found + [None] * (SENTINELS - len(found))
+
+
+def _renumbered(
+    spec: dict[str, Any], ids: Mapping[str, int], rows: list[int | None], settings: Mapping[str, Any]
+) -> Tokenizer:
+    """``spec`` with our special tokens in front; ``rows`` are the original ids that become them."""
+    old = json.loads(json.dumps(spec))
+    model, added = old["model"], old.get("added_tokens") or []
+    kind = _KINDS.get(model["type"])
+    bytewise = '"ByteLevel"' in json.dumps([old.get("pre_tokenizer"), old.get("normalizer")])
+    if kind is None or (kind == "bpe" and not bytewise and not model.get("end_of_word_suffix")):
+        raise PublishedError(
+            f"A tokenizer of the kind {model['type']} is not read here, only WordPiece, BPE over bytes, GPT's BPE, "
+            "Unigram and WordLevel."
+        )
+    size = max(ids.values()) + 1
+    pieces = {i: piece for piece, i in ids.items()}
+    special = {token["id"] for token in added if token["special"]}
+    taken = set(rows)
+    kept = [i for i in range(size) if i not in taken]
+    # A space ends what no text may spell, as in the special tokens of those trained here.
+    names = [f"{pieces.get(i, f'<{i}>')} " if i in special or i not in pieces else pieces[i] for i in kept]
+    number = {name: len(SPECIALS) + n for n, name in enumerate(names)}
+    if isinstance(model["vocab"], list):
+        scores = {piece: score for piece, score in model["vocab"]}
+        model["vocab"] = [[name, 0.0] for name in SPELLINGS] + [[name, scores.get(name, 0.0)] for name in names]
+        model["unk_id"] = 1
+    else:
+        model["vocab"] = {name: i for i, name in enumerate(SPELLINGS)} | number
+        if model.get("unk_token") is not None or kind in ("wordpiece", "word"):
+            model["unk_token"] = SPELLINGS[1]
+    old["added_tokens"] = [t | {"id": number[t["content"]]} for t in added if t["content"] in number]
+    old |= {"truncation": None, "padding": None, "post_processor": None}
+    note = {
+        "rows": rows,
+        "size": size,
+        "pieces": spec | {"truncation": None, "padding": None},
+        "config": dict(settings),
+    }
+    try:
+        return Tokenizer(kind, old, note)
+    except Exception as error:  # the package's parser raises bare Exceptions
+        raise PublishedError(f"The `tokenizers` package cannot read this tokenizer: {error}.") from error

@@ -1,0 +1,100 @@
+"""BART's checkpoints: `transformers.BartForConditionalGeneration`.
+
+The files hold ``final_logits_bias``, zeros that nothing trains, as well: it is left out, the paper has none.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.card import Size
+from models.published._bert_like import check, dense, norm
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("bart",)
+PREFIX = "model."
+TOKENS = Weight(
+    ours="encoder/tokens",
+    theirs=("model.shared.weight",),
+    vocabulary=True,
+    copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
+)
+_NEEDED = {"activation_function": "gelu", "scale_embedding": False, "tie_word_embeddings": True}
+
+
+def size(config: Mapping[str, Any]) -> Size:
+    """The shape; `Unsupported` for other activations, scaled embeddings, an untied output, or unequal halves."""
+    check(config, _NEEDED)
+    return shape(config)
+
+
+def shape(config: Mapping[str, Any]) -> Size:
+    """The shape of an encoder and a decoder of BART's family, which have to be equal."""
+    parts = ("layers", "attention_heads", "ffn_dim")
+    check(config, {f"decoder_{part}": config[f"encoder_{part}"] for part in parts})
+    return Size(
+        layers=config["encoder_layers"],
+        width=config["d_model"],
+        heads=config["encoder_attention_heads"],
+        inner=config["encoder_ffn_dim"],
+        length=config["max_position_embeddings"],
+    )
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json holds; a decoder starts from [CLS] here."""
+    both = {"layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.inner}
+    return {
+        **_NEEDED,
+        **{f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in both.items()},
+        "model_type": "bart",
+        "architectures": ["BartForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "vocab_size": vocabulary.size,
+        "d_model": size.width,
+        "max_position_embeddings": size.length,
+        "decoder_start_token_id": vocabulary.cls,
+        "forced_eos_token_id": vocabulary.sep,
+        "dropout": 0.1,
+        "init_std": 0.02,
+    }
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable."""
+    found = [TOKENS]
+    for part in ("encoder", "decoder"):
+        place = f"model.{part}."
+        found.append(Weight(ours=f"{part}/positions", theirs=(f"{place}embed_positions.weight",), skipped=2))
+        found += norm(f"{part}/embedding_norm", f"{place}layernorm_embedding")
+        for index in range(size.layers):
+            found += layer(f"{part}/layer_{index}_", f"{place}layers.{index}.", cross=part == "decoder")
+    return found
+
+
+def layer(ours: str, theirs: str, cross: bool) -> list[Weight]:
+    """The weights of one layer of the encoder or, with ``cross``, of the decoder."""
+    found = [
+        *_fused(f"{ours}qkv_", *(f"{theirs}self_attn.{part}_proj" for part in "qkv")),
+        *dense(f"{ours}output_", f"{theirs}self_attn.out_proj"),
+        *norm(f"{ours}attention_norm", f"{theirs}self_attn_layer_norm"),
+        *dense(f"{ours}inner_", f"{theirs}fc1"),
+        *dense(f"{ours}outer_", f"{theirs}fc2"),
+        *norm(f"{ours}norm", f"{theirs}final_layer_norm"),
+    ]
+    if cross:
+        found += [
+            *dense(f"{ours}cross_q_", f"{theirs}encoder_attn.q_proj"),
+            *_fused(f"{ours}cross_kv_", *(f"{theirs}encoder_attn.{part}_proj" for part in "kv")),
+            *dense(f"{ours}cross_output_", f"{theirs}encoder_attn.out_proj"),
+            *norm(f"{ours}cross_norm", f"{theirs}encoder_attn_layer_norm"),
+        ]
+    return found
+
+
+def _fused(ours: str, *theirs: str) -> list[Weight]:
+    """One dense layer here, several of theirs side by side."""
+    return [
+        Weight(ours=f"{ours}kernel", theirs=tuple(f"{name}.weight" for name in theirs), transposed=True),
+        Weight(ours=f"{ours}bias", theirs=tuple(f"{name}.bias" for name in theirs)),
+    ]

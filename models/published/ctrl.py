@@ -1,0 +1,69 @@
+"""CTRL in Hugging Face folders (`CTRLLMHeadModel`). Its sine positions are computed, not stored."""
+
+from typing import Any
+
+from models.card import Size
+from models.published import Unsupported
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("ctrl",)
+PREFIX = "transformer."
+_FIXED = {"layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}
+
+
+def size(config: dict[str, Any]) -> Size:
+    """The shape that ``config`` describes; `Unsupported` for settings that change the computation."""
+    for name, ours in _FIXED.items():
+        if (found := config.get(name, ours)) != ours:
+            raise Unsupported(f"This CTRL has {name}={found!r}, and the network here computes only {name}={ours!r}.")
+    return Size(
+        layers=config["n_layer"],
+        width=config["n_embd"],
+        heads=config["n_head"],
+        inner=config["dff"],
+        length=config["n_positions"],
+    )
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json says of a network of ``size``."""
+    return {
+        "model_type": "ctrl",
+        "architectures": ["CTRLLMHeadModel"],
+        "vocab_size": vocabulary.size,
+        "n_positions": size.length,
+        "n_embd": size.width,
+        "n_layer": size.layers,
+        "n_head": size.heads,
+        "dff": size.inner,
+        **_FIXED,
+    }
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable."""
+    found = [
+        Weight(ours="encoder/tokens", theirs=("transformer.w.weight",), vocabulary=True, copies=("lm_head.weight",)),
+        Weight(ours="encoder/norm_scale", theirs=("transformer.layernorm.weight",)),
+        Weight(ours="encoder/norm_bias", theirs=("transformer.layernorm.bias",)),
+        Weight(ours="loss/output_bias", theirs=("lm_head.bias",), vocabulary=True, head=True),
+    ]
+    attention = "multi_head_attention."
+    products = {
+        "qkv": tuple(f"{attention}W{part}" for part in "qkv"),
+        "output": (f"{attention}dense",),
+        "inner": ("ffn.0",),
+        "outer": ("ffn.2",),
+    }
+    norms = {"attention_norm": "layernorm1", "norm": "layernorm2"}
+    for index in range(size.layers):
+        ours, theirs = f"encoder/layer_{index}_", f"transformer.h.{index}."
+        for part, names in products.items():
+            kernels = tuple(f"{theirs}{name}.weight" for name in names)
+            found.append(Weight(ours=f"{ours}{part}_kernel", theirs=kernels, transposed=True))
+            found.append(Weight(ours=f"{ours}{part}_bias", theirs=tuple(f"{theirs}{name}.bias" for name in names)))
+        for part, name in norms.items():
+            found.append(Weight(ours=f"{ours}{part}_scale", theirs=(f"{theirs}{name}.weight",)))
+            found.append(Weight(ours=f"{ours}{part}_bias", theirs=(f"{theirs}{name}.bias",)))
+    return found

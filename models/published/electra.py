@@ -1,0 +1,55 @@
+"""ELECTRA's checkpoints: `transformers.ElectraForPreTraining`, the discriminator.
+
+The generator is published apart (`transformers.ElectraForMaskedLM`). Written out, its weights stand in the same file
+behind "generator.", where `transformers` passes over them; where they are missing, only the encoder and RTD's head are
+read. A discriminator whose embeddings are narrower than its layers (ELECTRA-small) is not computed here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.card import Size
+from models.electra import generator
+from models.published import _bert_like as layers
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("electra",)
+PREFIX = "electra."
+
+
+def size(config: Mapping[str, Any]) -> Size:
+    """The shape; `Unsupported` for embeddings of another width than the layers, and as BERT's."""
+    layers.check({"embedding_size": 128} | dict(config), {"embedding_size": config["hidden_size"]})
+    return layers.size(config)
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json holds."""
+    return {
+        "model_type": "electra",
+        "architectures": ["ElectraForPreTraining"],
+        "embedding_size": size.width,
+        **layers.config(size, vocabulary),
+    }
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable; RTD's head and the generator are the objective's."""
+    mlm, found = "generator.generator_predictions", "discriminator_predictions."
+    return [
+        *layers.embeddings("encoder/embeddings/", f"{PREFIX}embeddings."),
+        *layers.stack("encoder/stack/", f"{PREFIX}encoder.layer.", size.layers),
+        *layers.dense("rtd/", f"{found}dense", head=True),
+        *layers.dense("rtd/output_", f"{found}dense_prediction", head=True),
+        *layers.dense("rtd/projection_", f"generator.{PREFIX}embeddings_project", head=True),
+        *layers.stack("generator/stack/", f"generator.{PREFIX}encoder.layer.", generator(size).layers, head=True),
+        *layers.dense("generator/mlm/", f"{mlm}.dense", head=True),
+        *layers.norm("generator/mlm/norm", f"{mlm}.LayerNorm", head=True),
+        Weight(
+            ours="generator/mlm/output_bias",
+            theirs=("generator.generator_lm_head.bias",),
+            vocabulary=True,
+            head=True,
+        ),
+    ]

@@ -1,0 +1,250 @@
+"""Folders in Hugging Face layout, read and written: config.json, the arrays, the vocabulary. No TensorFlow.
+
+config.json                                       what it is (``model_type``) and its shape
+model.safetensors, or its shards and their index  the arrays; pytorch_model.bin where there are no safetensors
+tokenizer.json, vocab.txt, ...                    see `models.published._vocabulary`
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from models import published
+from models.card import Size
+from models.published import PublishedError, _arrays, _vocabulary
+from models.published.weight import Weight
+from models.tokenizers import Tokenizer
+
+_WEIGHTS = {"model.safetensors": _arrays.safetensors, "pytorch_model.bin": _arrays.torch}
+_SHOWN = 5  # names in a message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A published model: what it is here, and its arrays, which are read when they are asked for."""
+
+    path: Path
+    model: str
+    """The name of the model here that computes it."""
+    table: ModuleType
+    """Its file in `models.published`."""
+    config: Mapping[str, Any]
+    size: Size
+    tokenizer: Tokenizer
+    arrays: Mapping[str, np.ndarray]
+    sha256: str
+    """Of the file of weights; of the shards' sums, where there are several."""
+
+    def weights(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+        """Arrays by path for the variables of ``loss``, whose ``shapes`` are given; the paths of the objective's
+        weights that are not there; and the names of the arrays that nothing here takes.
+
+        `PublishedError` names what the encoder lacks, and what has another size than config.json says.
+        """
+        names, found, absent, missing = _Names(self.arrays, self.table.PREFIX), {}, [], []
+        for weight in self.table.weights(self.size):
+            try:
+                found[weight.ours] = self._read(weight, names, shapes[weight.ours])
+            except KeyError:
+                if weight.head:
+                    absent.append(weight.ours)
+                else:
+                    missing += [name for name in weight.theirs if name not in names]
+            except PublishedError:
+                raise
+            except ValueError as error:
+                sizes = ", ".join(f"{name} {names[name].shape}" for name in weight.theirs)
+                raise PublishedError(
+                    f"{self.path}: {sizes} does not fit the shape that config.json tells. Are both from one model?"
+                ) from error
+        if missing:
+            raise PublishedError(
+                f"{self.path} lacks {len(missing)} arrays of the encoder: {_some(missing)}. Is it whole, and of the "
+                f"model type {self.config.get('model_type')} that config.json tells?"
+            )
+        return found, absent, names.unused()
+
+    def _read(self, weight: Weight, names: "_Names", shape: tuple[int, ...]) -> np.ndarray:
+        given = {name: names[name] for name in weight.theirs if name in names}
+        for copy in weight.copies:  # of what is used twice either name may be there; both have to say the same
+            if copy in names and not np.array_equal(given.setdefault(weight.theirs[0], names[copy]), names[copy]):
+                raise published.Unsupported(
+                    f"{self.path}: {copy} differs from {weight.theirs[0]}, and the network here has one for both."
+                )
+        if weight.vocabulary:
+            given = {name: _vocabulary.to_ours(array, self.tokenizer) for name, array in given.items()}
+        return np.ascontiguousarray(weight.read(given, shape))
+
+
+class _Names(Mapping[str, np.ndarray]):
+    """Arrays by the names of a table, however the checkpoint spells them: with or without the prefix, and the scale
+    and bias of norms as gamma and beta."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], prefix: str):
+        self._arrays, self._prefix, self._used = arrays, prefix, set()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        for spelling in self._spellings(name):
+            if spelling in self._arrays:
+                self._used.add(spelling)
+                return self._arrays[spelling]
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(spelling in self._arrays for spelling in self._spellings(str(name)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def unused(self) -> list[str]:
+        return sorted(set(self._arrays) - self._used)
+
+    def _spellings(self, name: str) -> Iterator[str]:
+        for full in dict.fromkeys((name, name.removeprefix(self._prefix))):
+            yield full
+            for new, old in ((".weight", ".gamma"), (".bias", ".beta")):
+                if full.endswith(new):
+                    yield full.removesuffix(new) + old
+
+
+def read(path: Path) -> Folder:
+    """The published model in ``path``; `PublishedError` says what is missing, foreign or damaged."""
+    if not (path / "config.json").is_file():
+        raise PublishedError(
+            f"{path} has no config.json, so it is no folder in Hugging Face layout. Give the folder that "
+            "`save_pretrained` wrote, or a snapshot of the hub."
+        )
+    config = _vocabulary.json_of(path / "config.json")
+    name, table = table_of(config)
+    try:
+        size = table.size(config)
+    except KeyError as error:
+        raise PublishedError(f"{path / 'config.json'} does not say {error}. Fetch it again.") from error
+    except published.Unsupported as error:
+        raise published.Unsupported(f"{path} cannot be read as {name}: {error}") from error
+    files, arrays = _open(path)
+    return Folder(
+        path=path,
+        model=getattr(table, "MODEL", name),
+        table=table,
+        config=config,
+        size=size,
+        tokenizer=_vocabulary.read(path, config),
+        arrays=arrays,
+        sha256=_sha256(files),
+    )
+
+
+def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
+    """The file of `models.published` that reads ``config``: among several for one type, the first that can."""
+    kind, refused = config.get("model_type"), None
+    for name in published.names():
+        table = published.load(name)
+        if kind in table.MODEL_TYPES:
+            try:
+                table.size(config)
+                return name, table
+            except published.Unsupported as error:
+                refused = refused or error
+            except KeyError:
+                return name, table
+    if refused:
+        raise refused
+    known = sorted({kind for name in published.names() for kind in published.load(name).MODEL_TYPES})
+    raise published.Unsupported(f"Models of the type '{kind}' are not read here. Known: {', '.join(known)}.")
+
+
+def _open(path: Path) -> tuple[list[Path], _arrays.Arrays]:
+    """The files of weights, and what is in them."""
+    for name, reader in _WEIGHTS.items():
+        if (path / name).is_file():
+            files = [path / name]
+        elif (path / f"{name}.index.json").is_file():
+            files = _shards(path, f"{name}.index.json")
+        else:
+            continue
+        found = {}
+        for file in files:
+            if not file.is_file():
+                raise PublishedError(f"{path} lacks {file.name}, one of its shards. Fetch it again.")
+            found |= reader(file)
+        if not found:
+            raise PublishedError(f"{files[0]} holds no arrays. Fetch it again.")
+        return files, _arrays.Arrays(found)
+    raise PublishedError(
+        f"{path} has no weights: {' or '.join(_WEIGHTS)} has to be there, or its index. Weights of TensorFlow or Flax: "
+        "load them with transformers and save them."
+    )
+
+
+def _shards(path: Path, index: str) -> list[Path]:
+    names = _vocabulary.json_of(path / index).get("weight_map")
+    if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
+        raise PublishedError(f"{path / index} does not name files of this folder. Fetch it again.")
+    return [path / name for name in sorted(set(names.values()))]
+
+
+def _sha256(files: list[Path]) -> str:
+    sums = []
+    for file in files:
+        with file.open("rb") as content:
+            sums.append(hashlib.file_digest(content, "sha256").hexdigest())
+    return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
+
+
+def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write ``arrays``, by path of variable, as the folder ``path``, which must not be there yet or be empty.
+
+    An imported vocabulary gets its own ids and files back. `PublishedError` for a model without a place in
+    `models.published`.
+    """
+    from safetensors.numpy import save
+
+    if model not in published.names():
+        names = ", ".join(name for name in published.names() if not hasattr(published.load(name), "MODEL"))
+        raise PublishedError(f"There is no published layout for {model}. There is one for {names}.")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise PublishedError(f"{path} is there already and not empty, so it is not overwritten. Give another folder.")
+    table, imported = published.load(model), tokenizer.imported is not None
+    vocabulary = _vocabulary.original(tokenizer) if imported else tokenizer.vocabulary
+    found: dict[str, np.ndarray] = {}
+    for weight in table.weights(size):
+        written = weight.write(np.asarray(arrays[weight.ours], np.float32))
+        if weight.vocabulary and imported:
+            written = {name: _vocabulary.to_theirs(array, tokenizer) for name, array in written.items()}
+        # One copy of what is used twice, as `save_pretrained` does; whoever loads it ties them again.
+        found |= {name: array for name, array in written.items() if name not in weight.copies}
+    config = _special_ids(tokenizer) | table.config(size, vocabulary)
+    fresh = path.with_name(f".{path.name}.tmp")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    try:
+        (fresh / "model.safetensors").write_bytes(save(found, metadata={"format": "pt"}))
+        (fresh / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        for name, text in _vocabulary.texts(tokenizer, size.length).items():
+            (fresh / name).write_text(text, encoding="utf-8")
+        if path.exists():
+            path.rmdir()
+        fresh.rename(path)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
+    """What every config.json may say; None where a published vocabulary has no such token."""
+    pad, _, cls, sep, *_ = range(5) if tokenizer.imported is None else tokenizer.imported["rows"]
+    return {"pad_token_id": pad, "bos_token_id": cls, "eos_token_id": sep}
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

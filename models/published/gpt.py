@@ -1,0 +1,65 @@
+"""GPT's checkpoints: `transformers.OpenAIGPTLMHeadModel`. Its dense layers are stored as ours, [in, out]."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.card import Size
+from models.published._bert_like import check
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("openai-gpt",)
+PREFIX = "transformer."
+_DENSE = (("qkv", "attn.c_attn"), ("output", "attn.c_proj"), ("inner", "mlp.c_fc"), ("outer", "mlp.c_proj"))
+_NORMS = (("attention_norm", "ln_1"), ("norm", "ln_2"))
+
+
+def size(config: Mapping[str, Any]) -> Size:
+    """The shape; the inner width is four times the width there. `Unsupported` for another activation or epsilon."""
+    check(config, {"afn": "gelu", "layer_norm_epsilon": 1e-5})  # that GELU is the one with tanh
+    width = config["n_embd"]
+    return Size(
+        layers=config["n_layer"], width=width, heads=config["n_head"], inner=4 * width, length=config["n_positions"]
+    )
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json holds; `Unsupported` for an inner width that is not four times the width."""
+    check({"inner width": size.inner}, {"inner width": 4 * size.width})
+    return {
+        "model_type": "openai-gpt",
+        "architectures": ["OpenAIGPTLMHeadModel"],
+        "vocab_size": vocabulary.size,
+        "n_positions": size.length,
+        "n_embd": size.width,
+        "n_layer": size.layers,
+        "n_head": size.heads,
+        "afn": "gelu",
+        "layer_norm_epsilon": 1e-5,
+    }
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable."""
+    found = [
+        Weight(
+            ours="encoder/tokens",
+            theirs=(f"{PREFIX}tokens_embed.weight",),
+            vocabulary=True,
+            copies=("lm_head.weight",),
+        ),
+        Weight(ours="encoder/positions", theirs=(f"{PREFIX}positions_embed.weight",)),
+    ]
+    for index in range(size.layers):
+        layer, place = f"{PREFIX}h.{index}.", f"encoder/layer_{index}_"
+        for ours, theirs in _DENSE:
+            found += [
+                Weight(ours=f"{place}{ours}_kernel", theirs=(f"{layer}{theirs}.weight",)),
+                Weight(ours=f"{place}{ours}_bias", theirs=(f"{layer}{theirs}.bias",)),
+            ]
+        for ours, theirs in _NORMS:
+            found += [
+                Weight(ours=f"{place}{ours}_scale", theirs=(f"{layer}{theirs}.weight",)),
+                Weight(ours=f"{place}{ours}_bias", theirs=(f"{layer}{theirs}.bias",)),
+            ]
+    return found

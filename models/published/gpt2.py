@@ -1,0 +1,70 @@
+"""GPT-2 in Hugging Face folders (`GPT2LMHeadModel`). Kernels are stored [in, out], as here: nothing is turned."""
+
+from typing import Any
+
+from models.card import Size
+from models.published import Unsupported
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("gpt2",)
+PREFIX = "transformer."
+_FIXED = {
+    "activation_function": "gelu_new",
+    "layer_norm_epsilon": 1e-5,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+}
+
+
+def size(config: dict[str, Any]) -> Size:
+    """The shape that ``config`` describes; `Unsupported` for settings that change the computation."""
+    for name, ours in _FIXED.items():
+        if (found := config.get(name, ours)) != ours:
+            raise Unsupported(f"This GPT-2 has {name}={found!r}, and the network here computes only {name}={ours!r}.")
+    width = config["n_embd"]
+    return Size(
+        layers=config["n_layer"],
+        width=width,
+        heads=config["n_head"],
+        inner=config.get("n_inner") or 4 * width,
+        length=config["n_positions"],
+    )
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json says of a network of ``size``."""
+    return {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": vocabulary.size,
+        "n_positions": size.length,
+        "n_embd": size.width,
+        "n_layer": size.layers,
+        "n_head": size.heads,
+        "n_inner": size.inner,
+        **_FIXED,
+    }
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable."""
+    found = [
+        Weight(ours="encoder/tokens", theirs=("transformer.wte.weight",), vocabulary=True, copies=("lm_head.weight",)),
+        Weight(ours="encoder/positions", theirs=("transformer.wpe.weight",)),
+        Weight(ours="encoder/norm_scale", theirs=("transformer.ln_f.weight",)),
+        Weight(ours="encoder/norm_bias", theirs=("transformer.ln_f.bias",)),
+    ]
+    products = {"qkv": "attn.c_attn", "output": "attn.c_proj", "inner": "mlp.c_fc", "outer": "mlp.c_proj"}
+    norms = {"attention_norm": "ln_1", "norm": "ln_2"}
+    for index in range(size.layers):
+        ours, theirs = f"encoder/layer_{index}_", f"transformer.h.{index}."
+        for part, name in products.items():
+            found.append(Weight(ours=f"{ours}{part}_kernel", theirs=(f"{theirs}{name}.weight",)))
+            found.append(Weight(ours=f"{ours}{part}_bias", theirs=(f"{theirs}{name}.bias",)))
+        for part, name in norms.items():
+            found.append(Weight(ours=f"{ours}{part}_scale", theirs=(f"{theirs}{name}.weight",)))
+            found.append(Weight(ours=f"{ours}{part}_bias", theirs=(f"{theirs}{name}.bias",)))
+    return found

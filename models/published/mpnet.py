@@ -1,0 +1,93 @@
+"""MPNet's checkpoints: `transformers.MPNetForMaskedLM`, and whatever else holds an ``MPNetModel``.
+
+Positions count from 2 on there, as RoBERTa's do. The pooler that some checkpoints carry was never trained and is left
+out.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.card import Size
+from models.published import _bert_like as layers
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("mpnet",)
+PREFIX = "mpnet."
+OFFSET = 2
+_NEEDED = {
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-5,
+    "relative_attention_num_buckets": 32,
+    "pad_token_id": OFFSET - 1,
+    "tie_word_embeddings": True,
+}
+_DENSE = (("output", "attention.attn.o"), ("inner", "intermediate.dense"), ("outer", "output.dense"))
+_NORMS = (("attention_norm", "attention.LayerNorm"), ("norm", "output.LayerNorm"))
+
+
+def size(config: Mapping[str, Any]) -> Size:
+    """The shape; `Unsupported` for another activation, epsilon or number of distances."""
+    layers.check(config, _NEEDED)
+    return Size(
+        layers=config["num_hidden_layers"],
+        width=config["hidden_size"],
+        heads=config["num_attention_heads"],
+        inner=config["intermediate_size"],
+        length=config["max_position_embeddings"] - OFFSET,
+    )
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json holds."""
+    return {
+        **_NEEDED,
+        "model_type": "mpnet",
+        "architectures": ["MPNetForMaskedLM"],
+        "vocab_size": vocabulary.size,
+        "hidden_size": size.width,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "intermediate_size": size.inner,
+        "max_position_embeddings": size.length + OFFSET,
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "initializer_range": 0.02,
+    }
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable."""
+    tables = f"{PREFIX}embeddings."
+    found = [
+        Weight(
+            ours="encoder/tokens",
+            theirs=(f"{tables}word_embeddings.weight",),
+            vocabulary=True,
+            copies=("lm_head.decoder.weight",),
+        ),
+        Weight(ours="encoder/positions", theirs=(f"{tables}position_embeddings.weight",), skipped=OFFSET),
+        *layers.norm("encoder/norm", f"{tables}LayerNorm"),
+        Weight(ours="encoder/distances", theirs=(f"{PREFIX}encoder.relative_attention_bias.weight",)),
+        *layers.dense("mlm/", "lm_head.dense", head=True),
+        *layers.norm("mlm/norm", "lm_head.layer_norm", head=True),
+        Weight(
+            ours="mlm/output_bias",
+            theirs=("lm_head.bias",),
+            vocabulary=True,
+            copies=("lm_head.decoder.bias",),
+            head=True,
+        ),
+    ]
+    for index in range(size.layers):
+        layer, place = f"{PREFIX}encoder.layer.{index}.", f"encoder/layer_{index}_"
+        qkv = tuple(f"{layer}attention.attn.{letter}" for letter in "qkv")
+        found += [
+            Weight(ours=f"{place}qkv_kernel", theirs=tuple(f"{p}.weight" for p in qkv), transposed=True),
+            Weight(ours=f"{place}qkv_bias", theirs=tuple(f"{p}.bias" for p in qkv)),
+        ]
+        for ours, theirs in _DENSE:
+            found += layers.dense(f"{place}{ours}_", f"{layer}{theirs}")
+        for ours, theirs in _NORMS:
+            found += layers.norm(f"{place}{ours}", f"{layer}{theirs}")
+    return found

@@ -1,0 +1,82 @@
+"""T5's checkpoints: `transformers.T5ForConditionalGeneration` with ReLU and tied embeddings (T5 1.0)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.card import Size
+from models.published._bert_like import check
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("t5",)
+PREFIX = ""
+_BIAS = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+_NEEDED = {
+    "feed_forward_proj": "relu",
+    "tie_word_embeddings": True,
+    "layer_norm_epsilon": 1e-6,
+    "relative_attention_num_buckets": 32,
+    "relative_attention_max_distance": 128,
+}
+
+
+def size(config: Mapping[str, Any]) -> Size:
+    """The shape; `Unsupported` for gated layers or an untied output, heads of another width than D / H, or other
+    distances. Positions are relative: the length is only the longest that the authors trained on."""
+    layers, width, heads = config["num_layers"], config["d_model"], config["num_heads"]
+    check(config, _NEEDED | {"num_decoder_layers": layers, "d_kv": width // heads})
+    return Size(layers=layers, width=width, heads=heads, inner=config["d_ff"], length=config.get("n_positions", 512))
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json holds."""
+    return {
+        **_NEEDED,
+        "model_type": "t5",
+        "architectures": ["T5ForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "vocab_size": vocabulary.size,
+        "d_model": size.width,
+        "d_kv": size.width // size.heads,
+        "d_ff": size.inner,
+        "num_layers": size.layers,
+        "num_decoder_layers": size.layers,
+        "num_heads": size.heads,
+        "n_positions": size.length,
+        "dropout_rate": 0.1,
+    }
+
+
+def _attention(place: str, norm: str, theirs: str, above: str) -> list[Weight]:
+    """One attention: its norm before it, queries, keys and values (``theirs``), and the output."""
+    fused = [("qkv_kernel", "qkv")] if norm == "attention" else [("cross_q_kernel", "q"), ("cross_kv_kernel", "kv")]
+    output = "output_kernel" if norm == "attention" else "cross_output_kernel"
+    return [
+        Weight(ours=f"{place}{norm}_norm_scale", theirs=(f"{above}layer_norm.weight",)),
+        *(
+            Weight(ours=f"{place}{ours}", theirs=tuple(f"{theirs}{part}.weight" for part in parts), transposed=True)
+            for ours, parts in fused
+        ),
+        Weight(ours=f"{place}{output}", theirs=(f"{theirs}o.weight",), transposed=True),
+    ]
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable."""
+    copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+    found = [Weight(ours="encoder/tokens", theirs=("shared.weight",), vocabulary=True, copies=copies)]
+    for part in ("encoder", "decoder"):
+        found.append(Weight(ours=f"{part}/norm_scale", theirs=(f"{part}.final_layer_norm.weight",)))
+        found.append(Weight(ours=f"{part}/distances", theirs=(f"{part}.{_BIAS}",)))
+        for index in range(size.layers):
+            layer, place = f"{part}.block.{index}.layer.", f"{part}/layer_{index}_"
+            found += _attention(place, "attention", f"{layer}0.SelfAttention.", f"{layer}0.")
+            if part == "decoder":
+                found += _attention(place, "cross", f"{layer}1.EncDecAttention.", f"{layer}1.")
+            feed = f"{layer}{1 if part == 'encoder' else 2}."
+            found += [
+                Weight(ours=f"{place}norm_scale", theirs=(f"{feed}layer_norm.weight",)),
+                Weight(ours=f"{place}inner_kernel", theirs=(f"{feed}DenseReluDense.wi.weight",), transposed=True),
+                Weight(ours=f"{place}outer_kernel", theirs=(f"{feed}DenseReluDense.wo.weight",), transposed=True),
+            ]
+    return found

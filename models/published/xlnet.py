@@ -1,0 +1,84 @@
+"""XLNet's checkpoints: `transformers.XLNetLMHeadModel`, and whatever else holds an ``XLNetModel``.
+
+Attention's matrices have an axis for the heads there. Published models were trained on rows that end with [SEP] [CLS];
+ours begin with [CLS], which fine-tuning has to get used to.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.card import Size
+from models.published._bert_like import check, dense, norm
+from models.published.weight import Weight
+from models.tokenizers import Vocabulary
+
+MODEL_TYPES = ("xlnet",)
+PREFIX = "transformer."
+_NEEDED = {
+    "ff_activation": "gelu",
+    "layer_norm_eps": 1e-12,
+    "attn_type": "bi",
+    "bi_data": False,
+    "clamp_len": -1,
+    "same_length": False,
+    "tie_word_embeddings": True,
+}
+_BIASES = (("content", "r_w_bias"), ("position", "r_r_bias"), ("segment", "r_s_bias"))
+
+
+def size(config: Mapping[str, Any]) -> Size:
+    """The shape; `Unsupported` for another activation, epsilon or kind of position. Positions are relative there and
+    have no end: 512 tokens is what the models were trained on."""
+    check(config, _NEEDED)
+    width, heads = config["d_model"], config["n_head"]
+    check({"d_head": config.get("d_head", width // heads)}, {"d_head": width // heads})
+    return Size(layers=config["n_layer"], width=width, heads=heads, inner=config["d_inner"], length=512)
+
+
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json holds; the pooled vector is that of the first token, as it stands here."""
+    return {
+        **_NEEDED,
+        "model_type": "xlnet",
+        "architectures": ["XLNetLMHeadModel"],
+        "vocab_size": vocabulary.size,
+        "d_model": size.width,
+        "n_layer": size.layers,
+        "n_head": size.heads,
+        "d_head": size.width // size.heads,
+        "d_inner": size.inner,
+        "dropout": 0.1,
+        "initializer_range": 0.02,
+        "mem_len": None,
+        "summary_type": "first",
+    }
+
+
+def weights(size: Size) -> list[Weight]:
+    """One entry for each variable."""
+    D, H, K = size.width, size.heads, size.width // size.heads
+    found = [
+        Weight(
+            ours="encoder/tokens",
+            theirs=(f"{PREFIX}word_embedding.weight",),
+            vocabulary=True,
+            copies=("lm_loss.weight",),
+        ),
+        Weight(ours="encoder/query", theirs=(f"{PREFIX}mask_emb",), reshaped=(1, 1, D)),
+        Weight(ours="plm/output_bias", theirs=("lm_loss.bias",), vocabulary=True, head=True),
+    ]
+    for index in range(size.layers):
+        layer, place = f"{PREFIX}layer.{index}.", f"encoder/layer_{index}_"
+        for ours, letters in (("q", "q"), ("kv", "kv"), ("distance", "r"), ("output", "o")):
+            theirs = tuple(f"{layer}rel_attn.{letter}" for letter in letters)
+            found.append(Weight(ours=f"{place}{ours}_kernel", theirs=theirs, reshaped=(D, H, K)))
+        for ours, theirs in _BIASES:
+            found.append(Weight(ours=f"{place}{ours}_bias", theirs=(f"{layer}rel_attn.{theirs}",), reshaped=(H, K)))
+        found += [
+            Weight(ours=f"{place}segment_vectors", theirs=(f"{layer}rel_attn.seg_embed",)),
+            *norm(f"{place}attention_norm", f"{layer}rel_attn.layer_norm"),
+            *dense(f"{place}inner_", f"{layer}ff.layer_1"),
+            *dense(f"{place}outer_", f"{layer}ff.layer_2"),
+            *norm(f"{place}norm", f"{layer}ff.layer_norm"),
+        ]
+    return found

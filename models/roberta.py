@@ -1,0 +1,97 @@
+"""RoBERTa: BERT trained longer, on more text, and on MLM alone.
+
+Liu, Ott, Goyal, Du, Joshi, Chen, Levy, Lewis, Zettlemoyer and Stoyanov (2019). RoBERTa: A Robustly Optimized BERT
+Pretraining Approach. arXiv:1907.11692.
+Taxonomy: contextual; Transformer encoder; MLM with dynamic masking; no extension.
+
+The authors repeat BERT and vary one choice at a time. What helps: no next-sentence prediction, rows packed with full
+sentences across documents, a new mask each time a text is seen, larger batches, byte-level BPE, ten times the text.
+The network stays; with one text per row there is nothing for segment vectors to tell apart. Of these choices, rows,
+masks and loss belong to the model; batch, budget and text are the same for every model here.
+
+    L = L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)
+
+Nearest relative: BERT (`models.bert`). Neither NSP nor pooler: the pooled vector is that of [CLS] as it is, and
+downstream pairs are told apart by [SEP].
+"""
+
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_5 = "Liu et al. (2019), table 5, RoBERTa-large, median of five runs"
+_TABLE_6 = "Liu et al. (2019), table 6, RoBERTa-large"
+
+CARD = Card(
+    title="RoBERTa",
+    citation="Liu et al. (2019)",
+    year=2019,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("mlm",),
+    loss="L_MLM",
+    tokenizer="bpe",
+    corpus="BooksCorpus, English Wikipedia, CC-News, OpenWebText and Stories (160 GB)",
+    parameters="125M (base), 355M (large)",
+    reported=(
+        Reported(task="glue", metric="average", value=88.5, source="Qiu et al. (2020), table 2"),
+        Reported(task="mnli", metric="accuracy", value=90.2, split="dev", source=_TABLE_5),
+        Reported(task="qnli", metric="accuracy", value=94.7, split="dev", source=_TABLE_5),
+        Reported(task="qqp", metric="accuracy", value=92.2, split="dev", source=_TABLE_5),
+        Reported(task="rte", metric="accuracy", value=86.6, split="dev", source=_TABLE_5),
+        Reported(task="sst2", metric="accuracy", value=96.4, split="dev", source=_TABLE_5),
+        Reported(task="mrpc", metric="accuracy", value=90.9, split="dev", source=_TABLE_5),
+        Reported(task="cola", metric="mcc", value=68.0, split="dev", source=_TABLE_5),
+        Reported(task="squad11", metric="f1", value=94.6, split="dev", source=_TABLE_6),
+        Reported(task="squad2", metric="f1", value=89.4, split="dev", source=_TABLE_6),
+    ),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+LEARNING_RATE = 2e-3
+"""At width 128, as measured for BERT, whose network and main loss these are."""
+
+EPSILON = 1e-5
+"""Of the layer norms, as in the authors' code (fairseq), where BERT has 1e-12."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.objectives import _joint, mlm, sampling
+
+    encoder = TransformerEncoder(size, vocabulary.size, pooler=False, segments=1, epsilon=EPSILON)
+
+    def batches(corpus, batch, length):
+        texts = sampling.FullSentences(corpus, vocabulary, length)
+
+        def make(step, seed):
+            rows, _ = texts(step, batch, seed)
+            return mlm.noise(rows, sampling.generator(seed, step), vocabulary)
+
+        return make
+
+    head = mlm.MaskedLm(encoder, size.width, epsilon=EPSILON)
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, [head]), batches=batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights of encoder and head, and of those in lookup tables."""
+    D, F, V = size.width, size.inner, vocabulary.size
+    tables = (V + size.length + 1) * D
+    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
+    return tables + 2 * D + size.layers * layer + D * D + 3 * D + V, tables
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
+    D, F = size.width, size.inner
+    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and head."""
+    D, V = size.width, vocabulary.size
+    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
+    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V))

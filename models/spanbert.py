@@ -1,0 +1,103 @@
+"""SpanBERT: BERT that hides spans and writes them from their edges.
+
+Joshi, Chen, Liu, Weld, Zettlemoyer and Levy (2020). SpanBERT: Improving Pre-training by Representing and Predicting
+Spans. TACL 8.
+Taxonomy: contextual; Transformer encoder; MLM of spans and SBO; no extension.
+
+Answers, names and mentions are spans. So whole spans of words are hidden, of geometric length (3.8 words on average),
+and besides MLM every hidden token is predicted a second time, from nothing but the vectors of the two tokens around the
+span and its own place in it. Rows hold one long text: without next-sentence prediction and its short, unrelated halves
+the encoder learns more.
+
+    L = L_MLM + L_SBO        L_SBO = - 1/|M| sum_{i in M} ln p(x_i | h_{s-1}, h_{e+1}, p_{i-s+1})
+
+Nearest relative: BERT (`models.bert`), the same encoder. Neither NSP nor pooler: the pooled vector is that of [CLS] as
+it is; a row that reaches the end of its document goes on with the next one after a [SEP].
+"""
+
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_1 = "Joshi et al. (2020), table 1, SpanBERT (large)"
+_TABLE_5 = "Joshi et al. (2020), table 5, SpanBERT (large)"
+
+CARD = Card(
+    title="SpanBERT",
+    citation="Joshi et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("mlm", "sbo"),
+    loss="L_MLM + L_SBO",
+    tokenizer="wordpiece",
+    corpus="BooksCorpus and English Wikipedia",
+    parameters="340M (large, as BERT)",
+    reported=(
+        Reported(task="squad11", metric="f1", value=94.6, source=_TABLE_1),
+        Reported(task="squad2", metric="f1", value=88.7, source=_TABLE_1),
+        Reported(task="cola", metric="mcc", value=64.3, source=_TABLE_5),
+        Reported(task="sst2", metric="accuracy", value=94.8, source=_TABLE_5),
+        Reported(task="mrpc", metric="f1", value=90.9, source=_TABLE_5),
+        Reported(task="stsb", metric="pearson", value=89.9, source=_TABLE_5),
+        Reported(task="qqp", metric="f1", value=71.9, source=_TABLE_5),
+        Reported(task="mnli", metric="accuracy", value=88.1, source=_TABLE_5),
+        Reported(task="qnli", metric="accuracy", value=94.3, source=_TABLE_5),
+        Reported(task="rte", metric="accuracy", value=79.0, source=_TABLE_5),
+    ),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+LEARNING_RATE = 2e-3
+"""At width 128, as measured for BERT, whose network this is."""
+
+
+def places(size: Size) -> int:
+    """The width of the positions inside a span: 200 as in the authors' code, and no more than D."""
+    return min(200, size.width)
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.objectives import _joint, masking, mlm, sampling, sbo
+
+    encoder = TransformerEncoder(size, vocabulary.size, pooler=False, segments=1)
+
+    def batches(corpus, batch, length):
+        texts = sampling.FullSentences(corpus, vocabulary, length)
+
+        def make(step, seed):
+            rows, where = texts(step, batch, seed)
+            rng = sampling.generator(seed, step)
+            rows, chosen = masking.spans(rows, sampling.heads(corpus, where), rng, vocabulary)
+            return rows | sbo.boundaries(chosen)
+
+        return make
+
+    heads = [mlm.MaskedLm(encoder, size.width), sbo.SpanBoundary(encoder, size.width, places(size))]
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights of encoder and heads, and of those in lookup tables."""
+    D, F, P, V = size.width, size.inner, places(size), vocabulary.size
+    tables = (V + size.length + 1) * D + 20 * P
+    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
+    mlm, sbo = D * D + 3 * D + V, (2 * D + P) * D + D * D + 6 * D + V
+    return tables + 2 * D + size.layers * layer + mlm + sbo, tables
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
+    D, F = size.width, size.inner
+    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
+    D, P, V = size.width, places(size), vocabulary.size
+    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary, once in each head
+    heads = D * D + D * V + (2 * D + P) * D + D * D + D * V
+    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * heads)

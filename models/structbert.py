@@ -1,0 +1,93 @@
+"""StructBERT: BERT that also puts words and sentences in order.
+
+Wang, Bi, Yan, Wu, Bao, Xia, Peng and Si (2020). StructBERT: Incorporating Language Structures into Pre-training for
+Deep Language Understanding. ICLR.
+Taxonomy: contextual; Transformer encoder; MLM, word structural and sentence structural objective; no extension.
+
+A masked language model may treat a text as a bag of words and two texts as two topics. So some trigrams among the words
+that are not hidden are shuffled, and the encoder predicts what stood where; and the second text may be the next one,
+the previous one or an unrelated one, a third of the time each, which NSP's two classes do not tell apart.
+
+    L = L_MLM + L_WSO + L_SSO
+    L_WSO = - 1/|S| sum_{t in S} ln p(x_t | x, shuffled in S)        L_SSO = - ln p(next, previous or random | [CLS])
+
+Nearest relative: BERT (`models.bert`), the same encoder; MLM's output layers serve the shuffled words too.
+"""
+
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_1 = "Wang et al. (2020), table 1, StructBERT-base"
+
+CARD = Card(
+    title="StructBERT",
+    citation="Wang et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("mlm", "word_structure", "sentence_order"),
+    loss="L_MLM + L_WSO + L_SSO",
+    tokenizer="wordpiece",
+    corpus="BooksCorpus and English Wikipedia (2,500M words)",
+    parameters="110M (base), 340M (large)",
+    reported=(
+        Reported(task="cola", metric="mcc", value=57.2, source=_TABLE_1),
+        Reported(task="sst2", metric="accuracy", value=94.7, source=_TABLE_1),
+        Reported(task="mrpc", metric="f1", value=89.9, source=_TABLE_1),
+        Reported(task="qqp", metric="f1", value=72.0, source=_TABLE_1),
+        Reported(task="mnli", metric="accuracy", value=85.5, source=_TABLE_1),
+        Reported(task="qnli", metric="accuracy", value=92.6, source=_TABLE_1),
+        Reported(task="rte", metric="accuracy", value=76.9, source=_TABLE_1),
+    ),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+LEARNING_RATE = 2e-3
+"""At width 128, as measured for BERT, whose network this is."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.objectives import _joint, mlm, sampling, sentence_order, word_structure
+
+    encoder = TransformerEncoder(size, vocabulary.size)
+
+    def batches(corpus, batch, length):
+        texts = sampling.Pairs(corpus, vocabulary, length, random_second=0.0)
+
+        def make(step, seed):
+            rows, rng = sentence_order.pairs(texts, step, batch, seed)
+            return word_structure.shuffle(mlm.noise(rows, rng, vocabulary), rng, vocabulary)
+
+        return make
+
+    words = mlm.MaskedLm(encoder, size.width)
+    heads = [words, word_structure.WordStructure(words), sentence_order.SentenceStructure(size.width)]
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights of encoder and heads, and of those in lookup tables."""
+    D, F, V = size.width, size.inner, vocabulary.size
+    tables = (V + size.length + 2) * D
+    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
+    pooler, mlm, order = D * D + D, D * D + 3 * D + V, 3 * D + 3
+    return tables + 2 * D + size.layers * layer + pooler + mlm + order, tables
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler."""
+    D, F = size.width, size.inner
+    layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
+    return size.layers * layer + 2 * D * D / length
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
+    D, V = size.width, vocabulary.size
+    masked, shuffled = -(-15 * length // 100), 3 * -(-5 * length // 300)
+    predicted = (masked + shuffled) / length  # only these positions reach the vocabulary
+    return 3 * (encoder_flops_per_token(size, length) + predicted * 2 * (D * D + D * V) + 2 * D * 3 / length)

@@ -1,0 +1,78 @@
+"""The Universal Transformer: one layer in a loop, and each word decides how often.
+
+Dehghani, Gouws, Vinyals, Uszkoreit and Kaiser (2019). Universal Transformers. ICLR.
+Taxonomy: contextual; Transformer encoder (weights shared by all layers, adaptive depth); MLM here; no extension.
+
+A Transformer has as many layers as it was built with, however hard the input. This one applies a single layer again
+and again, told by a signal which step it is in; a unit beside each word says when that word is done. Computing has a
+price in the loss, so that easy words stop early. The survey lists it as an architecture: the paper trains it on tasks
+from scratch, with a decoder where they need one. Here its encoder is pre-trained by MLM on rows of full sentences, so
+that it can be compared. ``Size.layers`` is the greatest number of steps.
+
+    L = L_MLM + 0.01 mean_t (N_t + R_t),        N_t steps taken for token t, R_t the weight of the last one
+
+Nearest relative: RoBERTa (`models.roberta`), the same objective and rows over as many different layers; ALBERT shares
+its layers too, but takes all of them for every word.
+"""
+
+from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="Universal Transformer",
+    citation="Dehghani et al. (2019)",
+    year=2019,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("mlm",),
+    loss="L_MLM + 0.01 mean(N + R)",
+    tokenizer="wordpiece",
+    corpus="none: the paper trains on each task by itself (bAbI, LAMBADA, WMT 2014 and others)",
+    parameters="those of one layer, whatever the depth",
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.universal_encoder import UniversalEncoder
+    from models.objectives import _ponder, mlm, sampling
+
+    encoder = UniversalEncoder(size, vocabulary.size)
+
+    def batches(corpus, batch, length):
+        texts = sampling.FullSentences(corpus, vocabulary, length)
+
+        def make(step, seed):
+            rows, _ = texts(step, batch, seed)
+            return mlm.noise(rows, sampling.generator(seed, step), vocabulary)
+
+        return make
+
+    loss = _ponder.Ponder(encoder, mlm.MaskedLm(encoder, size.width))
+    return Pretrainable(encoder=encoder, loss=loss, batches=batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights of encoder and head, and of those in the lookup table."""
+    D, F, V = size.width, size.inner, vocabulary.size
+    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
+    return V * D + layer + D + 1 + D * D + 3 * D + V, V * D
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention of all steps.
+
+    A token that has halted is computed on: shapes are static, so early halting saves nothing here.
+    """
+    D, F = size.width, size.inner
+    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D + 2 * D)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and head."""
+    D, V = size.width, vocabulary.size
+    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
+    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V))

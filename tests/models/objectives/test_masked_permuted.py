@@ -1,0 +1,182 @@
+"""Masked and permuted language modelling against the written specification of Song et al. (2020), sections 2.2 and
+2.3: each prediction beside a plain encoder that is given exactly what the prediction may see."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models import mpnet
+from models.architectures.transformer import distance_buckets
+from models.card import Size
+from models.corpus import Corpus
+from models.objectives import masked_permuted
+from models.tokenizers import Vocabulary
+
+VOCABULARY = Vocabulary(size=90)
+FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
+SIZE = Size(layers=2, width=16, heads=2, inner=24, length=160)
+T, S = 12, 4
+
+
+@pytest.fixture(scope="module")
+def built():
+    """A network whose weights are all random and large enough for every term to count."""
+    network = mpnet.build(SIZE, VOCABULARY)
+    rng = np.random.default_rng(0)
+    for variable in network.loss.variables:
+        start = 1.0 if variable.path.endswith("norm_scale") else 0.0
+        variable.assign(start + 0.2 * rng.normal(size=variable.shape))
+    return network
+
+
+def drawn(seed: int) -> dict[str, np.ndarray]:
+    """One row, its last two places padding; S hidden tokens in random order, the second of them shown as it is."""
+    rng = np.random.default_rng(seed)
+    original = rng.integers(FIRST, VOCABULARY.size, (1, T)).astype(np.int32)
+    original[0, 10:] = 0
+    positions = rng.permutation(np.arange(1, 10))[:S].astype(np.int32)
+    tokens = original.copy()
+    tokens[0, positions] = MASK
+    tokens[0, positions[1]] = original[0, positions[1]]
+    return {
+        "tokens": tokens,
+        "masked_positions": positions[None],
+        "masked_labels": original[:, positions],
+        "masked_weights": np.ones((1, S), np.float32),
+    }
+
+
+def norm(x, scale, bias):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + bias
+
+
+def gelu(x):
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
+def by_hand(built, batch: dict[str, np.ndarray]) -> np.ndarray:
+    """The queries [S, D]: a network of three kinds of nodes, each with the list of the nodes that it may see.
+
+    A node is (token, place): the row as it is shown, then the content of each hidden token, then its query.
+    """
+    w = {v.path.removeprefix("encoder/"): np.asarray(v, np.float64) for v in built.encoder.variables}
+    shown, positions, labels = batch["tokens"][0], batch["masked_positions"][0], batch["masked_labels"][0]
+    H, K = SIZE.heads, SIZE.width // SIZE.heads
+    row = [(int(shown[j]), j) for j in range(T) if shown[j]]
+    nodes = row + [(int(labels[s]), int(positions[s])) for s in range(S)]
+    nodes += [(int(shown[positions[s]]), int(positions[s])) for s in range(S)]
+    sees = [list(range(len(row))) for _ in row]
+    for itself in (True, False):  # contents, then queries
+        for s in range(S):
+            known = [t for t in range(S) if t < s or (itself and t == s)]
+            masks = [j for j, (_, place) in enumerate(row) if place not in positions[known]]
+            sees.append(masks + [len(row) + t for t in known])
+    assert all(len(nodes_seen) == len(row) for nodes_seen in sees)  # always every position, and each once
+
+    buckets = distance_buckets(16)
+    x = norm(
+        np.array([w["tokens"][token] + w["positions"][place] for token, place in nodes]),
+        w["norm_scale"],
+        w["norm_bias"],
+    )
+    for index in range(SIZE.layers):
+        p = {name.removeprefix(f"layer_{index}_"): value for name, value in w.items() if f"layer_{index}_" in name}
+        q, k, v = np.split(x @ p["qkv_kernel"] + p["qkv_bias"], 3, axis=1)
+        context = np.zeros_like(x)
+        for i, (_, place) in enumerate(nodes):
+            for h in range(H):
+                part, scores = slice(h * K, (h + 1) * K), []
+                for j in sees[i]:
+                    ahead = nodes[j][1] - place
+                    bucket = buckets[min(abs(ahead), 128)] + (16 if ahead > 0 else 0)
+                    scores.append(q[i, part] @ k[j, part] / math.sqrt(K) + w["distances"][bucket, h])
+                weights = np.exp(scores) / np.exp(scores).sum()
+                context[i, part] = weights @ v[sees[i]][:, part]
+        update = context @ p["output_kernel"] + p["output_bias"]
+        x = norm(x + update, p["attention_norm_scale"], p["attention_norm_bias"])
+        inner = gelu(x @ p["inner_kernel"] + p["inner_bias"]) @ p["outer_kernel"] + p["outer_bias"]
+        x = norm(x + inner, p["norm_scale"], p["norm_bias"])
+    return x[-S:]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_query_sees_its_own_n_positions(built, seed):
+    batch = drawn(seed)
+    assert np.allclose(built.encoder.predict(batch)[0], by_hand(built, batch), atol=2e-5)
+
+
+def test_loss_by_hand(built):
+    batch = drawn(5)
+    w = {v.path.removeprefix("mlm/"): np.asarray(v, np.float64) for v in built.loss.mlm.variables}
+    table = np.asarray(built.encoder.token_embedding, np.float64)
+    x = norm(gelu(by_hand(built, batch) @ w["kernel"] + w["bias"]), w["norm_scale"], w["norm_bias"])
+    logits = x @ table.T + w["output_bias"]
+    nll = [math.log(np.exp(z).sum()) - z[label] for z, label in zip(logits, batch["masked_labels"][0], strict=True)]
+    assert float(built.loss(batch)["loss"]) == pytest.approx(np.mean(nll), abs=2e-5)
+    batch["masked_weights"][0, 3] = 0.0
+    assert float(built.loss(batch)["loss"]) == pytest.approx(np.mean(nll[:3]), abs=2e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_query_sees_its_own_token_or_a_later_one(built, seed):
+    """One row for each change: of a hidden token's content, and of what is shown at each place."""
+    batch = drawn(seed)
+    rows = {name: np.repeat(value, 1 + S + 10, axis=0) for name, value in batch.items()}
+    for s in range(S):
+        rows["masked_labels"][1 + s, s] = FIRST + (batch["masked_labels"][0, s] + 1 - FIRST) % 40
+    for place in range(10):
+        old = batch["tokens"][0, place]
+        rows["tokens"][1 + S + place, place] = FIRST if old < FIRST else FIRST + (old + 1 - FIRST) % 40
+    queries = np.asarray(built.encoder.predict(rows))
+    moved = np.abs(queries[1:] - queries[:1]).max(axis=2)  # [S + 10, S]
+    positions = batch["masked_positions"][0].tolist()
+    for changed in range(S):
+        for s in range(S):
+            assert moved[changed, s] > 1e-5 if changed < s else moved[changed, s] < 1e-6, (changed, s)
+    # What is shown reaches every query: through the row's other tokens where its own place holds the true token.
+    assert moved[S:].min() > 1e-6
+    assert moved[[S + positions[s] for s in range(S)], range(S)].min() > 1e-4  # its own mask above all
+
+
+def test_unused_slots_change_nothing(built):
+    batch = drawn(1)
+    short = {name: value[:, :2] if name.startswith("masked") else value for name, value in batch.items()}
+    wide = batch | {name: batch[name].copy() for name in masked_permuted.SLOTS}
+    for name in masked_permuted.SLOTS:
+        wide[name][:, 2:] = 0
+    assert np.allclose(built.encoder.predict(short), built.encoder.predict(wide)[:, :2], atol=1e-5)
+    assert float(built.loss(short)["loss"]) == pytest.approx(float(built.loss(wide)["loss"]), abs=1e-5)
+
+
+def test_batches_hide_whole_words_in_random_order():
+    vocabulary, rng = Vocabulary(size=4000), np.random.default_rng(0)
+    ends = np.arange(0, 3601, 12)
+    heads = rng.random(3600) < 0.6
+    heads[ends[:-1]] = True
+    ids = np.arange(vocabulary.first, vocabulary.first + 3600, dtype=np.int32)
+    corpus = Corpus(ids=ids, sentences=ends, documents=np.arange(0, 301, 10), heads=heads)
+    make, rising, shown = masked_permuted.batches(corpus, vocabulary, 16, 64), [], []
+    for step in range(12):
+        batch = make(step, 1)
+        assert all(np.array_equal(value, make(step, 1)[name]) for name, value in batch.items())
+        assert batch["masked_positions"].shape == (16, 10)
+        for row in range(16):
+            used = batch["masked_weights"][row] > 0
+            assert (np.diff(used.astype(int)) <= 0).all()  # unused slots stand last
+            positions, labels = batch["masked_positions"][row, used], batch["masked_labels"][row, used]
+            original = batch["tokens"][row].copy()
+            original[positions] = labels
+            hidden = np.isin(np.arange(64), positions)
+            text = original >= vocabulary.first
+            assert 0 < used.sum() <= round(0.15 * text.sum())
+            assert not hidden[~text].any()
+            inside = np.zeros(64, bool)
+            inside[1:] = text[1:] & text[:-1] & ~heads[np.maximum(original[1:] - vocabulary.first, 0)]
+            assert np.array_equal(hidden[1:][inside[1:]], hidden[:-1][inside[1:]])  # a word is hidden or not
+            rising.append((np.diff(positions) > 0).mean())
+            shown.append(np.stack([batch["tokens"][row, positions], labels]))
+    assert np.mean(rising) == pytest.approx(0.5, abs=0.06)
+    seen, labels = np.concatenate(shown, axis=1)
+    assert (seen == vocabulary.mask).mean() == pytest.approx(0.8, abs=0.04)
+    assert (seen == labels).mean() == pytest.approx(0.1, abs=0.03)

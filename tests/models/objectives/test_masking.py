@@ -1,0 +1,177 @@
+"""The variants of masking against their specification: what is hidden together, how often, and what never is."""
+
+import numpy as np
+import pytest
+
+from models.corpus import Corpus
+from models.objectives import masking, mlm, sampling
+from models.tokenizers import Vocabulary
+
+VOCABULARY = Vocabulary(size=5000)
+FIRST = VOCABULARY.first
+
+
+def corpus() -> Corpus:
+    """40 documents of 12 sentences of words of 1 to 3 pieces; an id tells where it stands: id - FIRST is its offset."""
+    rng = np.random.default_rng(2)
+    words = np.cumsum(rng.choice([1, 2, 3], 2000, p=[0.6, 0.3, 0.1]))
+    ends = np.concatenate([[0], np.sort(rng.choice(words[:-1], 479, replace=False)), words[-1:]])
+    heads = np.zeros(words[-1], bool)
+    heads[np.concatenate([[0], words[:-1]])] = True
+    ids = np.arange(FIRST, FIRST + words[-1], dtype=np.int32)
+    return Corpus(ids=ids, sentences=ends, documents=np.arange(0, 481, 12), heads=heads)
+
+
+def drawn(noise, length: int = 128, count: int = 40):
+    """(rows, heads, what ``noise`` made of them) for ``count`` batches of 16 rows."""
+    text = corpus()
+    texts = sampling.FullSentences(text, VOCABULARY, length)
+    for step in range(count):
+        rows, where = texts(step, 16, 1)
+        heads = sampling.heads(text, where)
+        yield rows["tokens"], heads, noise(rows, heads, sampling.generator(1, step), VOCABULARY)
+
+
+def hidden_of(tokens: np.ndarray, noisy: dict[str, np.ndarray]) -> np.ndarray:
+    """Bool [B, T]: the positions in slots that count; also checks that the slots say the truth."""
+    hidden = np.zeros(tokens.shape, bool)
+    used = noisy["masked_weights"] > 0
+    row = np.nonzero(used)[0]
+    hidden[row, noisy["masked_positions"][used]] = True
+    assert hidden.sum() == used.sum()  # no position twice
+    assert np.array_equal(tokens[row, noisy["masked_positions"][used]], noisy["masked_labels"][used])
+    assert (tokens[hidden] >= FIRST).all()
+    assert np.array_equal(noisy["tokens"][~hidden], tokens[~hidden])
+    return hidden
+
+
+def test_full_sentences_are_full_and_marked_between_documents():
+    text = corpus()
+    starts, ends = set(text.sentences.tolist()), set(text.sentences[text.documents].tolist())
+    for step in range(30):
+        rows, where = sampling.FullSentences(text, VOCABULARY, 64)(step, 8, 1)
+        tokens = rows["tokens"]
+        assert tokens.dtype == np.int32
+        assert (tokens[:, 0] == VOCABULARY.cls).all()
+        assert (tokens[:, -1] == VOCABULARY.sep).all()
+        assert np.array_equal(where < 0, tokens < FIRST)
+        assert np.array_equal(tokens[where >= 0], FIRST + where[where >= 0] % text.tokens)
+        for line in where:
+            assert int(line[1]) in starts
+            inner = line[1:-1]
+            assert (np.diff(inner[inner >= 0]) == 1).all()  # nothing is left out
+            marks = np.flatnonzero(inner < 0)
+            assert {int(inner[m - 1] + 1) % text.tokens for m in marks} <= ends | {0}
+            inside = (inner[inner >= 0] + 1) % text.tokens
+            crossed = np.isin(inside, list(ends | {0}))
+            assert crossed[:-1].sum() <= len(marks) <= crossed.sum()
+
+
+def test_full_sentences_of_tiny_documents():
+    text = Corpus(np.arange(FIRST, FIRST + 3), np.array([0, 1, 2, 3]), np.array([0, 1, 3]), np.ones(3, bool))
+    rows, _ = sampling.FullSentences(text, VOCABULARY, 10)(0, 1, 1)
+    a, b, c, sep = FIRST, FIRST + 1, FIRST + 2, VOCABULARY.sep
+    cycle = {a: [a, sep, b, c, sep, a, sep, b], b: [b, c, sep, a, sep, b, c, sep], c: [c, sep, a, sep, b, c, sep, a]}
+    assert rows["tokens"][0].tolist() == [VOCABULARY.cls, *cycle[int(rows["tokens"][0, 1])], sep]
+
+
+@pytest.mark.parametrize("noise", [masking.whole_words, masking.ngrams, lambda *a: masking.spans(*a)[0]])
+def test_fifteen_percent_in_whole_words_and_80_10_10(noise):
+    share, kinds = [], []
+    for tokens, heads, noisy in drawn(noise):
+        hidden, text = hidden_of(tokens, noisy), tokens >= FIRST
+        limit = np.rint(0.15 * text.sum(axis=1))
+        assert (hidden.sum(axis=1) <= limit).all()
+        assert (hidden.sum(axis=1) >= limit - 2).all()  # words have up to 3 pieces
+        share.append(hidden.sum() / text.sum())
+        tail = text[:, 1:] & ~heads[:, 1:]
+        assert np.array_equal(hidden[:, 1:][tail], hidden[:, :-1][tail])  # a word is hidden as a whole
+        shown = noisy["tokens"][hidden]
+        kinds.append([(shown == VOCABULARY.mask).mean(), (shown == tokens[hidden]).mean()])
+        assert (shown[shown != VOCABULARY.mask] >= FIRST).all()
+    assert np.mean(share) == pytest.approx(0.15, abs=0.003)
+    assert np.mean(kinds, axis=0) == pytest.approx([0.8, 0.1], abs=0.025)
+
+
+def test_every_word_is_as_likely_as_another():
+    counts = np.zeros(128)
+    for tokens, _, noisy in drawn(masking.whole_words, count=120):
+        counts += hidden_of(tokens, noisy).sum(axis=0)
+    inside = counts[2:-2] / (120 * 16)
+    assert inside.min() > 0.15 - 5 * np.sqrt(0.15 * 0.85 / 1920)
+    assert inside.max() < 0.15 + 5 * np.sqrt(0.15 * 0.85 / 1920)
+
+
+@pytest.mark.parametrize(("chances", "apart"), [(masking.NGRAMS, 0), (masking.SPANS, 1)])
+def test_runs_have_the_lengths_that_the_paper_draws(chances, apart):
+    """In rows of one long text, of which 15 % are many runs, so that few are cut short for the last tokens."""
+    tokens = np.full((64, 2000), FIRST, np.int32)
+    heads = np.random.default_rng(0).random(tokens.shape) < 0.7
+    chosen = masking.choose(tokens, heads, np.random.default_rng(1), VOCABULARY, chances, apart=apart)
+    lengths = []
+    for row in range(64):
+        found = zip(chosen.begins[row][chosen.used[row]], chosen.ends[row][chosen.used[row]], strict=True)
+        pairs = sorted(set(found))
+        lengths += [int(heads[row, a:b].sum()) for a, b in pairs]
+        gaps = [later[0] - sooner[1] for sooner, later in zip(pairs, pairs[1:], strict=False)]
+        assert min(gaps) >= apart
+    shares = np.bincount(lengths, minlength=len(chances) + 1)[1:] / len(lengths)
+    assert len(shares) == len(chances)
+    # A longer run meets a taken word more often, and loses: that shifts a little from long to short.
+    assert shares == pytest.approx(chances, abs=0.03)
+    assert (np.diff(shares) < 0.01).all()
+
+
+def test_geometric_spans_have_the_mean_of_the_paper():
+    assert sum(masking.SPANS) == pytest.approx(1)
+    assert sum((n + 1) * p for n, p in enumerate(masking.SPANS)) == pytest.approx(3.8, abs=0.01)
+    assert [round(11 * p, 6) for p in masking.NGRAMS] == [6, 3, 2]
+
+
+def test_a_span_shares_its_fate():
+    fates = []
+    for tokens, heads, noisy in drawn(lambda *a: masking.spans(*a)[0], count=20):
+        hidden = hidden_of(tokens, noisy)
+        for row in range(len(tokens)):
+            edges = np.flatnonzero(np.diff(np.concatenate([[0], hidden[row].astype(int), [0]])))
+            for a, b in edges.reshape(-1, 2):
+                assert heads[row, a:b].sum() <= 10
+                shown, true = noisy["tokens"][row, a:b], tokens[row, a:b]
+                fates.append([(shown == VOCABULARY.mask).all(), np.array_equal(shown, true)])
+                assert (shown == VOCABULARY.mask).all() or not (shown == VOCABULARY.mask).any()
+    masked, kept = np.mean(fates, axis=0)
+    assert masked == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / len(fates)))
+    assert kept == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / len(fates)))
+
+
+def test_padding_and_texts_of_one_word():
+    tokens = np.array([[2, 60, 61, 3, 0, 0], [2, 70, 3, 71, 3, 0], [2, 3, 0, 0, 0, 0]], np.int32)
+    heads = np.array([[0, 1, 0, 0, 0, 0], [0, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0]], bool)
+    noisy = masking.ngrams({"tokens": tokens}, heads, np.random.default_rng(0), VOCABULARY)
+    assert noisy["masked_weights"].sum(axis=1).tolist() == [0, 1, 0]  # a word of two pieces is more than one token
+    assert hidden_of(tokens, noisy)[1].nonzero()[0].tolist() in ([1], [3])
+
+
+def test_static_masks_come_back_and_dynamic_ones_do_not():
+    text = corpus()
+    texts = sampling.FullSentences(text, VOCABULARY, 64)
+
+    def dynamic(step, seed):
+        return mlm.noise(texts(step, 8, seed)[0], sampling.generator(seed, step), VOCABULARY)
+
+    rows = texts.runs.count
+    frozen = masking.static(dynamic, rows, 8, copies=2)
+    period = -(-2 * rows // 8)
+    for step in (0, 3, period - 1):
+        for key, value in frozen(step, 1).items():
+            assert np.array_equal(value, frozen(step + period, 1)[key])
+            assert np.array_equal(value, dynamic(step, 1)[key])
+    assert not np.array_equal(frozen(0, 1)["tokens"], frozen(-(-rows // 8), 1)["tokens"])  # another copy
+    assert not np.array_equal(dynamic(0, 1)["tokens"], dynamic(period, 1)["tokens"])
+
+
+def test_masks_follow_from_seed_and_step():
+    first, again = (list(drawn(masking.ngrams, count=3)) for _ in range(2))
+    for (_, _, one), (_, _, other) in zip(first, again, strict=True):
+        assert all(np.array_equal(one[key], other[key]) for key in one)
+    assert not np.array_equal(first[0][2]["masked_positions"], first[1][2]["masked_positions"])

@@ -1,0 +1,109 @@
+"""MASS: one fragment, hidden from the encoder, and the only thing that the decoder sees."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models.corpus import Corpus
+from models.objectives import mass
+from models.tokenizers import Vocabulary
+
+VOCABULARY = Vocabulary(size=5000)
+FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
+
+
+def test_half_of_the_text_is_hidden_in_one_piece_anywhere():
+    rows, length = 3000, 20
+    text = np.tile(np.arange(FIRST, FIRST + length, dtype=np.int32), (rows, 1))
+    hidden, first = mass.hide(text, np.random.default_rng(0), VOCABULARY)
+    inside = (np.arange(length) >= first[:, None]) & (np.arange(length) < first[:, None] + 10)
+    assert (hidden[~inside] == text[~inside]).all()
+    places = np.bincount(first, minlength=11)
+    assert len(places) == 11
+    assert np.abs(places / rows - 1 / 11).max() < 4 * math.sqrt(1 / 11 * 10 / 11 / rows)
+    masks, same = (hidden == MASK)[inside].mean(), (hidden == text)[inside].mean()
+    error = 4 * math.sqrt(0.16 / inside.sum())
+    assert abs(masks - 0.8) < error
+    assert abs(same - 0.1) < error
+    assert hidden[inside & (hidden != MASK)].min() >= FIRST  # no special token is ever a random one
+
+
+def corpus(total: int = 1200) -> Corpus:
+    bounds = np.arange(0, total + 1, 10)
+    return Corpus(
+        np.arange(FIRST, FIRST + total, dtype=np.int32), bounds, np.arange(0, len(bounds), 10), np.ones(total)
+    )
+
+
+def test_batches_give_the_decoder_the_fragment_and_its_place():
+    make = mass.batches(corpus(), VOCABULARY, 8, 26)
+    batch = make(3, 1)
+    assert all(np.array_equal(batch[key], make(3, 1)[key]) for key in batch)
+    assert any(not np.array_equal(batch[key], make(3, 2)[key]) for key in batch)
+    assert batch["tokens"].shape == (8, 26)
+    assert batch["targets"].shape == (8, 13)
+    for tokens, targets, first in zip(batch["tokens"], batch["targets"], batch["first"], strict=True):
+        assert tokens[0] == VOCABULARY.cls
+        assert tokens[-1] == VOCABULARY.sep
+        assert targets[0] == MASK
+        whole = tokens.copy()
+        whole[first : first + 12] = targets[1:]
+        assert (np.diff(whole[1:-1]) == 1).all()  # put back in its place, the fragment makes the text whole
+
+
+@pytest.fixture(scope="module")
+def built():
+    import keras
+
+    import models
+    from models.card import Size
+
+    keras.utils.set_random_seed(2)
+    small = Vocabulary(size=120)
+    return models.load("mass").build(Size(layers=2, width=32, heads=2, inner=64, length=40), small)
+
+
+def case():
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(37, 120, (2, 14)).astype(np.int32)
+    targets = rng.integers(37, 120, (2, 7)).astype(np.int32)
+    targets[:, 0] = MASK
+    return {"tokens": tokens, "targets": targets, "first": np.array([3, 8], np.int32)}
+
+
+def test_a_fragment_token_sees_those_before_it_and_the_source(built):
+    batch = case()
+    memory = built.encoder({"tokens": batch["tokens"]}).tokens
+
+    def logits(**changes):
+        given = batch | changes
+        return np.asarray(built.loss.decoder(given["targets"], memory, given["tokens"], first=given["first"]))
+
+    changed = batch["targets"].copy()
+    changed[:, 4] += 1 - 2 * (changed[:, 4] == 119)
+    moved = np.abs(logits() - logits(targets=changed)).max(axis=(0, 2))
+    assert moved[:4].max() < 1e-6
+    assert moved[4:].min() > 1e-5
+    assert np.abs(logits() - logits(first=batch["first"] + 1)).max() > 1e-4  # positions are kept
+    # A fragment at position 0 is a text of its own.
+    start = np.zeros(2, np.int32)
+    assert np.allclose(logits(first=start), built.decode(batch), atol=1e-6)
+
+
+def test_loss_is_the_mean_over_the_fragments_at_their_own_places(built):
+    batch = case()
+    memory = built.encoder({"tokens": batch["tokens"]}).tokens
+    # By the definition: one row after the other, in a decoder whose table of positions begins at the fragment.
+    table, nll = built.loss.decoder.positions, []
+    whole = np.array(table)
+    for row, first in enumerate(batch["first"]):
+        table.assign(np.roll(whole, -first, axis=0))
+        given = {key: batch[key][row : row + 1] for key in ("tokens", "targets")}
+        x = np.asarray(built.loss.decoder(given["targets"][:, :-1], memory[row : row + 1], given["tokens"]))[0]
+        x = x.astype(np.float64)
+        log_p = x - np.log(np.exp(x).sum(axis=1, keepdims=True))
+        nll += [-log_p[place, token] for place, token in enumerate(batch["targets"][row, 1:])]
+    table.assign(whole)
+    assert len(nll) == 12
+    assert float(built.loss(batch)["loss"]) == pytest.approx(np.mean(nll), abs=1e-5)

@@ -1,0 +1,36 @@
+"""T5 against `transformers` on the same random weights."""
+
+import numpy as np
+
+from models import published
+from tests.models.references.common import (
+    SIZE,
+    TOLERANCE,
+    VOCABULARY,
+    batch,
+    check_layers,
+    difference,
+    long,
+    ours,
+    reference,
+    transformers,
+)
+
+
+def test_t5():
+    """150 tokens, since the farthest bucket begins at 128."""
+    config = published.load("t5").config(SIZE, VOCABULARY)
+    network = reference(transformers.T5ForConditionalGeneration, transformers.T5Config, **config)
+    assert published.load("t5").size(network.config.to_dict()) == SIZE
+    built, given = ours("t5", network), batch()
+    targets = np.random.default_rng(1).integers(1, VOCABULARY.size, (2, 40)).astype(np.int32)
+    present = given["tokens"] > 0
+    theirs = network(
+        input_ids=long(given["tokens"]),
+        attention_mask=long(present),
+        decoder_input_ids=long(targets),
+        output_hidden_states=True,
+    )
+    check_layers(built.encoder(given), theirs.encoder_hidden_states, present)
+    most = np.abs(theirs.logits.detach().numpy()).max().clip(1)
+    assert difference(built.decode({**given, "targets": targets}), theirs.logits) < TOLERANCE * most

@@ -1,0 +1,94 @@
+"""The Star-Transformer: ring and relay against a loop over single nodes, for rows of every length."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from models import star_transformer
+from models.architectures.star_encoder import StarEncoder
+from models.card import Size
+from models.tokenizers import Vocabulary
+
+VOCABULARY = Vocabulary(size=90)
+SIZE = Size(layers=3, width=16, heads=2, inner=24, length=20)
+
+
+def encoder(size: Size = SIZE) -> StarEncoder:
+    """One whose weights are random everywhere, norms and biases too."""
+    keras.utils.set_random_seed(1)
+    made = star_transformer.build(size, VOCABULARY).encoder
+    rng = np.random.default_rng(2)
+    for variable in made.variables:
+        variable.assign_add(0.2 * rng.normal(size=variable.shape))
+    return made
+
+
+def attend(query, context, weights):
+    """Algorithm 1's update of one node: attention over ``context``, ReLU, layer-norm, in float64."""
+    w = type(weights)(**{name: np.asarray(value, np.float64) for name, value in vars(weights).items()})
+    q = query @ w.q_kernel + w.q_bias
+    kv = [c @ w.kv_kernel + w.kv_bias for c in context]
+    heads = []
+    for part in (slice(0, 8), slice(8, 16)):
+        score = np.array([q[part] @ c[:16][part] / math.sqrt(8) for c in kv])
+        share = np.exp(score - score.max())
+        heads.append((share / share.sum()) @ np.array([c[16:][part] for c in kv]))
+    x = np.maximum(np.concatenate(heads) @ w.output_kernel + w.output_bias, 0)
+    centred = x - x.mean()
+    return centred / math.sqrt((centred**2).mean() + 1e-6) * w.norm_scale + w.norm_bias
+
+
+def by_hand(made: StarEncoder, tokens: list[int]):
+    """Every layer of the nodes of one row, and the pooled vector."""
+    n = len(tokens)
+    table, positions = (np.asarray(v, np.float64) for v in (made.token_embedding, made.positions))
+    e = [4 * (table[token] + positions[place]) for place, token in enumerate(tokens)]
+    h, s = list(e), sum(e) / n
+    layers = [list(h)]
+    for t in range(SIZE.layers):
+        h = [attend(h[i], [h[i - 1], h[i], h[(i + 1) % n], e[i], s], made.satellites[t]) for i in range(n)]
+        layers.append(h)
+        if t + 1 < SIZE.layers:
+            s = attend(s, [s, *h], made.relays[t])
+    return layers, (s + np.max(h, axis=0)) / 2
+
+
+@pytest.mark.parametrize("count", [9, 5, 2, 1])
+def test_ring_and_relay(count):
+    """The row under test stands between a full one and an empty one."""
+    made = encoder()
+    tokens = np.zeros((3, 9), np.int32)
+    tokens[0] = np.arange(60, 69)
+    tokens[1, :count] = np.arange(40, 40 + count)
+    encoding = made({"tokens": tokens})
+    layers, pooled = by_hand(made, tokens[1, :count].tolist())
+    for ours, theirs in zip(encoding.layers, layers, strict=True):
+        assert np.allclose(ours[1, :count], theirs, atol=2e-5)
+    assert np.allclose(encoding.pooled[1], pooled, atol=2e-5)
+    assert np.isfinite(encoding.tokens).all()
+
+
+def test_far_tokens_meet_only_in_the_relay():
+    """In one layer, a changed token moves the relay, and so all; two that change places move their neighbours alone."""
+    made = encoder(Size(layers=1, width=16, heads=2, inner=24, length=20))
+    made.positions.assign(np.zeros((20, 16)))
+    row = list(range(40, 50))
+
+    def moved(other: list[int]) -> list[int]:
+        both = np.asarray(made({"tokens": np.array([row, other], np.int32)}).tokens)
+        return np.flatnonzero(np.abs(both[0] - both[1]).max(axis=-1) > 1e-5).tolist()
+
+    assert moved([40, 41, 42, 43, 80, 45, 46, 47, 48, 49]) == list(range(10))
+    assert moved([40, 41, 42, 43, 44, 45, 47, 46, 48, 49]) == [5, 6, 7, 8]
+
+
+def test_the_ring_closes_over_the_tokens_of_a_row():
+    """Tokens change places at the end of a padded row: the first one sees it."""
+    made = encoder(Size(layers=1, width=16, heads=2, inner=24, length=20))
+    made.positions.assign(np.zeros((20, 16)))
+    tokens = np.array([[40, 41, 42, 43, 44, 45, 46, 0, 0], [40, 41, 42, 43, 44, 46, 45, 0, 0]], np.int32)
+    both = np.asarray(made({"tokens": tokens}).tokens)
+    moved = np.abs(both[0] - both[1]).max(axis=-1)[:7] > 1e-5
+    assert np.flatnonzero(moved).tolist() == [0, 4, 5, 6]

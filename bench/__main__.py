@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import keyword
 import os
 import signal
 import sys
@@ -24,7 +25,8 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return getattr(importlib.import_module(f"bench.commands.{COMMANDS[cmd_name].module}"), cmd_name)
+        module = importlib.import_module(f"bench.commands.{COMMANDS[cmd_name].module}")
+        return getattr(module, cmd_name + "_" * keyword.iskeyword(cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

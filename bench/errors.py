@@ -43,6 +43,7 @@ STATUSES = {
     "tasks.task.DataError": ENVIRONMENT,
     "models.corpus.CorpusError": ENVIRONMENT,
     "models.tokenizers.TokenizerError": ENVIRONMENT,
+    "models.published.PublishedError": ENVIRONMENT,
     "bench.checkpoint.CheckpointError": ENVIRONMENT,
     "leaderboard.record.RecordError": ENVIRONMENT,
 }

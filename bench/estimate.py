@@ -7,12 +7,13 @@ from typing import Any
 
 import models
 import tasks
-from bench import cell as cells
 from bench.budget import steps_of
 from bench.console import duration
 from bench.engine.networks import sized
 from bench.engine.recipe import Recipe, recipe_of
+from bench.examples import read
 from bench.plan import Cell, Plan, Pretraining
+from models.card import Size
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
 from tasks.task import DataError
@@ -26,8 +27,12 @@ _FIXED = 1.0
 """Seconds that a cell takes besides its arithmetic: weights, batches, scores."""
 
 
-def table(plan: Plan, data: Path) -> str:
-    """The plan as tab-separated lines, each with its cost estimate, and a total as the last line."""
+def table(plan: Plan, data: Path, shape: Size | None = None) -> str:
+    """The plan as tab-separated lines, each with its cost estimate, and a total as the last line.
+
+    ``shape`` is that of the one network of all cells, where there is one (a checkpoint's); otherwise each is as its
+    size says.
+    """
     rate, lines, total = flops_per_second() * _EFFICIENCY, [], 0.0
     lines.append("what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime")
     for pretraining in plan.pretrainings:
@@ -39,7 +44,7 @@ def table(plan: Plan, data: Path) -> str:
     examples: dict[str, Any] = {}
     for cell in plan.cells:
         name = f"{cell.row.name}-{cell.row.size}" if cell.row.size else cell.row.name
-        tokens, flops, note = _cell(cell, data, examples)
+        tokens, flops, note = _cell(cell, data, examples, shape)
         seconds = flops / rate + _FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
@@ -75,13 +80,13 @@ def _pretraining(pretraining: Pretraining, rate: float) -> tuple[float, float, f
     return steps * per_step, flops, flops / rate
 
 
-def _cell(cell: Cell, data: Path, seen: dict[str, Any]) -> tuple[float, float, str]:
+def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> tuple[float, float, str]:
     """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
     examples."""
     task = tasks.load(cell.task)
     if cell.task not in seen:
         try:
-            splits = {name: cells.read(task, data, name) for name in {"train", task.report} if name in task.files}
+            splits = {name: read(task, data, name) for name in {"train", task.report} if name in task.files}
             seen[cell.task] = {name: (len(part), _words(part[:1000])) for name, part in splits.items()}
         except DataError as error:
             seen[cell.task] = str(error)
@@ -93,17 +98,21 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any]) -> tuple[float, float, s
     tokens = {name: count * min(words * _TOKENS_PER_WORD, longest) for name, (count, words) in seen[cell.task].items()}
     if cell.form is Form.LANGUAGE_MODELLING:
         trained, predicted = 0.0, tokens[task.report] * longest
+    elif cell.adaptation == "prompt":  # a row for each answer, as long as its examples make it
+        count, words = seen[cell.task][task.report]
+        each = min(words * _TOKENS_PER_WORD * (1 + cell.settings["shots"]), longest)
+        trained, predicted = 0.0, count * each * max(len(task.labels), 2)
     else:
         trained, predicted = tokens.get("train", 0.0) * cell.settings["epochs"], tokens[task.report]
-    learning, answering = _flops_per_token(cell, longest)
+    learning, answering = _flops_per_token(cell, longest, shape)
     return trained + predicted, learning * trained + answering * predicted, ""
 
 
-def _flops_per_token(cell: Cell, length: float) -> tuple[float, float]:
+def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[float, float]:
     """FLOPs of a training step and of a prediction, per token of rows of ``length``."""
     module, vocabulary = models.load(cell.row.model), Vocabulary(size=_VOCABULARY)
-    shape = sized(module, cell.row.size, Recipe().length)
-    if cell.form is Form.LANGUAGE_MODELLING:
+    shape = shape or sized(module, cell.row.size, Recipe().length)
+    if cell.form is Form.LANGUAGE_MODELLING or cell.adaptation == "prompt":
         ask = getattr(module, "likelihood_flops_per_token", None)  # other models answer "not applicable"
         return 0.0, ask(shape, vocabulary, length) if ask else 0.0
     if cell.form is Form.GENERATION:

@@ -21,7 +21,7 @@ BASELINES = {"majority": "majority", "bag-of-words": "bag of words"}
 RANDOM = "random-"
 _ADAPTATIONS = tuple(name for name in adaptation_names() if name != "likelihood")
 """What a user may ask for; likelihood is how language modelling is always met."""
-VERSION = 2
+VERSION = 3
 """Raised when the harness itself changes what the same cell scores."""
 
 
@@ -31,7 +31,7 @@ class Row:
 
     name: str
     kind: str
-    """pretrained, random or baseline (the kinds of `leaderboard.record`)."""
+    """pretrained, published, random or baseline (the kinds of `leaderboard.record`)."""
     model: str | None = None
     size: str | None = None
     division: str = "controlled"
@@ -163,7 +163,7 @@ def settings_of(
     settings = adaptation_settings.defaults(form, adaptation)
     for name in ("", str(form), f"{form}/{adaptation}"):
         settings = adaptation_settings.changed(settings, suite.get(name, {}))
-    return adaptation_settings.recorded(adaptation_settings.changed(settings, chosen))
+    return adaptation_settings.recorded(adaptation_settings.changed(settings, chosen), adaptation)
 
 
 def cells_of(
@@ -190,12 +190,10 @@ def cells_of(
         for task in tasks:
             for asked in adaptations:
                 adaptation = adaptation_of(row, task.form, asked)
-                # Baselines and likelihoods draw nothing at random: one seed is all there is.
-                drawn = (
-                    seeds[:1]
-                    if adaptation == "baseline" or (adaptation == "likelihood" and row.kind != "random")
-                    else seeds
-                )
+                chosen = settings_of(task.form, adaptation, suite_settings or {}, settings or {})
+                # Baselines, likelihoods and prompts without examples draw nothing at random: one seed is all there is.
+                asks = adaptation == "likelihood" or (adaptation == "prompt" and not chosen["shots"])
+                drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds
                 for seed in drawn:
                     cell = Cell(
                         row=row,
@@ -204,7 +202,7 @@ def cells_of(
                         form=task.form,
                         data_sha256=data_sha256[task.name],
                         adaptation=adaptation,
-                        settings=settings_of(task.form, adaptation, suite_settings or {}, settings or {}),
+                        settings=chosen,
                         seed=seed,
                         tokenizer=tokenizer if row.kind != "baseline" else "",
                         pretraining=pretraining_of.get(row),

@@ -17,6 +17,7 @@ from bench.console import progress, say
 from bench.errors import OK, UsageError
 from models.card import Size
 from models.tokenizers import Tokenizer
+from tasks.forms import beside
 from tasks.task import MissingData, Task
 
 
@@ -24,16 +25,16 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
     """Predict ``split`` with adapted checkpoints (``run --keep`` and ``evaluate --keep`` make them) into files below
     ``out``.
 
-    GLUE tasks' test splits are packed into the server's zip as well; a checkpoint of MNLI predicts MNLI-mm and the
-    diagnostic set too.
+    Test splits of GLUE and SuperGLUE are packed into their servers' zip as well; a checkpoint of MNLI predicts MNLI-mm
+    and the diagnostic set too, one of SuperGLUE's RTE both of its diagnostic sets.
     """
     environment.prepare()
     opened = [_adapted(Path(folder)) for folder in checkpoints]
     if data is None:
         raise UsageError("`predict` reads the task's own files: give the data folder with --data.")
-    from bench import submission
+    from bench import submission, superglue
 
-    glue: dict[str, Sequence[Any]] = {}
+    archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
     for found in opened:
         name = found.about["task"]
         for task in [tasks.load(name), *_served_by(name)]:
@@ -48,17 +49,23 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
                 predictions = _predictions(found, task, data, examples)
                 bar.advance(len(predictions))
             lines = [
-                json.dumps({"id": e.id, "prediction": p}, ensure_ascii=False)
+                json.dumps({"id": e.id, "prediction": p} | beside(p), ensure_ascii=False)
                 for e, p in zip(examples, predictions, strict=True)
             ]
             write_text(out / f"{task.name}.{split}.jsonl", "\n".join(lines) + "\n")
             print(out / f"{task.name}.{split}.jsonl")
             if "submission" in task.extra:
-                if task.name in glue:
+                entered = archives[task.extra["submission"].get("archive", "glue")]
+                if task.name in entered:
                     raise UsageError(f"Two checkpoints predict {task.name}: give one for each task.")
-                glue[task.name] = predictions
-    if glue and split == "test":
-        report = submission.write_glue(glue, out)
+                entered[task.name] = {e.id: p for e, p in zip(examples, predictions, strict=True)}
+    reports = []
+    if archives["glue"] and split == "test":
+        rows = {name: list(found.values()) for name, found in archives["glue"].items()}
+        reports.append(submission.write_glue(rows, out))
+    if archives["superglue"] and split == "test":
+        reports.append(superglue.write(archives["superglue"], out, data))
+    for report in reports:
         for line in report.notes:
             say(line)
         print(report.path)
@@ -133,15 +140,15 @@ def _served_by(name: str) -> list[Task]:
 
 def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
     """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
-    from bench import cell as cells
     from bench.adapt import adapted as shared
     from bench.adapt import loop
     from bench.engine.networks import assign
+    from bench.examples import splits
 
     about = found.about
     settings, trained = Settings(**about["settings"]), tasks.load(about["task"])
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
-    train, _, _ = cells.splits(trained, data, settings, about["limit"])
+    train, _, _ = splits(trained, data, settings, about["limit"])
     head = importlib.import_module(f"bench.adapt.heads.{task.form}")
     codec = head.Codec(trained, tokenizer, settings, train)
     baked = (settings.dropout, settings.weight_decay, settings.clip)

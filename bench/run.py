@@ -17,6 +17,7 @@ from bench.errors import OK, EnvironmentProblem, UsageError
 from bench.execute import Staff, execute
 from bench.plan import Plan, Pretraining, Row
 from bench.work import Job
+from models.card import Size
 from tasks.task import MissingData, Task
 
 
@@ -147,7 +148,14 @@ def evaluate(
         )
     out = out or Path("runs") / Path(checkpoint).name
     data = data or embedded(out)
-    row = Row(name=found.about["model"], kind="pretrained", model=found.about["model"], size=found.about["size"])
+    division, about = found.about.get("division", "controlled"), found.about
+    row = Row(
+        name=about.get("name", about["model"]),
+        kind="published" if division == "published" else "pretrained",
+        model=about["model"],
+        size=about["size"],
+        division=division,
+    )
     chosen = _tasks(tasks)
     cells = plan.cells_of(
         [row],
@@ -172,7 +180,7 @@ def evaluate(
     if dry_run:
         from bench.estimate import table
 
-        print(table(whole, data))
+        print(table(whole, data, Size(**about["shape"])))
         return OK
     job = Job(
         data=str(data.resolve()),

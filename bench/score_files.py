@@ -3,9 +3,11 @@
 ==========================  ==================================  ================================================
 form                        gold                                predictions
 ==========================  ==================================  ================================================
-classification, regression  the official file of a split        ``index<TAB>prediction`` under that header (GLUE)
+classification, regression  the official file of a split        ``index<TAB>prediction`` under that header (GLUE), or
+                                                                as for choice (SuperGLUE)
 choice                      the official file of a split        a line ``{"idx": 0, "label": 1}`` each (SuperGLUE)
-span                        the official file of a split        one JSON object {question id: answer} (SQuAD)
+span                        the official file of a split        one JSON object {question id: answer} (SQuAD); ReCoRD
+                                                                as for choice, the label being the answer
 tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
 generation                  one reference a line, or the        one text a line
                             official folder
@@ -22,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import tasks
+from bench import superglue
 from bench.errors import UsageError
-from tasks.conll2003 import sentences
+from tasks.columns import sentences
 from tasks.files import entry, json_lines, label, lines, number, rows
-from tasks.forms import Form
+from tasks.forms import Form, Tags
 from tasks.task import DataError, Example, Task
 
 
@@ -36,7 +39,7 @@ def score(task_name: str, gold: Path, predictions: Path) -> dict[str, Any]:
         raise UsageError(
             f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
         )
-    if gold.is_dir() and task.form is not Form.GENERATION:
+    if gold.is_dir() and Path(_official(task, task.report)).suffix:  # official folders have none
         raise DataError(f"{gold} is a folder; name one file of it, such as {_official(task, task.report)}.")
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
@@ -45,7 +48,9 @@ def score(task_name: str, gold: Path, predictions: Path) -> dict[str, Any]:
 
 
 def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """GLUE: the n-th row of the official file has index n."""
+    """GLUE: the n-th row of the official file has index n. SuperGLUE: JSON lines, recognised by their first letter."""
+    if task.form is Form.CLASSIFICATION and superglue.is_json(predictions):
+        return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     examples, numeric = _labelled(task, gold), task.form is Form.REGRESSION
     guesses: list[Any] = []
     for line, (index, guess) in rows(predictions, ("index", "prediction")):
@@ -70,6 +75,8 @@ def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 
 def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    if task.extra.get("submission", {}).get("archive") == "superglue":
+        return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     text = "\n".join(line for _, line in lines(predictions))
     try:
         found = json.loads(text, object_pairs_hook=_without_repeats)
@@ -103,7 +110,7 @@ def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
                     f"{predictions}, line {place + offset}: expected {_shown(word)} of {gold}, line {line + offset}, "
                     f"but found {_shown(guess)}. Both files need the same words and empty lines."
                 )
-        right.append([columns[-1] for columns in words])
+        right.append(Tags((columns[-1] for columns in words), (columns[0] for columns in words)))
         guesses.append([columns[-1] for columns in tagged])
     if not right:
         raise DataError(f"{gold} holds no sentence.")

@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tasks
 from tasks.forms import Form
@@ -43,7 +44,7 @@ def write_glue(predictions: Mapping[str, Sequence[str | float]], out: Path) -> R
     A classification task takes its own labels, STS-B floats, which are clipped to [0, 5]: the server takes no others.
     Raises `UnknownTask` or `DataError`, and then leaves whatever stood in ``out`` as it was.
     """
-    _check_names(predictions)
+    check_names(predictions, GLUE, "GLUE")
     files: dict[str, str] = {}
     notes: list[str] = []
     for name in GLUE:
@@ -63,7 +64,7 @@ def write_glue(predictions: Mapping[str, Sequence[str | float]], out: Path) -> R
             cells, note = _placeholder(task)
             notes.append(note)
         files[wanted["file"]] = _table(cells)
-    path = _zip(files, Path(out) / NAME)
+    path = archive(files, Path(out) / NAME)
     return Report(
         path=path,
         predicted=tuple(name for name in GLUE if name in predictions),
@@ -72,13 +73,14 @@ def write_glue(predictions: Mapping[str, Sequence[str | float]], out: Path) -> R
     )
 
 
-def _check_names(predictions: Mapping[str, Sequence[str | float]]) -> None:
+def check_names(predictions: Mapping[str, Any], entered: Sequence[str], benchmark: str) -> None:
+    """`UnknownTask` for a name that is none of ``entered``; `DataError` when there is no prediction at all."""
     for name in predictions:
-        if name not in GLUE:
-            near = difflib.get_close_matches(name, GLUE, n=3) or GLUE
-            raise UnknownTask(f"'{name}' is no task of a GLUE submission. Nearest: {', '.join(near)}.")
+        if name not in entered:
+            near = difflib.get_close_matches(name, entered, n=3) or entered
+            raise UnknownTask(f"'{name}' is no task of a {benchmark} submission. Nearest: {', '.join(near)}.")
     if not predictions:
-        raise DataError(f"There are no predictions to submit. Predict the test split of any of {', '.join(GLUE)}.")
+        raise DataError(f"There are no predictions to submit. Predict the test split of any of {', '.join(entered)}.")
 
 
 def _cells(task: Task, predictions: Sequence[str | float]) -> tuple[list[str], list[str]]:
@@ -124,8 +126,8 @@ def _table(cells: Sequence[str]) -> str:
     return "index\tprediction\n" + "".join(f"{index}\t{cell}\n" for index, cell in enumerate(cells))
 
 
-def _zip(files: Mapping[str, str], path: Path) -> Path:
-    """The archive under its final name, whole or not at all: a rename within one folder is atomic."""
+def archive(files: Mapping[str, str], path: Path) -> Path:
+    """Write {member: text} as a zip file, whole or not at all: a rename within one folder is atomic."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".part", dir=path.parent)
     try:

@@ -24,7 +24,7 @@ from bench.plan import Cell, Plan, Pretraining
 from bench.schedule import Piece
 
 if TYPE_CHECKING:
-    from bench.cell import Context
+    from bench.answers import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Job:
         """The command that repeats one cell."""
         only = (
             ["--tasks", cell.task, "--adaptation", cell.adaptation]
-            if cell.adaptation in ("finetune", "features")
+            if cell.adaptation in ("finetune", "features", "prompt")
             else ["--tasks", cell.task]
         )
         who = [] if self.checkpoint else ["--models", cell.row.name, "--no-baselines"]
@@ -56,7 +56,7 @@ class Job:
 
     def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
         """What ``cell`` needs besides its plan; ``found`` are the parts of a network's row."""
-        from bench.cell import Context
+        from bench.answers import Context
 
         command = self.command_of(cell)
         return Context(data=Path(self.data), out=out, command=command, keep=self.keep, source=self.source, **found)
@@ -105,7 +105,7 @@ class Worker:
         from leaderboard import record
 
         begun, failed, weights = time.perf_counter(), None, None
-        if cell.row.kind == "pretrained":
+        if cell.pretraining is not None:
             failed, weights = self._pretrained(cell)
         if failed is not None:
             text = f"Its pre-training failed: {failed['text']}"

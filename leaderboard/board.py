@@ -32,6 +32,7 @@ PAGE = "index.html"
 TABLES = {
     "scores": tables.scores,
     "average": tables.macro,
+    "benchmarks": tables.benchmarks,
     "twins": tables.twins,
     "cost": tables.cost,
     "reported": tables.reported,
@@ -40,6 +41,7 @@ TABLES = {
 _HEADINGS = {
     "scores": "Scores: mean ± sample standard deviation over seeds (number of seeds); [reason] where there is none",
     "average": "Average over tasks",
+    "benchmarks": "Official scores of benchmarks",
     "twins": "Pre-trained minus random weights: mean ± standard deviation of the differences over seeds (seeds)",
     "cost": "Cost",
     "reported": "Reported by the papers, beside measured",

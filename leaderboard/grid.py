@@ -20,7 +20,7 @@ _KIND_WORDS = {
     "baseline": "baseline",
     "published": "published",
 }
-_ADAPTATION_WORDS = {"finetune": "fine-tuning", "features": "frozen features"}
+_ADAPTATION_WORDS = {"finetune": "fine-tuning", "features": "frozen features", "prompt": "prompting"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from leaderboard.arrange import arrange
+from leaderboard.benchmarks import BENCHMARKS
 from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
 from leaderboard.record import Record
 from leaderboard.stats import Summary, differences, summarise
@@ -67,6 +68,25 @@ def macro(records: Records) -> pd.DataFrame:
         lines.append([*_identity(row), *_numbers(summary), ", ".join(missing)])
     frame = pd.DataFrame(lines, columns=[*_IDENTITY, *_SUMMARY, "missing"])
     frame.attrs["definition"] = grid.definition()
+    return frame
+
+
+def benchmarks(records: Records) -> pd.DataFrame:
+    """The official scores of the benchmarks whose tasks all have a column, per row with their spread over seeds.
+
+    Their definitions stand in ``frame.attrs["definition"]``.
+    """
+    grid = _grid(records)
+    shown = [benchmark for benchmark in BENCHMARKS if benchmark.complete(grid)]
+    lines = []
+    for benchmark in shown:
+        for row in grid.rows:
+            summary = summarise(list(benchmark.scores(grid, row).values()))
+            missing = ", ".join(benchmark.missing(grid, row))
+            lines.append([benchmark.title, *_identity(row), *_numbers(summary), missing])
+    frame = pd.DataFrame(lines, columns=["benchmark", *_IDENTITY, *_SUMMARY, "missing"])
+    if shown:
+        frame.attrs["definition"] = " ".join(benchmark.definition for benchmark in shown)
     return frame
 
 

@@ -33,10 +33,27 @@ def board(grid: Grid, records: Sequence[Record]) -> dict[str, Any]:
         "filters": _filters(rows),
         "notes": grid.notes,
         "definition": grid.definition() if grid.averaged else "",
+        "benchmarks": _benchmarks(grid),
         "scale": [tables.number(bound) for bound in scale],
         "facts": _facts(grid, records),
         "plot": _PLOT,
     }
+
+
+def _benchmarks(grid: Grid) -> dict[str, Any]:
+    frame = tables.benchmarks(grid)
+    rows = [
+        {
+            "benchmark": one["benchmark"],
+            "model": " ".join(part for part in (one["model"], one["size"], one["kind"], one["adaptation"]) if part),
+            "seeds": one["seeds"],
+            "mean": tables.number(one["mean"]) if one["seeds"] else "",
+            "sd": tables.number(one["sd"]) if one["seeds"] > 1 else "",
+            "missing": one["missing"],
+        }
+        for one in frame.to_dict(orient="records")
+    ]
+    return {"rows": rows, "definition": frame.attrs.get("definition", "")}
 
 
 def quantity(value: float | None, unit: str = "") -> str:

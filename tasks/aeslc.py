@@ -16,7 +16,7 @@ from tasks.files import lines, pick
 from tasks.forms import Form
 from tasks.metrics.additive import Additive
 from tasks.metrics.rouge import rouge
-from tasks.task import DataError, Example, Source, Task
+from tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {split: (f"enron_subject_line/{split}",) for split in ("train", "dev", "test")}
 _MARK = re.compile(r"@(subject|ann\d+)\s*")
@@ -64,4 +64,12 @@ TASK = Task(
     metrics=(rouge, author_rouge),
     headline="author_rougeL",
     report="test",
+    downloads=(
+        Download(
+            url="https://github.com/ryanzhumich/AESLC/archive/master.zip",
+            to="aeslc",
+            unpack=True,
+            strip=1,
+        ),
+    ),
 )

@@ -12,7 +12,7 @@ from tasks import mnli
 from tasks.files import pick
 from tasks.forms import Form
 from tasks.metrics.matthews import matthews
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("MNLI/train.tsv",), "test": ("diagnostic/diagnostic.tsv|AX/AX.tsv",)}
 
@@ -38,8 +38,19 @@ TASK = Task(
     metrics=(matthews,),
     headline="mcc",
     labels=mnli.LABELS,
+    words=mnli.TASK.words,
+    prompt=mnli.TASK.prompt,
     chance=0.0,
     report="test",
     notes="Unlabelled as distributed: no score here; predictions of a model fine-tuned on mnli go to the GLUE server.",
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/AX.tsv",
+            to="glue/AX/AX.tsv",
+            size=222257,
+            sha256="0e13510b1bb14436ff7e2ee82338f0efb0133ecf2e73507a697dc210db3f05fd",
+        ),
+        *mnli.TASK.downloads,
+    ),
     extra={"submission": {"file": "AX.tsv", "rows": 1104, "constant": "entailment"}, "trained_on": "mnli"},
 )

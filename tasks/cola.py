@@ -13,7 +13,7 @@ from tasks.files import label, pick, rows
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
 from tasks.metrics.matthews import matthews
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("0", "1")
@@ -47,6 +47,17 @@ TASK = Task(
     metrics=(matthews, accuracy),
     headline="mcc",
     labels=LABELS,
+    words=("wrong", "right"),
+    prompt="{0} This sentence is",
     chance=0.0,
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/CoLA.zip",
+            to="glue",
+            unpack=True,
+            size=376971,
+            sha256="f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
+        ),
+    ),
     extra={"submission": {"file": "CoLA.tsv", "rows": 1063, "constant": "1"}},
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from tasks.files import entry, json_lines, label, malformed, pick
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 CONNECTIVES = {"cause": "because", "effect": "so"}
@@ -50,4 +50,14 @@ TASK = Task(
     metrics=(accuracy,),
     headline="accuracy",
     chance=50.0,
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/superglue/data/v2/COPA.zip",
+            to="superglue",
+            unpack=True,
+            size=43986,
+            sha256="405906cddac74bc1e1ce8220f1107d1025b66a25ef10149d91b10bb30651125f",
+        ),
+    ),
+    extra={"submission": {"archive": "superglue", "file": "COPA.jsonl", "rows": 500, "constant": 0}},
 )

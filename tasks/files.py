@@ -6,12 +6,13 @@ sentences), tabs separate and quotes are letters (the csv module's quoting would
 recognised by its first bytes. Everything is a generator: a file is read once and never held in memory.
 """
 
+import csv
 import gzip
 import io
 import json
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,11 @@ def malformed(path: Path, line: int, what: str) -> DataError:
     return DataError(f"{path}, line {line}: {what} Fetch the official file again, or mend this line.")
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without its line end) for every line of a text file, plain or gzipped."""
+def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """(line number from 1, text without its line end) for every line of a text file, plain or gzipped.
+
+    ``encoding`` is for the few official files that are older than UTF-8.
+    """
     number = 0
     try:
         with path.open("rb") as file:
@@ -42,7 +46,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             for number, raw in enumerate(stream, start=1):  # noqa: B007 - the handlers below name the line
                 if number == 1:
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
-                yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+                yield number, raw.decode(encoding).removesuffix("\n").removesuffix("\r")
     except FileNotFoundError as error:
         raise MissingData(
             f"The file {path} is missing. Put the official file there or choose another split."
@@ -92,6 +96,51 @@ def rows(
         )
 
 
+def comma_rows(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
+    """(line number, fields) of a file of comma-separated values without a header, ``width`` fields to a line.
+
+    Quotes are doubled inside quoted fields, and a row never goes over its line: these files write a line feed inside a
+    text as a backslash and an n, which is undone here.
+    """
+    for number, text in lines(path):
+        if not text:
+            continue
+        try:
+            (fields,) = csv.reader([text], strict=True)
+        except (csv.Error, ValueError) as error:
+            raise malformed(path, number, f"these are no comma-separated values ({error}).") from error
+        if len(fields) != width:
+            raise malformed(path, number, f"{len(fields)} comma-separated fields where {width} were expected.")
+        yield number, [field.replace("\\n", "\n") for field in fields]
+
+
+def json_document(path: Path) -> Any:
+    """What a file that is one JSON value holds; a key that an object has twice is refused, for Python would keep the
+    last of them silently."""
+    text = "\n".join(line for _, line in lines(path))
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        raise malformed(path, error.lineno, f"this is not JSON ({error.msg}).") from error
+    except RecursionError as error:
+        raise malformed(path, 1, "the JSON is nested too deeply.") from error
+    except RepeatedKey as error:
+        raise DataError(f"{path} has the key {str(error)!r:.60} twice in one object; leave only one of them.") from error
+
+
+class RepeatedKey(ValueError):
+    """A key that a JSON object holds twice."""
+
+
+def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise RepeatedKey(key)
+        found[key] = value
+    return found
+
+
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number, object) for every line of a JSON-lines file; empty lines are skipped."""
     for number, text in lines(path):
@@ -124,6 +173,13 @@ def label(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
     return value
 
 
+def numbered(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
+    """The label whose number, counted from 1, is ``value``."""
+    if value not in map(str, range(1, len(labels) + 1)):
+        raise malformed(path, line, f"the class {value!r:.60} is no number from 1 to {len(labels)}.")
+    return labels[int(value) - 1]
+
+
 def number(path: Path, line: int, value: str, low: float = -math.inf, high: float = math.inf) -> float:
     """``value`` as a finite float between ``low`` and ``high``."""
     try:
@@ -136,7 +192,15 @@ def number(path: Path, line: int, value: str, low: float = -math.inf, high: floa
     return result
 
 
-_KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+def marked(text: str, start: int, end: int) -> str:
+    """``text`` with asterisks around the characters from ``start`` to ``end``: how an encoder is shown which word.
+
+    Blanks stand around the asterisks, so that the word keeps the tokens that it has elsewhere.
+    """
+    return " ".join(" ".join((text[:start], "*", text[start:end], "*", text[end:])).split())
+
+
+_KINDS = {bool: "true or false", str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,17 +9,22 @@ form                `Example.inputs`                             `Example.gold` 
 classification      (text,) or (text, second text)               a label of the task     a label of the task
 regression          (text,) or (text, second text)               a float                 a float
 tagging             the words of one sentence                    one tag per word        one tag per word
-span                (question, context)                          (`Answer`, ...)         the answer's text
+span                (question, piece of the context, ...)        (`Answer`, ...)         the text or a `Reply`
 choice              (context, first choice, second choice, ...)  index of the right one  index of a choice
 generation          (source,)                                    (reference, ...)        the generated text
 language_modelling  (text,)                                      None                    (nats, words, characters)
 ==================  ===========================================  ======================  =====================
 
 ``gold`` is None wherever the official file carries no label (the test sets of GLUE, say).
+
+The pieces of a span task's context joined without anything between them are the context; most tasks have one. The
+``labels`` of a span task are answers that stand in place of a span: "yes", "no"; the empty one is "no answer", whose
+gold is ().
 """
 
+from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Form(StrEnum):
@@ -32,8 +37,119 @@ class Form(StrEnum):
     LANGUAGE_MODELLING = "language_modelling"
 
 
+class Part(str):
+    """A label of a row that is judged together with others: the answers to one question, the two of a pair.
+
+    It is the label itself wherever labels are compared, counted or written; metrics that ask which rows belong
+    together find that in ``whole``, None for a plain label (see `tasks.metrics.common.wholes`). ``kind`` says which of
+    the parts it is, for metrics that are averaged over kinds: the aspect that an opinion is about.
+    """
+
+    whole: str | None
+    kind: str | None
+
+    def __new__(cls, label: str, whole: str | None = None, kind: str | None = None) -> "Part":
+        made = super().__new__(cls, label)
+        made.whole, made.kind = whole, kind
+        return made
+
+
+class Scored(str):
+    """A predicted label that knows the probabilities of all ``labels`` of its task, in their order."""
+
+    scores: tuple[float, ...]
+
+    def __new__(cls, label: str, scores: Iterable[float]) -> "Scored":
+        made = super().__new__(cls, label)
+        made.scores = tuple(map(float, scores))
+        return made
+
+    @classmethod
+    def best(cls, labels: Sequence[str], scores: Sequence[float]) -> "Scored":
+        """The label of the highest score; of equals the first."""
+        return cls(labels[max(range(len(labels)), key=lambda i: scores[i])], scores)
+
+    def beside(self) -> dict[str, Any]:
+        """What is known besides the label, by name."""
+        return {"scores": [float(f"{score:.6g}") for score in self.scores]}
+
+
+class Tags(tuple):
+    """The gold tags of a sentence that knows its words, for metrics that ask what an entity is called."""
+
+    words: tuple[str, ...]
+
+    def __new__(cls, tags: Iterable[str], words: Iterable[str]) -> "Tags":
+        made = super().__new__(cls, tags)
+        made.words = tuple(words)
+        return made
+
+
 class Answer(NamedTuple):
-    """A gold answer of a span task: its text and the index of its first character in the context."""
+    """A gold answer of a span task: its text and the index of its first character in the context.
+
+    Free answers rephrase what they follow from: that stands from ``start`` to ``end`` (past the last character). For
+    one of the task's labels ``start`` is where it follows from. -1 is nowhere.
+    """
 
     text: str
     start: int
+    end: int | None = None
+
+    @property
+    def stop(self) -> int:
+        """Index past the last character of the place in the context."""
+        return self.start + len(self.text) if self.end is None else self.end
+
+
+class Answers(tuple):
+    """The gold answers of a question, with the pieces of the context that they follow from, by name."""
+
+    facts: frozenset[Hashable]
+
+    def __new__(cls, answers: Iterable[Answer], facts: Iterable[Hashable] = ()) -> "Answers":
+        made = super().__new__(cls, answers)
+        made.facts = frozenset(facts)
+        return made
+
+
+class Piece(str):
+    """A piece of a context that can be asked for as evidence, under a ``name``."""
+
+    name: Hashable
+
+    def __new__(cls, text: str, name: Hashable) -> "Piece":
+        made = super().__new__(cls, text)
+        made.name = name
+        return made
+
+
+class Reply(str):
+    """A predicted answer, with what some scorers look at beside its text.
+
+    ``no_answer`` grows with how sure the model is that there is no answer, on any scale; ``span`` is the text that it
+    would give if there had to be one; ``facts`` names the pieces of the context that it relied on.
+    """
+
+    no_answer: float | None
+    span: str | None
+    facts: tuple[Hashable, ...] | None
+
+    def __new__(
+        cls,
+        text: str,
+        *,
+        no_answer: float | None = None,
+        span: str | None = None,
+        facts: Iterable[Hashable] | None = None,
+    ) -> "Reply":
+        made = super().__new__(cls, text)
+        made.no_answer, made.span, made.facts = no_answer, span, None if facts is None else tuple(facts)
+        return made
+
+
+def beside(prediction: Any) -> dict[str, Any]:
+    """What a `Reply` knows besides its text, by name; {} for any other prediction."""
+    if not isinstance(prediction, Reply):
+        return {}
+    return {name: value for name, value in vars(prediction).items() if value is not None}

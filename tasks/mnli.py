@@ -12,7 +12,7 @@ from pathlib import Path
 from tasks.files import label, pick, rows
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("test_matched.tsv",)}
 LABELS = ("entailment", "neutral", "contradiction")
@@ -50,6 +50,17 @@ TASK = Task(
     metrics=(accuracy,),
     headline="accuracy",
     labels=LABELS,
+    words=("True", "Neither", "False"),
+    prompt="{0} Question: {1} True, False or Neither? Answer:",
     chance=100.0 / 3.0,
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/MNLI.zip",
+            to="glue",
+            unpack=True,
+            size=312783507,
+            sha256="e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
+        ),
+    ),
     extra={"submission": {"file": "MNLI-m.tsv", "rows": 9796, "constant": "entailment"}},
 )

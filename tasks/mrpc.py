@@ -45,5 +45,7 @@ TASK = Task(
     metrics=(accuracy, binary_f1("1")),
     headline="accuracy+f1",
     labels=LABELS,
+    words=("No", "Yes"),
+    prompt="{0} Question: {1} Is this the same? Answer:",
     extra={"submission": {"file": "MRPC.tsv", "rows": 1725, "constant": "1"}},
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 from tasks.files import lines, pick
 from tasks.forms import Form
 from tasks.metrics.bleu import bleu
-from tasks.task import DataError, Example, Source, Task, UnknownTask
+from tasks.task import DataError, Download, Example, Source, Task, UnknownTask
 
 SETS = {
     "train": "train",
@@ -26,6 +26,9 @@ SETS = {
     "coco": "test_2017_mscoco",
     "test2018": "test_2018_flickr",
 }
+_URL = "https://github.com/multi30k/dataset/raw/master/data/task1/raw/"
+_LANGUAGES = {"en", "de", "fr", "cs"}
+"""What the release has; other languages' files are somebody's own."""
 
 
 def _names(split: str, language: str) -> str:
@@ -73,6 +76,12 @@ def variant(pair: str) -> Task:
         metrics=(bleu,),
         headline="bleu",
         report="test",
+        downloads=tuple(
+            Download(url=f"{_URL}{name}", to=f"multi30k/{name}")
+            for split in SETS
+            for name in (f"{SETS[split]}.{language}.gz" for language in (source, target))
+            if {source, target} <= _LANGUAGES and ("cs" not in (source, target) or split not in ("test2017", "coco"))
+        ),
         extra={"languages": (source, target)},
     )
 

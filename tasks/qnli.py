@@ -10,7 +10,7 @@ from pathlib import Path
 from tasks.files import label, pick, rows
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("entailment", "not_entailment")
@@ -41,6 +41,17 @@ TASK = Task(
     metrics=(accuracy,),
     headline="accuracy",
     labels=LABELS,
+    words=("Yes", "No"),
+    prompt="{1} Question: {0} Is this answered? Answer:",
     chance=50.0,
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/QNLIv2.zip",
+            to="glue",
+            unpack=True,
+            size=10627589,
+            sha256="e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
+        ),
+    ),
     extra={"submission": {"file": "QNLI.tsv", "rows": 5463, "constant": "not_entailment"}},
 )

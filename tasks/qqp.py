@@ -13,7 +13,7 @@ from tasks.files import label, pick, rows
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
 from tasks.metrics.f1 import binary_f1
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("0", "1")
@@ -47,5 +47,16 @@ TASK = Task(
     metrics=(accuracy, binary_f1("1")),
     headline="accuracy+f1",
     labels=LABELS,
+    words=("No", "Yes"),
+    prompt="{0} {1} Question: Are these the same? Answer:",
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/QQP-clean.zip",
+            to="glue",
+            unpack=True,
+            size=41696084,
+            sha256="40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
+        ),
+    ),
     extra={"submission": {"file": "QQP.tsv", "rows": 390965, "constant": "0"}},
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from tasks.files import label, pick, rows
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("entailment", "not_entailment")
@@ -42,6 +42,17 @@ TASK = Task(
     metrics=(accuracy,),
     headline="accuracy",
     labels=LABELS,
+    words=("True", "False"),
+    prompt="{0} Question: {1} True or False? Answer:",
     chance=50.0,
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/RTE.zip",
+            to="glue",
+            unpack=True,
+            size=697150,
+            sha256="6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
+        ),
+    ),
     extra={"submission": {"file": "RTE.tsv", "rows": 3000, "constant": "entailment"}},
 )

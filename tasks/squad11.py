@@ -11,7 +11,7 @@ from pathlib import Path
 from tasks.files import pick
 from tasks.forms import Answer, Form
 from tasks.metrics.squad import squad
-from tasks.task import DataError, Example, Source, Task
+from tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {"train": ("train-v1.1.json",), "dev": ("dev-v1.1.json",)}
 
@@ -22,7 +22,10 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def questions(path: Path) -> Iterator[Example]:
-    """The questions of one file in SQuAD's format; ``group`` is the article's title and the paragraph's number."""
+    """The questions of one file in SQuAD's format; ``group`` is the article's title and the paragraph's number.
+
+    Version 2.0 marks questions without an answer, whose gold is (). A question with neither has no public answer.
+    """
     try:
         articles = json.loads(path.read_bytes().decode("utf-8-sig"))["data"]
         for article in articles:
@@ -32,8 +35,13 @@ def questions(path: Path) -> Iterator[Example]:
                     answers = tuple(
                         Answer(answer["text"], int(answer["answer_start"])) for answer in row.get("answers", ())
                     )
-                    inputs = (row["question"], context)
-                    yield Example(id=str(row["id"]), inputs=inputs, gold=answers or None, group=group)
+                    known = answers or row.get("is_impossible", False)
+                    yield Example(
+                        id=str(row["id"]),
+                        inputs=(row["question"], context),
+                        gold=answers if known else None,
+                        group=group,
+                    )
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 (byte {error.start}); convert it to UTF-8.") from error
     except json.JSONDecodeError as error:
@@ -60,4 +68,18 @@ TASK = Task(
     metrics=(squad,),
     headline="f1",
     chance=0.0,
+    downloads=(
+        Download(
+            url="https://rajpurkar.github.io/SQuAD-explorer/dataset/train-v1.1.json",
+            to="squad11/train-v1.1.json",
+            size=30288272,
+            sha256="3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+        ),
+        Download(
+            url="https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json",
+            to="squad11/dev-v1.1.json",
+            size=4854279,
+            sha256="95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+        ),
+    ),
 )

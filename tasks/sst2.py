@@ -12,7 +12,7 @@ from pathlib import Path
 from tasks.files import label, pick, rows
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("0", "1")
@@ -45,6 +45,17 @@ TASK = Task(
     metrics=(accuracy,),
     headline="accuracy",
     labels=LABELS,
+    words=("bad", "good"),
+    prompt="{0} it is",
     chance=50.0,
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",
+            to="glue",
+            unpack=True,
+            size=7439277,
+            sha256="d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
+        ),
+    ),
     extra={"submission": {"file": "SST-2.tsv", "rows": 1821, "constant": "1"}},
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from tasks.files import number, pick, rows
 from tasks.forms import Form
 from tasks.metrics.correlation import correlation
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LOW, HIGH = 0.0, 5.0
@@ -42,5 +42,14 @@ TASK = Task(
     metrics=(correlation,),
     headline="pearson+spearman",
     chance=0.0,
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/STS-B.zip",
+            to="glue",
+            unpack=True,
+            size=802872,
+            sha256="e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85",
+        ),
+    ),
     extra={"submission": {"file": "STS-B.tsv", "rows": 1379, "range": (LOW, HIGH)}},
 )

@@ -32,6 +32,15 @@ class Example:
     """Examples that share a group (the questions of one passage) are resampled together."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """One thing that a model is asked about an example: texts, the answers to choose from, and the right one."""
+
+    inputs: tuple[str, ...]
+    answers: tuple[str, ...]
+    gold: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """Where a data set comes from, for people and for the board."""
@@ -41,6 +50,23 @@ class Source:
     url: str
     survey: str
     """Section of the survey (Qiu et al., 2020) that uses it, or "" when none does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download:
+    """An official file or archive on the network, for ``data fetch``."""
+
+    url: str
+    to: str
+    """Below the data folder: the file's own path, or the folder that an archive is unpacked into."""
+    unpack: bool = False
+    strip: int = 0
+    """Leading folders that the names in an archive lose."""
+    size: int | None = None
+    """In bytes."""
+    sha256: str | None = None
+    """As published by somebody who fetched it before; None where no such sum is known, and then the first fetch
+    records it."""
 
 
 Metric = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
@@ -69,6 +95,18 @@ class Task:
     """The value that the board shows: a name that one of ``metrics`` returns, or "a+b" for the mean of two of them."""
     labels: tuple[str, ...] = ()
     """The classes of a classification task, the tags of a tagging task, in a fixed order."""
+    words: tuple[str, ...] = ()
+    """The answers that ``labels`` stand for, in words, for models that are asked; the labels themselves when empty."""
+    prompt: str = ""
+    """A classification task put as a question: "{0}" and "{1}" are the texts, and an answer of ``words`` follows."""
+    scored: bool = False
+    """Whether ``metrics`` read probabilities: then predictions are `tasks.forms.Scored`, where a model has them."""
+    ask: Callable[[Example], Sequence[Question]] | None = None
+    """What a classifier is asked about an example, where that is not "which of ``labels``" about ``inputs``."""
+    answers: tuple[str, ...] = ()
+    """All answers of ``ask``'s questions, in a fixed order; ``labels`` when empty."""
+    decide: Callable[[Sequence[Sequence[float]]], Sequence[float]] | None = None
+    """Scores of ``labels`` from the probabilities of each question's answers; those of the only one when None."""
     higher_is_better: bool = True
     chance: float | None = None
     """Headline of a coin or of the constant answer, where it is known in advance."""
@@ -77,6 +115,11 @@ class Task:
     version: int = 1
     """Raised whenever scores from before and after a change may not be compared."""
     notes: str = ""
+    predictions: Callable[[Path], Mapping[str, Any]] | None = None
+    """Reads an official file of predictions into {`Example.id`: prediction}; None where the form has one layout for
+    all."""
+    downloads: tuple[Download, ...] = ()
+    """What ``data fetch`` gets, all of it; empty where the licence lets nobody pass the files on."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def folder(self, data: Path) -> Path:
@@ -118,6 +161,16 @@ class Task:
                 digest.update(f"{file.relative_to(path.parent)}\0{file.stat().st_size}\0".encode())
                 digest.update(file.read_bytes())
         return digest.hexdigest()
+
+    def questions(self, example: Example) -> Sequence[Question]:
+        """What a classifier is asked about ``example``."""
+        if self.ask is not None:
+            return self.ask(example)
+        return (Question(inputs=example.inputs, answers=self.labels, gold=example.gold),)
+
+    def label_scores(self, probabilities: Sequence[Sequence[float]]) -> Sequence[float]:
+        """A number for each of ``labels`` from the ``probabilities`` of the answers to an example's `questions`."""
+        return self.decide(probabilities) if self.decide is not None else probabilities[0]
 
     def score(self, gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
         """All metrics and the headline under the key "headline"."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from tasks.files import lines, pick
 from tasks.forms import Form
 from tasks.metrics.perplexity import perplexity
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("wiki.train.tokens",), "dev": ("wiki.valid.tokens",), "test": ("wiki.test.tokens",)}
 _TITLE = re.compile(r" ?= [^=].* = ?")
@@ -57,4 +57,12 @@ TASK = Task(
     report="test",
     notes="Perplexity per word between spaces. Ends of lines count neither as words nor as nats: tokenizers do not see "
     "them. Published figures count them as <eos>, so the two do not compare.",
+    downloads=(
+        Download(
+            url="https://wikitext.smerity.com/wikitext-2-v1.zip",
+            to="wikitext-2",
+            unpack=True,
+            strip=1,
+        ),
+    ),
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from tasks.files import label, pick, rows
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("0", "1")
@@ -42,7 +42,18 @@ TASK = Task(
     metrics=(accuracy,),
     headline="accuracy",
     labels=LABELS,
+    words=("False", "True"),
+    prompt="{0} Question: {1} True or False? Answer:",
     chance=50.0,
     notes="Dev is adversarial to train: a model that learns train by heart falls below chance.",
+    downloads=(
+        Download(
+            url="https://dl.fbaipublicfiles.com/glue/data/WNLI.zip",
+            to="glue",
+            unpack=True,
+            size=28999,
+            sha256="ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46",
+        ),
+    ),
     extra={"submission": {"file": "WNLI.tsv", "rows": 146, "constant": "0"}},
 )

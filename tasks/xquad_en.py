@@ -15,7 +15,7 @@ from tasks.files import pick
 from tasks.forms import Form
 from tasks.metrics.squad import squad
 from tasks.squad11 import questions
-from tasks.task import Example, Source, Task
+from tasks.task import Download, Example, Source, Task
 
 FILE = "xquad.en.json"
 EVERY = 4
@@ -46,6 +46,12 @@ TASK = Task(
     metrics=(squad,),
     headline="f1",
     chance=0.0,
+    downloads=(
+        Download(
+            url="https://raw.githubusercontent.com/google-deepmind/xquad/master/xquad.en.json",
+            to="xquad/xquad.en.json",
+        ),
+    ),
     notes="A quarter of XQuAD's own articles is reported and the rest trains, so scores do not compare with published "
     "ones.",
 )

@@ -38,6 +38,10 @@ class Settings:
     """Training examples at most, drawn from the seed; 0 is no limit."""
     selection: int = 1000
     """Examples at most that early stopping looks at."""
+    shots: int = 0
+    """Solved examples in a prompt."""
+    per_token: int = 1
+    """1: answers to a prompt compare by the mean over their tokens; 0: by the sum, which favours short ones."""
 
 
 _BY_FORM: Mapping[Form, Mapping[str, float]] = {
@@ -51,6 +55,8 @@ _BY_FORM: Mapping[Form, Mapping[str, float]] = {
 _FEATURES: Mapping[str, float] = {"learning_rate": 2e-3, "epochs": 8, "patience": 3}
 """Frozen features: only a small head learns, which takes larger and more steps."""
 
+_PROMPT = ("shots", "per_token")
+"""What only prompts have; other records, and the keys of other cells, are without it."""
 
 _KINDS = {int: "a whole number", float: "a number"}
 
@@ -84,6 +90,7 @@ def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Set
     return replace(settings, **values)
 
 
-def recorded(settings: Settings) -> dict[str, float]:
-    """For the record: every hyper-parameter by name."""
-    return asdict(settings)
+def recorded(settings: Settings, adaptation: str = "") -> dict[str, float]:
+    """For the record: every hyper-parameter of ``adaptation`` by name."""
+    values = asdict(settings)
+    return values if adaptation == "prompt" else {k: v for k, v in values.items() if k not in _PROMPT}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 class Command(NamedTuple):
     module: str
-    """The module below `bench.commands` that defines it, under its own name."""
+    """The module below `bench.commands` that defines it, under its own name; ``import`` is ``import_`` there."""
     help: str
 
 
@@ -20,10 +20,12 @@ COMMANDS = {
     "score": Command("files", "Score a file of predictions against an official gold file."),
     "predict": Command("files", "Write predictions of fine-tuned checkpoints, as the test server wants them."),
     "encode": Command("files", "Write the hidden vectors of a text file's lines."),
+    "import": Command("published", "Make a checkpoint of a published model (a folder in Hugging Face layout)."),
+    "export": Command("published", "Write a checkpoint as a folder in Hugging Face layout."),
     "board": Command("files", "Build the board from the records of one or more runs."),
     "ls": Command("names", "List models, objectives, tasks or suites."),
-    "info": Command("names", "Show a model's card, a task's sheet, an objective or a suite."),
-    "data": Command("data", "Make the embedded data, list or check a data folder, tokenise a corpus."),
+    "info": Command("names", "Show a model's card, a task's sheet, an objective, a suite or a checkpoint."),
+    "data": Command("data", "Make the embedded data, fetch official data, list or check a folder, tokenise."),
     "perf": Command("perf", "Measure speed on this machine, beside a peer."),
     "doctor": Command("machine", "Examine this machine and installation."),
 }

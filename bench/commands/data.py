@@ -1,4 +1,5 @@
-"""``data make``, ``ls``, ``check``: the data folder, before anything is trained on it; ``tokenise``: a corpus."""
+"""``data make``, ``fetch``, ``ls``, ``check``: the data folder, before anything is trained on it; ``tokenise``: a
+corpus."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from bench.errors import ENVIRONMENT, OK, printable
 
 @click.group()
 def data() -> None:
-    """Make the embedded data, list or check a data folder, tokenise a corpus."""
+    """Make the embedded data, fetch official data, list or check a folder, tokenise."""
 
 
 @data.command()
@@ -84,6 +85,30 @@ def check(folder: Path, as_json: bool) -> int:
     if not read:
         click.echo(f"{folder} holds no task's data: `data ls` shows the expected files.", err=True)
     return ENVIRONMENT if broken or not read else OK
+
+
+@data.command()
+@click.argument("names", metavar="TASK...", nargs=-1, required=True)
+@click.option(
+    "--data",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Data folder; made if new.",
+)
+@click.option("--again", is_flag=True, help="Fetch also what is there already.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=30.0, show_default=True, help="Seconds a server may be silent."
+)
+def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> None:
+    """Fetch the official files of each TASK into a data folder, check their sums, unpack them.
+
+    Interrupted, the same command goes on where it stopped. Data behind a licence are not fetched: it says where to ask.
+    """
+    from bench.fetch import fetch as work
+
+    for path in dict.fromkeys(work(names, folder, again=again, timeout=timeout)):
+        click.echo(path)
 
 
 @data.command()

@@ -38,7 +38,7 @@ def score(task: str, gold: Path, predictions: Path, as_json: bool) -> None:
     "--data", type=Existing("data folder", folder=True), help="Data folder; the embedded microworld if not given."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder for the files; GLUE tasks also give a zip."
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder; GLUE and SuperGLUE also give a zip."
 )
 def predict(**options: Any) -> int:
     """Predict a split with fine-tuned checkpoints, in the files and spellings that the test server takes."""

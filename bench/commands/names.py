@@ -72,7 +72,11 @@ def ls(kind: str | None, as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def info(name: str, vocabulary: int, as_json: bool) -> None:
-    """Show everything about NAME: a model's card and sizes, a task's sheet, an objective or a suite."""
+    """Show everything about NAME: a model's card and sizes, a task's sheet, an objective, a suite; or what the
+    checkpoint in the folder NAME is."""
+    if (Path(name) / "manifest.json").is_file():
+        _checkpoint(Path(name), as_json)
+        return
     sheets = [(kind, _SHEETS[kind](name, vocabulary)) for kind in FOLDERS if name in names(kind)]
     if not sheets:
         every = sorted({name for kind in FOLDERS for name in names(kind)})
@@ -89,6 +93,21 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         click.echo(f"{name} ({kind[:-1]})\n\n{docstring(kind, name)}\n")
         for key, value in sheet.items():
             _entry(key, value)
+
+
+def _checkpoint(folder: Path, as_json: bool) -> None:
+    from bench.checkpoint import read
+
+    found = read(folder)
+    sheet = {name: value for name, value in found.about.items() if name != "curve"} | {"files": dict(found.files)}
+    if as_json:
+        from bench.commands.files import dumps
+
+        click.echo(dumps({"checkpoint": sheet}))
+        return
+    click.echo(f"{folder} (checkpoint)\n")
+    for key, value in sheet.items():
+        _entry(key, value)
 
 
 def _model(name: str, vocabulary: int) -> dict[str, Any]:

@@ -18,6 +18,15 @@ def f_measure(true_positives: float, predicted: float, actual: float) -> dict[st
     return {"f1": f1, "precision": precision, "recall": recall}
 
 
+def wholes(gold: Sequence[Any]) -> list[list[int]]:
+    """Row numbers that are judged together, in the order of their first rows; a plain label stands alone."""
+    rows: dict[Any, list[int]] = {}
+    for row, label in enumerate(gold):
+        whole = getattr(label, "whole", None)
+        rows.setdefault(("alone", row) if whole is None else whole, []).append(row)
+    return list(rows.values())
+
+
 def references(gold: Sequence[Any]) -> list[list[str]]:
     """The gold of a generation task, checked: a bare string would otherwise be read as a list of letters."""
     for row, texts in enumerate(gold, start=1):

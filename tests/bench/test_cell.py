@@ -9,6 +9,7 @@ from bench import cell as cells
 from bench import checkpoint, corpora, pretrain
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.adapted import adapted
+from bench.answers import Context
 from bench.budget import Budget
 from bench.engine import networks
 from bench.engine.recipe import recipe_of
@@ -66,7 +67,7 @@ def make(task, model, adaptation, seed=0, kind="random", **changes):
 
 @pytest.fixture
 def context(world, tokenizer, tmp_path):
-    return cells.Context(data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"})
+    return Context(data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"})
 
 
 @pytest.mark.parametrize("task, model, adaptation", FORMS)

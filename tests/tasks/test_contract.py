@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tasks
-from tasks.forms import Answer, Form
+from tasks.forms import Answer, Answers, Form, Reply
 from tasks.task import MissingData, Task, UnknownTask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +20,7 @@ LONGEST = 120
 
 _PAIRS = "index\tsentence1\tsentence2\tlabel\n0\tIt \u2028 sat.\tIt was.\t{}\n"
 _MNLI = "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n3\tfiction\tA.\tB.\tneutral\tneutral\n"
+_ENTAILED = '{"premise": "A.", "hypothesis": "B.", "label": "entailment", "idx": 0}\n'
 SAMPLES = {
     "cola": "src\t0\t*\tCat the sat.\n",
     "sst2": "sentence\tlabel\na fine film \t1\n",
@@ -32,8 +33,34 @@ SAMPLES = {
     "qnli": "index\tquestion\tsentence\tlabel\n0\tWho?\tThe cat.\tentailment\n",
     "rte": _PAIRS.format("not_entailment"),
     "wnli": _PAIRS.format("0"),
+    "boolq": '{"question": "is it", "passage": "It \u2028 is.", "idx": 0, "label": true}\n',
+    "cb": '{"premise": "A.", "hypothesis": "B", "label": "neutral", "idx": 0}\n',
+    "rte_superglue": _ENTAILED,
+    "axb": _ENTAILED,
+    "axg": _ENTAILED,
+    "wic": '{"word": "b", "sentence1": "A b.", "sentence2": "B c.", "start1": 2, "end1": 3, "start2": 0, "end2": 1, '
+    '"idx": 0, "label": false}\n',
+    "wsc": '{"text": "Jo ran, he did.", "target": {"span1_text": "Jo", "span1_index": 0, "span2_text": "he", '
+    '"span2_index": 2}, "idx": 0, "label": true}\n',
+    "multirc": '{"idx": 0, "passage": {"text": "A.", "questions": [{"idx": 0, "question": "B?", "answers": '
+    '[{"idx": 0, "text": "C", "label": 1}]}]}}\n',
+    "record": '{"idx": 0, "passage": {"text": "Jo ran."}, "qas": [{"idx": 0, "query": "@placeholder ran.", "answers": '
+    '[{"start": 0, "end": 1, "text": "Jo"}]}]}\n',
     "copa": '{"premise": "A.", "choice1": "B.", "choice2": "C.", "question": "cause", "label": 0, "idx": 0}\n',
+    "ag_news": '"3","A \u2028 ""title""","Text, text."\n',
+    "dbpedia": '14,"A title","A text."\n',
+    "yelp_polarity": '"2","Good\\nfood."\n',
+    "yelp_full": '"5","Good food."\n',
+    "yahoo": '"10","why?","","because"\n',
+    "sst5": "(3 (2 A) (3 (3 fine) (2 film)))\n",
+    "trec": "LOC:city Where is it ?\n",
+    "trec_fine": "LOC:city Where is it ?\n",
     "conll2003": "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n",
+    "bc5cdr": "Torsade\tB-Disease\nde\tI-Disease\n\n",
+    "ncbi_disease": "a\tO\nclinical\tO\nmela\u2028noma\tB-Disease\n",
+    "jnlpba": "###MEDLINE:95369245\n\nIL-2\tB-DNA\ngene\tI-DNA\n\n",
+    "wnut17": "@paulwalk\tO\nEmpire\tB-location\nState\tI-location\n\t\nx\tO\n",
+    "wikiann": "en:Shortly\tO\nen:Oslo\tB-LOC\n\n",
     "wikitext2": " \n = Title = \n \n A text of words . \n",
 }
 """A training file of one row for each task whose splits are one file of plain text."""
@@ -50,7 +77,8 @@ def _gold(task: Task) -> list[Any]:
             first = [tag for tag in task.labels if tag.startswith("B-")]
             return [["O", tag, "O"] for tag in first] * 2
         case Form.SPAN:
-            return [(Answer("the cat", 4), Answer("cat", 8)), (Answer("1999", 0),)]
+            found = [Answers((Answer("the cat", 4), Answer("cat", 8)), "a"), Answers((Answer("1999", 0),), "bc")]
+            return found + [()] * ("" in task.labels)
         case Form.CHOICE:
             return [0, 1, 1, 0]
         case Form.GENERATION:
@@ -62,7 +90,7 @@ def _gold(task: Task) -> list[Any]:
 def _perfect(task: Task, gold: list[Any]) -> list[Any]:
     match task.form:
         case Form.SPAN:
-            return [answers[0].text for answers in gold]
+            return [Reply(answers[0].text, facts=answers.facts) if answers else "" for answers in gold]
         case Form.GENERATION:
             return [references[0] for references in gold]
         case Form.LANGUAGE_MODELLING:
@@ -110,6 +138,8 @@ def test_files_stay_inside_the_folder(task: Task) -> None:
 def test_labels_belong_to_the_form(task: Task) -> None:
     if task.form in (Form.CLASSIFICATION, Form.TAGGING):
         assert len(task.labels) >= 2
+        assert len(set(task.labels)) == len(task.labels)
+    elif task.form is Form.SPAN:  # answers that are no span
         assert len(set(task.labels)) == len(task.labels)
     else:
         assert task.labels == ()

@@ -1,0 +1,127 @@
+"""Prompting: a language model as it is, asked which answer it would write after the question; nothing learns.
+
+Brown et al. (2020), sections 2 and 2.4; Radford et al. (2019), section 3, did so without examples. The prompt is k
+solved examples of the training split, drawn anew for each question, and the question put in words; the prediction is
+the answer that is likeliest to follow:
+
+    argmax_a  1/|a|^n  sum_{t in a} ln p(a_t | solved examples, question, a_{<t})
+
+k is the setting ``shots`` (0, 1, few), n the setting ``per_token``: 1 compares means over an answer's tokens, as the
+paper does, and 0 sums. `tasks.task.Task` gives the question as ``prompt`` and the answers as ``words``; a choice is an
+answer by itself. What does not fit into ``length`` tokens is left out at the front, which takes whole examples first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bench.adapt import NotApplicable
+from bench.adapt.settings import Settings
+from bench.cost import Traced
+from models.tokenizers import Tokenizer
+from tasks.forms import Form
+from tasks.task import Example, Task
+
+SUMMARY = "no training; the likeliest answer after a prompt with `shots` solved examples"
+_MULTIPLE = 16
+"""Rows are filled up to a multiple of this, so that few different shapes occur."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer to one example, after its prompt; ``begin`` is where the answer begins in ``ids``, without [CLS]."""
+
+    example: int
+    answer: int
+    begin: int
+    ids: list[int]
+
+
+def answers(task: Task, example: Example) -> tuple[str, ...]:
+    """What may be answered to ``example``, in words."""
+    if task.form is Form.CHOICE:
+        return example.inputs[1:]
+    return task.words or tuple(label.replace("_", " ") for label in task.labels)
+
+
+def question(task: Task, example: Example) -> str:
+    """``example`` in words, up to where the answer begins."""
+    if task.form is Form.CHOICE:
+        return example.inputs[0]
+    return task.prompt.format(*example.inputs) if task.prompt else " ".join(example.inputs)
+
+
+def solved(task: Task, example: Example) -> str:
+    """``example`` with its right answer: a sentence."""
+    right = example.gold if task.form is Form.CHOICE else task.labels.index(example.gold)
+    text = f"{question(task, example).rstrip()} {answers(task, example)[right].strip()}"
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def rows(
+    task: Task,
+    tokenizer: Tokenizer,
+    settings: Settings,
+    train: Sequence[Example],
+    examples: Sequence[Example],
+    seed: int,
+) -> list[Row]:
+    """A row for each answer to each example; which of ``train`` are shown follows from (seed, the example's place)."""
+    if task.form not in (Form.CLASSIFICATION, Form.CHOICE):
+        raise NotApplicable(
+            "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
+        )
+    known, found = [e for e in train if e.gold is not None], []
+    for place, example in enumerate(examples):
+        rng = np.random.default_rng([seed, 4, place])
+        drawn = rng.choice(len(known), min(settings.shots, len(known)), replace=False)
+        shown, asked = [solved(task, known[i]) for i in drawn], question(task, example).rstrip()
+        endings = [answer.strip() for answer in answers(task, example)]
+        while True:
+            prompt = " ".join([*shown, asked])
+            bare, *whole = tokenizer.encode([prompt, *(f"{prompt} {ending}" for ending in endings)])
+            if not shown or max(map(len, whole)) < settings.length:
+                break
+            shown = shown[1:]
+        cut = max(0, max(map(len, whole)) - (settings.length - 1))  # the same for all answers to an example
+        for number, ids in enumerate(whole):
+            same = next((i for i, pair in enumerate(zip(bare, ids, strict=False)) if pair[0] != pair[1]), len(bare))
+            begin = min(same, len(ids) - 1)  # an answer has a token, and no answer's token is taken for the prompt's
+            found.append(Row(place, number, max(begin - cut, 0), ids[cut:]))
+    return found
+
+
+def predictions(
+    network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Settings, asked: Sequence[Row], count: int
+) -> list[Any]:
+    """The likeliest answer to each of ``count`` examples, as the task's metrics want it."""
+    if network.log_likelihood is None:
+        raise NotApplicable(
+            "not-a-language-model", f"because {label} gives no probability of an answer after a question."
+        )
+    signature = tf.TensorSpec([None, None], tf.int32)
+    score = Traced(
+        lambda: tf.function(
+            lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
+        ).get_concrete_function(signature)
+    )
+    best: list[tuple[float, int]] = [(-np.inf, 0)] * count
+    order = sorted(asked, key=lambda row: len(row.ids))
+    for first in range(0, len(order), settings.batch):
+        part = order[first : first + settings.batch]
+        longest = -(-(1 + len(part[-1].ids)) // _MULTIPLE) * _MULTIPLE
+        tokens = np.zeros((len(part), min(longest, settings.length)), np.int32)
+        for line, row in zip(tokens, part, strict=True):
+            line[: len(row.ids) + 1] = [tokenizer.vocabulary.cls, *row.ids]
+        for row, values in zip(part, score(tokens).numpy(), strict=True):
+            size = len(row.ids) - row.begin
+            value = float(values[row.begin + 1 :].sum()) / (
+                size if settings.per_token else 1
+            )  # padding has the value 0
+            # Of equals the first answer wins, in whatever order they come.
+            best[row.example] = max(best[row.example], (value, -row.answer))
+    chosen = [-answer for _, answer in best]
+    return chosen if task.form is Form.CHOICE else [task.labels[answer] for answer in chosen]

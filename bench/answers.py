@@ -1,0 +1,226 @@
+"""What the network of a cell answers, under whatever adaptation."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import models
+import tasks
+from bench import checkpoint, cost
+from bench.adapt import NotApplicable
+from bench.adapt.settings import Settings
+from bench.checkpoint import Checkpoint
+from bench.cost import phase
+from bench.plan import Cell
+from models.card import Size
+from models.tokenizers import Tokenizer
+from tasks.forms import Form
+from tasks.task import Example, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a cell needs besides its plan. ``weights`` is the checkpoint of a pre-trained row."""
+
+    data: Path
+    out: Path
+    shape: Size | None = None
+    tokenizer: Tokenizer | None = None
+    weights: Checkpoint | None = None
+    command: str = ""
+    keep: bool = False
+    """Keep the adapted weights, for ``predict``."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Outcome:
+    scores: dict[str, Any] = field(default_factory=dict)
+    cost: dict[str, Any] = field(default_factory=dict)
+    curve: list[dict[str, float]] = field(default_factory=list)
+    predictions: dict[str, str] | None = None
+    examples: int = 0
+
+
+def predictions_of(
+    cell: Cell,
+    context: Context,
+    task: Task,
+    settings: Settings,
+    train: Sequence[Example],
+    selection: Sequence[Example],
+    report: Sequence[Example],
+    outcome: Outcome,
+) -> list[Any]:
+    """Predictions of a network for ``report``."""
+    with phase("import"):  # TensorFlow, in the first cell of a process
+        from bench.adapt import adapted as shared
+        from bench.adapt import loop
+
+    module = models.load(cell.row.model)
+    everything, embedding = module.parameters(context.shape, context.tokenizer.vocabulary)
+    outcome.cost |= {"parameters": everything, "parameters_embedding": embedding}
+    with phase("build"):
+        arrays = _arrays(cell, context)
+    if cell.adaptation == "likelihood":
+        return _likelihood(cell, context, settings, report, arrays, outcome)
+    if cell.adaptation == "prompt":
+        return _prompted(cell, context, task, settings, train, report, arrays, outcome)
+
+    head = importlib.import_module(f"bench.adapt.heads.{cell.form}")
+    if cell.form is Form.GENERATION and cell.adaptation == "features":
+        raise NotApplicable(
+            "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
+        )
+    with phase("encode"):
+        codec = head.Codec(task, context.tokenizer, settings, train)
+        parts = (("train", train), ("selection", selection), ("report", report))
+        rows = {name: codec.rows(part) for name, part in parts}
+    with phase("build"):
+        baked = (settings.dropout, settings.weight_decay, settings.clip)
+        network = shared.adapted(
+            cell.row.model, context.shape, context.tokenizer, cell.form, cell.adaptation, codec.outputs, baked
+        )
+        network.reset(arrays, cell.seed)
+
+    # A task without a training set takes the model of another one, just as that one chooses it.
+    judge = tasks.load(task.extra.get("trained_on", task.name))
+    sign = 1.0 if judge.higher_is_better else -1.0
+
+    def selection_score() -> float:
+        if cell.form is Form.GENERATION:  # decoding the selection set each time would cost more than training
+            return -network.mean_loss(rows["selection"])
+        found = codec.predictions(selection, rows["selection"], loop.outputs(network, rows["selection"]))
+        return sign * judge.score([e.gold for e in selection], found)["headline"]
+
+    with phase("train"):
+        course = loop.train(network, rows["train"], settings, cell.seed, selection_score)
+    outcome.curve = course.curve
+    with phase("evaluate"):
+        written = loop.outputs(network, rows["report"])
+        predictions = codec.predictions(report, rows["report"], written)
+    if cell.form is Form.GENERATION:
+        reported = cost.writing_flops(module, context.shape, context.tokenizer.vocabulary, rows["report"], written)
+    else:
+        reported = network.forward_flops(rows["report"])
+    outcome.cost |= {
+        "steps": course.steps,
+        "tokens": course.tokens,
+        "flops": course.flops,
+        "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]) + reported,
+    }
+    if context.keep:
+        with phase("keep"):
+            _keep(cell, context, task, network)
+    return predictions
+
+
+def _likelihood(
+    cell: Cell,
+    context: Context,
+    settings: Settings,
+    report: Sequence[Example],
+    arrays: Mapping[str, np.ndarray],
+    outcome: Outcome,
+) -> list[Any]:
+    """(nats, words, characters) of each text of ``report``, by the network as it is."""
+    from bench.adapt import likelihood
+
+    network = _unadapted(cell, context, arrays)
+    with phase("encode"):
+        windows = likelihood.windows(context.tokenizer, settings, report)
+    with phase("evaluate"):
+        label = models.load(cell.row.model).CARD.title
+        predictions = likelihood.predictions(network, label, context.tokenizer, settings, report, windows)
+    outcome.cost |= _asking(cell, context, [len(ids) for _, _, ids in windows])
+    return predictions
+
+
+def _prompted(
+    cell: Cell,
+    context: Context,
+    task: Task,
+    settings: Settings,
+    train: Sequence[Example],
+    report: Sequence[Example],
+    arrays: Mapping[str, np.ndarray],
+    outcome: Outcome,
+) -> list[Any]:
+    """The likeliest answer to each of ``report`` after a prompt, by the network as it is."""
+    from bench.adapt import prompt
+
+    with phase("encode"):
+        rows = prompt.rows(task, context.tokenizer, settings, train, report, cell.seed)
+    network = _unadapted(cell, context, arrays)
+    with phase("evaluate"):
+        label = models.load(cell.row.model).CARD.title
+        predictions = prompt.predictions(network, label, task, context.tokenizer, settings, rows, len(report))
+    outcome.cost |= _asking(cell, context, [len(row.ids) for row in rows])
+    return predictions
+
+
+def _unadapted(cell: Cell, context: Context, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The network with the weights that it begins from, without dropout."""
+    from bench.engine import networks
+
+    with phase("build"):
+        network = networks.build(cell.row.model, context.shape, context.tokenizer, 0)
+        networks.assign(network.loss.variables, arrays)
+        network.encoder.dropout = 0.0
+    return network
+
+
+def _asking(cell: Cell, context: Context, lengths: Sequence[int]) -> dict[str, Any]:
+    """The cost of asking how probable texts are, by their ``lengths`` in tokens; each is read after [CLS]."""
+    module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
+    flops = sum((1 + n) * module.likelihood_flops_per_token(context.shape, vocabulary, 1 + n) for n in lengths)
+    return {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
+
+
+def _arrays(cell: Cell, context: Context) -> Mapping[str, np.ndarray]:
+    """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
+    from bench.adapt.adapted import random_weights
+
+    if context.weights is not None:
+        return weights_of(context.weights)
+    return random_weights(cell.row.model, context.shape, context.tokenizer, cell.seed)
+
+
+@lru_cache(maxsize=4)
+def _weights(folder: Path, sha256: str) -> dict[str, np.ndarray]:
+    return checkpoint.read(folder).arrays()
+
+
+def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
+    """The weights of a checkpoint, read once a process."""
+    return _weights(found.folder, found.weights_sha256)
+
+
+def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
+    """Save the adapted network as a checkpoint of its own, below the run folder."""
+    from bench.engine import networks
+
+    arrays = networks.weights(network.network.loss.variables)
+    arrays |= {f"adapted/{i:03d}": v.numpy() for i, v in enumerate(network.own)}
+    about = {
+        "kind": "adapted",
+        "model": cell.row.model,
+        "size": cell.row.size,
+        "shape": asdict(context.shape),
+        "task": task.name,
+        "task_version": task.version,
+        "adaptation": cell.adaptation,
+        "settings": dict(cell.settings),
+        "seed": cell.seed,
+        "cell": cell.key,
+        "limit": cell.limit,
+    }
+    folder = context.out / "adapted" / f"{cell.row.name}-{cell.row.size}.{task.name}.{cell.adaptation}.s{cell.seed}"
+    checkpoint.write(
+        folder, about=about, arrays={"weights": arrays}, texts={"tokenizer.json": context.tokenizer.to_json()}
+    )

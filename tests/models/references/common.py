@@ -1,5 +1,7 @@
 """What the comparisons with the `transformers` package share: a reference with random weights, ours with the same."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -72,10 +74,26 @@ def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainab
     return built
 
 
+LARGEST: dict[tuple[str, str], float] = {}
+"""By (test, "vectors" or "loss"): the largest difference found, for the table at the end of a run."""
+
+
+def _noted(what: str, gap: float) -> float:
+    key = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0], what
+    LARGEST[key] = max(gap, LARGEST.get(key, 0.0))
+    return gap
+
+
 def difference(ours, theirs, where: np.ndarray | None = None) -> float:
     """Largest absolute difference, at the positions that ``where`` [B, T] names."""
     gap = np.abs(np.asarray(ours) - theirs.detach().numpy())
-    return float((gap if where is None else gap[where]).max())
+    return _noted("vectors", float((gap if where is None else gap[where]).max()))
+
+
+def check_loss(ours, theirs, allowed: float = TOLERANCE) -> None:
+    """A loss within ``allowed`` of the reference's."""
+    gap = _noted("loss", abs(float(ours) - theirs.item()))
+    assert gap <= allowed, f"{float(ours)} here, {theirs.item()} there"
 
 
 def check_layers(encoding, hidden_states, present: np.ndarray) -> None:

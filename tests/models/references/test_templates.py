@@ -1,0 +1,143 @@
+"""Templates: an imported model reads a text, and a pair of texts, as `transformers` gives them to it, and so has the
+same vectors; and vocabularies made here go out so that `transformers` reads them as we do."""
+
+import json
+
+import numpy as np
+import pytest
+import tokenizers
+from tokenizers import processors
+
+import models
+from bench.__main__ import main
+from bench.adapt.heads import layout
+from bench.checkpoint import read
+from bench.engine import networks
+from models import published
+from models.card import Size
+from models.published import PublishedError, folder
+from models.tokenizers import Tokenizer
+from tests.models.published import made
+from tests.models.references.common import TOLERANCE, reference, torch, transformers
+
+SIZE = Size(layers=2, width=32, heads=4, inner=128, length=48)
+TEXTS = ["The dog sleeps, walking on.", "A café in Zürich"]
+CLASSES = {
+    "bert": ("BertModel", "BertConfig", "wordpiece"),
+    "roberta": ("RobertaModel", "RobertaConfig", "bytewise"),
+    "mpnet": ("MPNetModel", "MPNetConfig", "bytewise"),
+    "bart": ("BartModel", "BartConfig", "bytewise"),
+    "t5": ("T5Model", "T5Config", "unigram"),
+    "gpt2": ("GPT2Model", "GPT2Config", "bytewise"),
+    "xlnet": ("XLNetModel", "XLNetConfig", "unigram"),
+}
+
+
+def vocabulary(name: str, path) -> int:
+    """The tokenizer that the authors of ``name`` published, in small; its number of ids."""
+    original = made.KINDS[CLASSES[name][2]](path)
+    settings = json.loads((path / "tokenizer_config.json").read_text())
+    if name == "gpt2":  # one special token, and nothing around texts
+        original.post_processor = processors.ByteLevel(trim_offsets=False)
+        original.add_special_tokens(["<|endoftext|>"])
+        settings = {f"{role}_token": "<|endoftext|>" for role in ("bos", "eos", "unk")}
+    if name == "xlnet":
+        original.add_special_tokens(["<sep>", "<cls>", "<mask>"])
+        special = [(token, original.token_to_id(token)) for token in ("<sep>", "<cls>")]
+        original.post_processor = processors.TemplateProcessing(
+            single="$A:0 <sep>:0 <cls>:2", pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2", special_tokens=special
+        )
+        settings |= {"cls_token": "<cls>", "sep_token": "<sep>", "mask_token": "<mask>"}
+    original.no_truncation(), original.no_padding()
+    original.save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+    return original.get_vocab_size()
+
+
+def theirs(network, inputs):
+    """The last hidden layer of an encoder (or decoder alone), [T, D]."""
+    network = network.get_encoder() if network.config.is_encoder_decoder else network
+    with torch.no_grad():
+        return network(**inputs).last_hidden_state.numpy()[0]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_imported_model_reads_texts_as_it_was_trained(name, tmp_path):
+    kind, config = (getattr(transformers, cls) for cls in CLASSES[name][:2])
+    count = vocabulary(name, tmp_path / "theirs")
+    ours = Tokenizer.train("wordpiece", made.TEXT, 100).vocabulary
+    settings = published.load(name).config(SIZE, ours) | {"vocab_size": count}
+    network = reference(kind, config, **settings)
+    network.save_pretrained(tmp_path / "theirs")
+    pieces = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "c")]) == 0
+    (tmp_path / "lines").write_text("".join(f"{text}\n" for text in TEXTS))
+    assert main(["encode", str(tmp_path / "c"), "--input", str(tmp_path / "lines"), "--out", str(tmp_path / "v.npz")]) == 0
+    found = np.load(tmp_path / "v.npz")
+    for number, text in enumerate(TEXTS):
+        expected = theirs(network, pieces(text, return_tensors="pt"))
+        vectors = found["tokens"][slice(*found["offsets"][number : number + 2])]
+        assert vectors.shape == expected.shape
+        scale = max(1, np.abs(expected).max())
+        assert np.abs(vectors - expected).max() < TOLERANCE * scale
+        if name in ("roberta", "xlnet", "gpt2"):
+            speaks = expected[0 if name == "roberta" else -1]
+            assert np.abs(found["pooled"][number] - speaks).max() < TOLERANCE * scale
+    checkpoint = read(tmp_path / "c")
+    tokenizer = Tokenizer.load(checkpoint.path("tokenizer.json"))
+    built = networks.build(checkpoint.about["model"], Size(**checkpoint.about["shape"]), tokenizer, 0)
+    networks.assign(built.loss.variables, checkpoint.arrays())
+    arrays = layout(tokenizer.vocabulary, tokenizer.encode(TEXTS), SIZE.length)
+    vectors = built.encoder({name: array[None] for name, array in arrays.items()}).tokens[0].numpy()
+    expected = theirs(network, pieces(*TEXTS, return_tensors="pt"))
+    assert vectors.shape == expected.shape
+    assert np.abs(vectors - expected).max() < TOLERANCE * max(1, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "gpt2", "xlnet"])
+def test_what_was_made_here_is_read_there_with_unknown_words(name, tmp_path):
+    """With everything that AutoTokenizer hands over, segments where the network has them; [UNK] is no padding."""
+    tokenizer = Tokenizer.train("wordpiece", made.TEXT, 300)
+    built = models.load(name).build(SIZE, tokenizer.vocabulary)
+    arrays = {v.path: v.numpy() for v in built.loss.variables}
+    folder.write(tmp_path / "f", model=name, size=SIZE, tokenizer=tokenizer, arrays=arrays)
+    network = transformers.AutoModel.from_pretrained(tmp_path / "f").eval()
+    pieces = transformers.AutoTokenizer.from_pretrained(tmp_path / "f")
+    again = folder.read(tmp_path / "f")
+    assert again.tokenizer.encode(TEXTS) == tokenizer.encode(TEXTS)
+    first, second = "The dog ☃ sleeps ☃☃ on.", "☃ walking"
+    assert sum(ids.count(1) for ids in tokenizer.encode([first, second])) >= 3
+    for texts in ([first], [first, second]):
+        inputs = layout(tokenizer.vocabulary, tokenizer.encode(texts), SIZE.length)
+        vectors = built.encoder({name: array[None] for name, array in inputs.items()}).tokens[0].numpy()
+        expected = theirs(network, pieces(*texts, return_tensors="pt"))
+        assert np.abs(vectors - expected).max() < TOLERANCE * max(1, np.abs(expected).max())
+    if name in ("roberta", "mpnet"):
+        assert (pieces.pad_token_id, pieces.unk_token_id) == (1, 0)
+
+
+def test_a_vocabulary_with_padding_elsewhere_is_no_robertas(tmp_path):
+    made.wordpiece(tmp_path / "a")
+    tokenizer = published._vocabulary.read(tmp_path / "a", {})
+    built = models.load("roberta").build(SIZE, tokenizer.vocabulary)
+    arrays = {v.path: v.numpy() for v in built.loss.variables}
+    with pytest.raises(PublishedError, match="padding has the id 0, but roberta"):
+        folder.write(tmp_path / "f", model="roberta", size=SIZE, tokenizer=tokenizer, arrays=arrays)
+
+
+def test_templates_that_nothing_here_computes_are_refused(tmp_path):
+    original = made.wordpiece(tmp_path)
+    spec = json.loads(original.to_str())
+    around = {"[CLS]": original.token_to_id("[CLS]"), "dog": original.token_to_id("dog")}
+    for single, pair, message in (
+        ("[CLS] $A", "$A $B", "other special tokens around a pair"),
+        ("dog $A", "dog $A $B", "neither the start nor the end"),
+    ):
+        original.post_processor = processors.TemplateProcessing(
+            single=single, pair=pair, special_tokens=[(n, i) for n, i in around.items() if n in single]
+        )
+        spec["post_processor"] = json.loads(original.to_str())["post_processor"]
+        assert tokenizers.Tokenizer.from_str(json.dumps(spec))
+        (tmp_path / "tokenizer.json").write_text(json.dumps(spec))
+        with pytest.raises(PublishedError, match=message):
+            published._vocabulary.read(tmp_path, {"model_type": "bert"})

@@ -58,7 +58,7 @@ def commands(ctx: click.Context, debug: bool) -> None:
     """Compare pre-trained language models: same corpus, vocabulary, size and compute, every cell with its cost.
 
     Begin with `python -m bench run demo`. Exit status: 0 done, 1 some cells failed, 2 wrong usage, 4 missing or broken
-    data, checkpoint or machine, 70 an error of this program, 130 or 143 stopped by a signal.
+    data, checkpoint or machine, 5 an invalid baseline, 70 an error of this program, 130 or 143 stopped by a signal.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

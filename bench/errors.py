@@ -9,7 +9,7 @@ import errno
 import sys
 from pathlib import Path
 
-OK, CELLS_FAILED, USAGE, ENVIRONMENT, UNEXPECTED = 0, 1, 2, 4, 70
+OK, CELLS_FAILED, USAGE, ENVIRONMENT, BASELINE, UNEXPECTED = 0, 1, 2, 4, 5, 70
 BROKEN_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
 
 
@@ -45,6 +45,7 @@ STATUSES = {
     "models.tokenizers.TokenizerError": ENVIRONMENT,
     "models.published.PublishedError": ENVIRONMENT,
     "bench.checkpoint.CheckpointError": ENVIRONMENT,
+    "leaderboard.baseline.BaselineError": BASELINE,
     "leaderboard.record.RecordError": ENVIRONMENT,
 }
 

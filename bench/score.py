@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.checkpoint import write_bytes
 from leaderboard import stats
+from tasks.forms import beside
 from tasks.metrics.additive import Additive
 from tasks.task import Example, Task, headline
 
@@ -24,25 +25,39 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
     groups = [example.group for example in examples]
     groups = groups if any(groups) else None
     values = task.score(gold, predictions)
-    if all(isinstance(metric, Additive) for metric in task.metrics):
+    additive = [metric for metric in task.metrics if isinstance(metric, Additive)]
+    others = [metric for metric in task.metrics if not isinstance(metric, Additive)]
+    intervals: dict[str, stats.Interval] = {}
+    if additive:
         import numpy as np
 
-        tables = [metric.statistics(gold, predictions) for metric in task.metrics]
+        tables = [metric.statistics(gold, predictions) for metric in additive]
         edges = np.cumsum([0, *(table.shape[1] for table in tables)])
 
-        def together(sums: np.ndarray) -> dict[str, float]:
-            named: dict[str, float] = {}
-            for metric, first, last in zip(task.metrics, edges, edges[1:], strict=False):
-                named |= metric.value(sums[first:last])
-            return named | {"headline": headline(task.headline, named)}
+        def summed(sums: np.ndarray) -> dict[str, float]:
+            parts = zip(additive, edges, edges[1:], strict=False)
+            return _headed(task, [metric.value(sums[first:last]) for metric, first, last in parts])
 
-        intervals = stats.bootstrap_interval(np.concatenate(tables, axis=1), together, groups)
-    else:
-        intervals = stats.bootstrap_metric(task.score, gold, predictions, groups)
+        intervals |= stats.bootstrap_interval(np.concatenate(tables, axis=1), summed, groups)
+    if others:
+
+        def called(right: Sequence[Any], guesses: Sequence[Any]) -> dict[str, float]:
+            return _headed(task, [metric(right, guesses) for metric in others])
+
+        intervals |= stats.bootstrap_metric(called, gold, predictions, groups)
+    if "headline" not in intervals:  # a mean over metrics of both kinds
+        intervals |= stats.bootstrap_metric(task.score, gold, predictions, groups)
     return {
         name: {"value": float(value), "low": intervals[name].low, "high": intervals[name].high}
         for name, value in values.items()
     }
+
+
+def _headed(task: Task, parts: Sequence[dict[str, float]]) -> dict[str, float]:
+    """All values of ``parts``, and the headline if they are what it is made of."""
+    values = {name: value for part in parts for name, value in part.items()}
+    known = set(task.headline.split("+")) <= set(values)
+    return values | {"headline": headline(task.headline, values)} if known else values
 
 
 def keep_predictions(folder: Path, key: str, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, str]:
@@ -54,7 +69,8 @@ def keep_predictions(folder: Path, key: str, examples: Sequence[Example], predic
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as packed:
         for example, prediction in zip(examples, predictions, strict=True):
-            row = {"id": example.id, "gold": example.gold, "prediction": prediction}
+            row = {"id": example.id, "gold": example.gold, "prediction": prediction} | beside(prediction)
+            row |= {"group": example.group} if example.group else {}
             packed.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
     content = buffer.getvalue()
     file = f"predictions/{key[:32]}.jsonl.gz"

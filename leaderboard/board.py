@@ -11,27 +11,32 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-import pandas as pd
 from markupsafe import Markup
 
-from leaderboard import tables, view
+from leaderboard import examples, export, tables, view
 from leaderboard.arrange import arrange
 from leaderboard.grid import Grid
 from leaderboard.record import Record, RecordError
 from leaderboard.store import Damaged, load
 from leaderboard.text import clean
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _SITE = Path(__file__).parent / "site"
+_SCRIPTS = ("logic.js", "board.js", "compare.js")
 PAGE = "index.html"
 TABLES = {
     "scores": tables.scores,
     "average": tables.macro,
+    "table2": tables.table_2,
+    "table3": tables.table_3,
     "benchmarks": tables.benchmarks,
     "twins": tables.twins,
     "cost": tables.cost,
@@ -41,6 +46,8 @@ TABLES = {
 _HEADINGS = {
     "scores": "Scores: mean ± sample standard deviation over seeds (number of seeds); [reason] where there is none",
     "average": "Average over tasks",
+    "table2": "The survey's table 2, reported beside measured",
+    "table3": "The survey's table 3 (compressed models), reported beside measured",
     "benchmarks": "Official scores of benchmarks",
     "twins": "Pre-trained minus random weights: mean ± standard deviation of the differences over seeds (seeds)",
     "cost": "Cost",
@@ -52,13 +59,16 @@ _HEADINGS = {
 def build(folders: Sequence[Path], out: Path) -> Path:
     """Write the board of all records below ``folders`` to ``out``/index.html and return that path.
 
+    Predictions that a run kept come along as ``out``/examples/*.js, which the page loads when a reader asks.
+
     The file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
     show.
     """
-    store = load(folders)
-    page = render(store.records, store.damaged)
+    store = load(folders, remember=True)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
+    scripts, notes = examples.write_all(store.records, folders, out)
+    page = render(store.records, store.damaged, scripts, notes)
     path = out / PAGE
     temporary = out / f".{PAGE}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     try:
@@ -69,38 +79,78 @@ def build(folders: Sequence[Path], out: Path) -> Path:
     return path
 
 
-def text(folders: Sequence[Path], format: str = "markdown", table: str | None = None) -> str:
-    """The tables as "markdown", "csv" or "json"; all of them, or the one called ``table``.
+FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 
-    CSV holds one table, "scores" unless told otherwise; "cells" is the one with unrounded numbers.
+
+def text(folders: Sequence[Path], format: str = "markdown", table: str | None = None) -> str:
+    """The tables in one of `FORMATS`; all of them, or the one called ``table``.
+
+    CSV holds one table, "scores" unless told otherwise; "cells" is the one with unrounded numbers. Every Eval Ever
+    holds every cell that has a score, as a JSON list with one evaluation per row.
     """
     if table is not None and table not in TABLES:
         raise RecordError(f"There is no table '{table}'. There are: {', '.join(TABLES)}.")
+    if format not in FORMATS:
+        raise RecordError(f"There is no format '{format}'. There are: {', '.join(FORMATS)}.")
     store = load(folders)
+    return _text(arrange(store.records), store.damaged, format, table)
+
+
+def write_exports(folders: Sequence[Path], out: Path) -> Path:
+    """Every format as files below ``out``/exports, for spreadsheets, papers and other boards; returns that folder.
+
+    ``every_eval_ever`` has one file per row, ``hugging_face`` one folder per row with the `.eval_results` of its
+    repository (official data only).
+    """
+    store = load(folders, remember=True)
     grid = arrange(store.records)
+    home = Path(out) / "exports"
+    files = {f"{name}.csv": _text(grid, store.damaged, "csv", name) for name in TABLES}
+    for format, name in (("markdown", "board.md"), ("json", "board.json"), ("latex", "board.tex")):
+        files[name] = _text(grid, store.damaged, format, None)
+    for one in export.every_eval_ever(grid):
+        files[f"every_eval_ever/{one['model_info']['id'].partition('/')[2]}.json"] = _dumps(one)
+    files |= {f"hugging_face/{path}": content for path, content in export.eval_results(grid).items()}
+    for name, content in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8", newline="\n")
+    return home
+
+
+def _text(grid: Grid, damaged: Sequence[Damaged], format: str, table: str | None) -> str:
     chosen = [table] if table else ["scores"] if format == "csv" else list(TABLES)
     if format == "csv":
         return tables.to_csv(TABLES[chosen[0]](grid))
+    if format == "every-eval-ever":
+        return _dumps(export.every_eval_ever(grid))
     if format == "json":
         content = {name: _json_rows(TABLES[name](grid)) for name in chosen}
-        content["damaged"] = [{"file": one.file, "reason": one.reason} for one in store.damaged]
-        return json.dumps(content, indent=1, allow_nan=False) + "\n"
-    if format == "markdown":
-        return _markdown(grid, store.damaged, [name for name in chosen if table or name != "cells"])
-    raise RecordError(f"There is no format '{format}'. There are: markdown, csv, json.")
+        content["damaged"] = [{"file": one.file, "reason": one.reason} for one in damaged]
+        return _dumps(content)
+    names = [name for name in chosen if table or name != "cells"]
+    if format == "latex":
+        frames = ((name, TABLES[name](grid)) for name in names)
+        return "\n".join(export.to_latex(frame, _HEADINGS[name]) for name, frame in frames if len(frame))
+    return _markdown(grid, damaged, names)
 
 
-def render(records: Sequence[Record], damaged: Sequence[Damaged] = ()) -> str:
-    """The whole page as text."""
-    style, script = _site("board.css"), _site("board.js")
+def render(
+    records: Sequence[Record],
+    damaged: Sequence[Damaged] = (),
+    scripts: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> str:
+    """The whole page as text. ``scripts`` are the files of examples beside it, {seal: path}, ``notes`` about them."""
+    style, script = _site("board.css"), "\n".join(map(_site, _SCRIPTS))
     grid = arrange(records)
-    exports = {name: tables.to_csv(TABLES[name](grid)) for name in TABLES}
+    shown = view.board(grid, records, scripts or {})
     return _template().render(
         policy=_policy(style, script),
         style=Markup(style),
         script=Markup(script),
-        data=_inline_json(exports),
-        board=view.board(grid, records),
+        data=_inline_json(shown.pop("data")),
+        board=shown | {"notes": [*shown["notes"], *notes]},
         damaged=damaged,
         headings=_HEADINGS,
     )
@@ -118,9 +168,13 @@ def _markdown(grid: Grid, damaged: Sequence[Damaged], names: Sequence[str]) -> s
     return "\n".join(parts)
 
 
-def _json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _json_rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     rows = frame.astype(object).to_dict(orient="records")
     return [{str(name): _json_value(value) for name, value in row.items()} for row in rows]
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
 def _json_value(value: Any) -> Any:
@@ -133,8 +187,9 @@ def _site(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Content security policy: our own style and script, and no request of any kind."""
-    allowed = f"style-src {_allowed(style)}; script-src {_allowed(script)}"
+    """Content security policy: our own style and script, the files of examples that our script loads (which is what
+    'strict-dynamic' allows, from a file as well as from a server), and no other request of any kind."""
+    allowed = f"style-src {_allowed(style)}; script-src {_allowed(script)} 'strict-dynamic'"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 

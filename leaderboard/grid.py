@@ -6,13 +6,15 @@ of that pair. Everything that was left out or could mislead ends up in ``notes``
 
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from leaderboard.ranks import Rank, ranks, together
 from leaderboard.record import Record
-from leaderboard.stats import Interval, Summary, combined, overlap, summarise
+from leaderboard.stats import Error, Interval, Summary, error, from_examples, summarise
 
 _KIND_WORDS = {
     "pretrained": "pre-trained",
@@ -21,6 +23,9 @@ _KIND_WORDS = {
     "published": "published",
 }
 _ADAPTATION_WORDS = {"finetune": "fine-tuning", "features": "frozen features", "prompt": "prompting"}
+
+
+_ONE_SEED = re.compile(r" --seed \d+(?=\s|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +100,22 @@ class Cell:
         return summarise(list(self.values.values()))
 
     @cached_property
+    def examples(self) -> float:
+        """Variance of the score over examples; NaN where a record has no interval."""
+        return from_examples(
+            [Interval(_float(score["low"]), _float(score["high"])) for score in (one.headline for one in self.ok)]
+        )
+
+    @cached_property
+    def error(self) -> Error:
+        return error(self.summary, self.examples)
+
+    @cached_property
     def interval(self) -> Interval:
-        bounds = [Interval(_float(record.headline["low"]), _float(record.headline["high"])) for record in self.ok]
-        return combined(list(self.values.values()), bounds)
+        """95 % over new seeds and new examples; of one seed, its own interval over examples."""
+        if self.summary.n == 1:
+            return Interval(_float(self.ok[0].headline["low"]), _float(self.ok[0].headline["high"]))
+        return self.error.around(self.summary.mean)
 
     @property
     def blank(self) -> tuple[str, str] | None:
@@ -115,9 +133,16 @@ class Cell:
             marks.append("settings differ between seeds")
         return tuple(marks) if self.ok else ()
 
-    @property
+    @cached_property
     def commands(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(record.command for record in self.records if record.command))
+        """What repeats the cell. Where the commands of seeds 0 to n - 1 differ by ``--seed`` alone, that is one command
+        with ``--seeds n``, which runs the same."""
+        given = [(record.seed, record.command) for record in self.records if record.command]
+        parts = {_ONE_SEED.sub("\0", command, count=1) for _, command in given}
+        own = all(f" --seed {seed} " in f"{command} " for seed, command in given)
+        if len(given) > 1 and own and len(parts) == 1 and [seed for seed, _ in given] == list(range(len(given))):
+            return (parts.pop().replace("\0", f" --seeds {len(given)}"),)
+        return tuple(dict.fromkeys(command for _, command in given))
 
 
 NOT_RUN = ("not-run", "No record of this cell was found.")
@@ -165,21 +190,50 @@ class Grid:
             f"seed by seed, and only for rows with a score on every one of these tasks.{out}"
         )
 
+    def macro_summary(self, row: Row) -> Summary:
+        return self._macro_summaries[row]
+
+    @cached_property
+    def _macro_summaries(self) -> dict[Row, Summary]:
+        return {row: summarise(list(self.macro(row).values())) for row in self.rows}
+
+    def macro_error(self, row: Row) -> Error:
+        """Error of the average over seeds and examples; the tasks' examples are independent of each other."""
+        cells = [self.cells[row, column] for column in self.averaged] if self.macro(row) else []
+        variance = math.fsum(cell.examples for cell in cells) / len(cells) ** 2 if cells else math.nan
+        return error(self.macro_summary(row), variance)
+
+    def macro_interval(self, row: Row) -> Interval:
+        return self.macro_error(row).around(self.macro_summary(row).mean)
+
+    def ranks(self, column: Column | None = None) -> dict[Row, Rank]:
+        """Intervals of ranks on one column, or on the average (None), which only complete rows have."""
+        if column not in self._ranks:
+            better = column is None or column.task["higher_is_better"]
+            self._ranks[column] = ranks(self.rank_intervals(column), better)
+        return self._ranks[column]
+
+    @cached_property
+    def _ranks(self) -> dict[Column | None, dict[Row, Rank]]:
+        return {}
+
+    def rank_intervals(self, column: Column | None = None) -> dict[Row, Interval]:
+        """The intervals behind the ranks, wide enough to hold all true means at once; best mean first."""
+        if column is None:
+            found = {row: (self.macro_summary(row).mean, self.macro_error(row)) for row in self.rows}
+        else:
+            cells = {row: cell for row in self.rows if (cell := self.cells.get((row, column)))}
+            found = {row: (cell.summary.mean, cell.error) for row, cell in cells.items()}
+        known = {row: one for row, one in found.items() if math.isfinite(one[0])}
+        sign = 1 if column is None or column.task["higher_is_better"] else -1
+        confidence = together(len(known))
+        ordered = sorted(known, key=lambda row: -sign * known[row][0])
+        return {row: known[row][1].around(known[row][0], confidence) for row in ordered}
+
     def leaders(self, column: Column) -> set[Row]:
-        """The best row and those whose interval meets its interval."""
-        scored = {
-            row: cell
-            for row in self.rows
-            if (cell := self.cells.get((row, column))) and math.isfinite(cell.summary.mean)
-        }
-        if len(scored) < 2:
-            return set()
-        sign = 1 if column.task["higher_is_better"] else -1
-        best = max(scored, key=lambda row: sign * scored[row].summary.mean)
-        if not math.isfinite(sum(scored[best].interval)):
-            return {best}
-        known = {row for row in scored if math.isfinite(sum(scored[row].interval))}
-        return {row for row in known if overlap(scored[row].interval, scored[best].interval)}
+        """The rows that none is certainly better than; none while a column has one row."""
+        found = self.ranks(column)
+        return {row for row, rank in found.items() if rank.best == 1} if len(found) > 1 else set()
 
     def _filled(self, column: Column) -> int:
         return sum(1 for row in self.rows if (cell := self.cells.get((row, column))) and cell.ok)

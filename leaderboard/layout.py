@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -73,55 +74,96 @@ _LAYOUT: dict[str, tuple] = {
     "adaptation.settings": _PART,
 }
 """Dotted place to the types, or the words, that may stand there; a part that is None has no places below it."""
+_PLACES: dict[str, list[tuple[str, tuple[str, ...], tuple]]] = {}
+for _place, _allowed in _LAYOUT.items():
+    _field, *_above = _place.split(".")
+    _PLACES.setdefault(_field, []).append((_place, tuple(_above), _allowed))
+_REQUIRED = frozenset(_PLACES)
 
 
-def restore_numbers(body: dict[str, Any]) -> None:
-    """Turn "nan" and its kin into floats wherever a number belongs, and nowhere else: a model may be called nan."""
-    body["curve"] = tuple(restore(body["curve"]))
-    for part in ("scores", "cost"):
-        body[part] = restore(body[part])
-    for part, names in (("pretraining", ("steps", "tokens", "flops", "seconds", "loss")), ("task", ("chance",))):
-        if body[part]:
-            body[part] |= {name: restore(body[part][name]) for name in names if name in body[part]}
-    for entry in _reported(body):
-        entry["value"] = restore(entry["value"])
+def restore_part(name: str, value: Any) -> Any:
+    """The field ``name`` with "nan" and its kin as floats wherever a number belongs, and nowhere else: a model may be
+    called nan."""
+    if name == "curve":
+        return tuple(restore(value))
+    if name in ("scores", "cost"):
+        return restore(value)
+    if name in _NUMBERS and value:
+        return value | {one: restore(value[one]) for one in _NUMBERS[name] if one in value}
+    if name == "row" and (value["card"] or {}).get("reported"):
+        reported = [entry | {"value": restore(entry["value"])} for entry in value["card"]["reported"]]
+        return value | {"card": value["card"] | {"reported": reported}}
+    return value
+
+
+_NUMBERS = {"pretraining": ("steps", "tokens", "flops", "seconds", "loss"), "task": ("chance",)}
 
 
 def check(body: dict[str, Any]) -> None:
     """`LayoutError` unless the parts that boards rely on have the right types."""
-    if unknown := sorted(set(body) - FIELDS):
-        raise LayoutError(f"it has the unknown field '{unknown[0]}'. The fields of schema {SCHEMA} are fixed.")
-    for place, allowed in _LAYOUT.items():
-        above, _, name = place.rpartition(".")
-        parent = body.get(above) if above else body
-        if parent is not None:
-            _expect(parent.get(name, ...), allowed, place)
-    if not re.fullmatch(r"[0-9a-f]{12,}", body["key"]):
-        raise LayoutError(f"the key must be at least 12 hexadecimal digits, not '{body['key'][:40]}'.")
-    for name, score in body["scores"].items():
-        for bound, allowed in (("value", _NUMBER), ("low", _MAYBE), ("high", _MAYBE)):
-            _expect(score.get(bound, None) if isinstance(score, dict) else ..., allowed, f"scores.{name}.{bound}")
-    for entry in _reported(body):
-        for name, allowed in (("task", (str,)), ("metric", (str,)), ("value", _NUMBER)):
-            _expect(entry.get(name, ...) if isinstance(entry, dict) else ..., allowed, f"row.card.reported.{name}")
-    if body["status"] == "ok" and "headline" not in body["scores"]:
-        raise LayoutError("a cell that is ok needs a score under 'headline'.")
-    if body["status"] != "ok" and not body["reason"]:
-        raise LayoutError(f"a cell that is {body['status']} needs a reason with a code and a text.")
-    if body["predictions"]:
-        file = PurePosixPath(body["predictions"]["file"])
+    for name in sorted(set(body) - FIELDS) or sorted(_REQUIRED):
+        check_part(name, body.get(name, ...))
+    check_whole(body)
+
+
+def check_part(name: str, value: Any) -> None:
+    """`LayoutError` unless ``value`` may stand in the field ``name``."""
+    if name not in FIELDS:
+        raise LayoutError(f"it has the unknown field '{name}'. The fields of schema {SCHEMA} are fixed.")
+    for place, above, allowed in _PLACES.get(name, ()):
+        part: Any = value
+        for one in above[:-1]:
+            part = part and part.get(one)
+        if not above:
+            _expect(part, allowed, place)
+        elif part is not None:
+            _expect(part.get(above[-1], ...), allowed, place)
+    if name == "key" and not re.fullmatch(r"[0-9a-f]{12,}", value):
+        raise LayoutError(f"the key must be at least 12 hexadecimal digits, not '{value[:40]}'.")
+    if name == "scores":
+        _check_scores(value)
+    if name == "row":
+        for entry in _reported(value):
+            for one, allowed in (("task", (str,)), ("metric", (str,)), ("value", _NUMBER)):
+                found = entry.get(one, ...) if isinstance(entry, dict) else ...
+                _expect(found, allowed, f"row.card.reported.{one}")
+    if name == "predictions" and value:
+        file = PurePosixPath(value["file"])
         if file.is_absolute() or ".." in file.parts or "\\" in str(file):
             raise LayoutError(f"the predictions file '{file}' would lie outside the run folder.")
 
 
-def _reported(body: dict[str, Any]) -> list[dict[str, Any]]:
-    reported = (body["row"]["card"] or {}).get("reported")
+def check_whole(body: dict[str, Any]) -> None:
+    """`LayoutError` unless every field is there and they agree with each other."""
+    if lacking := _REQUIRED - body.keys():
+        check_part(min(lacking), ...)
+    if body["status"] == "ok" and "headline" not in body["scores"]:
+        raise LayoutError("a cell that is ok needs a score under 'headline'.")
+    if body["status"] != "ok" and not body["reason"]:
+        raise LayoutError(f"a cell that is {body['status']} needs a reason with a code and a text.")
+
+
+def _check_scores(scores: dict[str, Any]) -> None:
+    for name, score in scores.items():
+        if not isinstance(score, dict):
+            _expect(..., _NUMBER, f"scores.{name}.value")
+        for bound, allowed in (("value", _NUMBER), ("low", _MAYBE), ("high", _MAYBE)):
+            if type(found := score.get(bound)) is not float:
+                _expect(found, allowed, f"scores.{name}.{bound}")
+                if isinstance(found, int) and abs(found) > sys.float_info.max:
+                    raise LayoutError(f"scores.{name}.{bound} is larger than any score.")
+
+
+def _reported(row: dict[str, Any]) -> list[dict[str, Any]]:
+    reported = (row["card"] or {}).get("reported")
     if not isinstance(reported, (list, type(None))):
         raise LayoutError("row.card.reported must be a list.")
     return reported or []
 
 
 def _expect(value: Any, allowed: tuple, place: str) -> None:
+    if type(value) in allowed:  # nearly always; what follows is for subclasses, words and complaints
+        return
     types = tuple(one for one in allowed if isinstance(one, type))
     words = tuple(one for one in allowed if isinstance(one, str) and one != "number")
     if value is None and None in allowed:

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leaderboard.layout import SCHEMA, LayoutError, check, plain, restore_numbers
+from leaderboard.layout import SCHEMA, LayoutError, check, check_whole, plain, restore_part
+from leaderboard.pieces import Pieces
 
 FOLDER = "records"
 _LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes, so more is not a record
@@ -105,41 +106,58 @@ def write(folder: Path, record: Record) -> Path:
     return path
 
 
-def read(path: Path) -> Record:
-    """The record in ``path``, its seal and layout verified; `RecordError` says what is wrong with it."""
-    path = Path(path)
+def read(path: Path, pieces: Pieces | None = None) -> Record:
+    """The record in ``path``, its seal and layout verified; `RecordError` says what is wrong with it.
+
+    ``pieces`` remembers what records share, for readers of many.
+    """
+    name = os.path.basename(path)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise RecordError(f"{path.name} is larger than {_LARGEST >> 20} MiB, so it is not a record. Move it away.")
-        text = path.read_text(encoding="utf-8")
+        with open(path, "rb", buffering=0) as file:
+            content = file.read(_LARGEST + 1)
     except OSError as error:
-        raise RecordError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+        raise RecordError(f"{name} cannot be read: {error.strerror or error}.") from error
+    if len(content) > _LARGEST:
+        raise RecordError(f"{name} is larger than {_LARGEST >> 20} MiB, so it is not a record. Move it away.")
+    try:
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RecordError(f"{path.name} is not UTF-8 text: it was damaged after it was written. {_AGAIN}") from error
+        raise RecordError(f"{name} is not UTF-8 text: it was damaged after it was written. {_AGAIN}") from error
+    body = (pieces or Pieces()).body(text) if f'"schema": {SCHEMA},' in text[:40] else None
+    if body is None:
+        return _closely(name, text)
+    try:
+        check_whole(body)
+    except LayoutError as error:
+        raise RecordError(f"{name} breaks the layout of a record: {error} {_AGAIN}") from error
+    return Record(**body)
+
+
+def _closely(name: str, text: str) -> Record:
+    """The same for texts that are laid out otherwise, and the words for those that are no record."""
     try:
         body = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         line = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise RecordError(f"{path.name} is not whole JSON{line}: it was cut short or damaged. {_AGAIN}") from error
+        raise RecordError(f"{name} is not whole JSON{line}: it was cut short or damaged. {_AGAIN}") from error
     if not isinstance(body, dict):
-        raise RecordError(f"{path.name} holds no JSON object, so it is not a record. {_AGAIN}")
+        raise RecordError(f"{name} holds no JSON object, so it is not a record. {_AGAIN}")
     schema = body.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise RecordError(
-            f"{path.name} has schema {schema}; this version of ptmbench reads up to {SCHEMA}. Update ptmbench."
+            f"{name} has schema {schema}; this version of ptmbench reads up to {SCHEMA}. Update ptmbench."
         )
     try:
         sealed = body.get("seal") == _seal(body)
     except (ValueError, RecursionError):
         sealed = False
     if not sealed:
-        raise RecordError(f"{path.name} does not match its seal: it was changed after it was written. {_AGAIN}")
+        raise RecordError(f"{name} does not match its seal: it was changed after it was written. {_AGAIN}")
     try:
         check(body)
     except LayoutError as error:
-        raise RecordError(f"{path.name} breaks the layout of a record: {error} {_AGAIN}") from error
-    restore_numbers(body)
-    return Record(**body)
+        raise RecordError(f"{name} breaks the layout of a record: {error} {_AGAIN}") from error
+    return Record(**{name: restore_part(name, value) for name, value in body.items()})
 
 
 _AGAIN = "Delete it and run the same command again: only this cell is redone."

@@ -8,6 +8,7 @@ section 4).
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,39 +36,62 @@ class Summary:
 
 def summarise(values: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
     """Mean, sample standard deviation and Student's t interval of the mean. NaN throughout for no values."""
-    x = np.asarray(values, dtype=float)
-    if not len(x) or not np.isfinite(x).all():
-        nan = math.nan
-        return Summary(n=len(x), mean=float(x.mean()) if len(x) else nan, sd=nan, interval=Interval(nan, nan))
-    mean = float(x.mean())
+    x = [float(value) for value in values]  # a handful each time, but of thousands of cells: arrays would be slower
+    nowhere = Interval(math.nan, math.nan)
+    if not x or not all(map(math.isfinite, x)):
+        return Summary(n=len(x), mean=sum(x) / len(x) if x else math.nan, sd=math.nan, interval=nowhere)
+    mean = math.fsum(x) / len(x)
     if len(x) == 1:
-        return Summary(n=1, mean=mean, sd=math.nan, interval=Interval(math.nan, math.nan))
-    sd = float(x.std(ddof=1))
+        return Summary(n=1, mean=mean, sd=math.nan, interval=nowhere)
+    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in x) / (len(x) - 1))
     half = _t(len(x) - 1, confidence) * sd / math.sqrt(len(x))
     return Summary(n=len(x), mean=mean, sd=sd, interval=Interval(mean - half, mean + half))
 
 
-def combined(values: Sequence[float], examples: Sequence[Interval], confidence: float = CONFIDENCE) -> Interval:
-    """Interval of the mean over new seeds and new examples of the same kind.
+class Error(NamedTuple):
+    """How far a mean may be off: its standard error, and the degrees of freedom behind that."""
 
-    ``examples`` holds each seed's own interval over examples (95 %). Variance of the mean = s^2 / n from seeds + the
-    mean squared standard error from examples, which n does not divide because all seeds share the examples. Degrees
-    of freedom after Satterthwaite, the example part taken as known. One seed: the interval over examples alone. No
-    usable interval over examples: the one over seeds alone.
+    size: float
+    freedom: float
+
+    def around(self, mean: float, confidence: float = CONFIDENCE) -> Interval:
+        half = _t(self.freedom, confidence) * self.size if math.isfinite(self.size) else math.nan
+        return Interval(mean - half, mean + half)
+
+
+def from_examples(examples: Sequence[Interval]) -> float:
+    """Variance over examples: the mean squared standard error behind 95 % intervals; NaN where one is unknown."""
+    errors = [(high - low) / (2 * 1.959963984540054) for low, high in examples]
+    return math.fsum(error**2 for error in errors) / len(errors) if errors else math.nan
+
+
+def error(summary: Summary, examples: float) -> Error:
+    """Standard error of a mean over new seeds and new examples of the same kind.
+
+    Its square is s^2 / n from seeds + the variance ``examples``, which n does not divide because all seeds share the
+    examples. Degrees of freedom after Satterthwaite, the example part taken as known. One seed says nothing about
+    seeds, and an unknown variance over examples (NaN) leaves the seeds alone.
+    """
+    if summary.n <= 1:
+        return Error(math.sqrt(examples), math.inf)
+    seeds = summary.sd**2 / summary.n
+    total = seeds + (examples if math.isfinite(examples) else 0.0)
+    freedom = (summary.n - 1) * (total / seeds) ** 2 if seeds > 0 else math.inf if total > 0 else summary.n - 1
+    return Error(math.sqrt(total), freedom)
+
+
+def combined(values: Sequence[float], examples: Sequence[Interval], confidence: float = CONFIDENCE) -> Interval:
+    """Interval of the mean over new seeds and new examples, after `error`; of one seed that over examples alone.
+
+    ``examples`` holds each seed's own interval over examples (95 %, whatever ``confidence`` asks for here).
     """
     summary = summarise(values, confidence)
-    # the intervals in records are 95 % ones, whatever ``confidence`` asks for here
-    errors = [(high - low) / (2 * 1.959963984540054) for low, high in examples if math.isfinite(high - low)]
-    if len(errors) < len(values) or not math.isfinite(summary.mean):
+    variance = from_examples(examples) if len(examples) == len(values) else math.nan
+    if not math.isfinite(summary.mean):
         return summary.interval
-    if summary.n == 1:
+    if summary.n == 1 and math.isfinite(variance):
         return Interval(*examples[0])
-    from_examples = float(np.mean(np.square(errors)))
-    from_seeds = summary.sd**2 / summary.n
-    total = from_examples + from_seeds
-    freedom = (summary.n - 1) * (total / from_seeds) ** 2 if from_seeds > 0 else math.inf
-    half = _t(freedom, confidence) * math.sqrt(total)
-    return Interval(summary.mean - half, summary.mean + half)
+    return error(summary, variance).around(summary.mean, confidence)
 
 
 def differences(ours: Mapping[int, float], theirs: Mapping[int, float], confidence: float = CONFIDENCE) -> Summary:
@@ -169,6 +193,7 @@ def _intervals(values: Sequence[Mapping[str, float]], confidence: float) -> dict
     return result
 
 
+@lru_cache(maxsize=4096)
 def _t(freedom: float, confidence: float) -> float:
     """Two-sided quantile of Student's t."""
     from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import and uses these

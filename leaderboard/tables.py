@@ -1,26 +1,25 @@
 """The board's tables as pandas frames: pure functions of records, shared by HTML, CSV, Markdown and JSON."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
+from leaderboard import survey
 from leaderboard.arrange import arrange
 from leaderboard.benchmarks import BENCHMARKS
+from leaderboard.costs import COSTS, cost_of
 from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
 from leaderboard.record import Record
-from leaderboard.stats import Summary, differences, summarise
-from leaderboard.text import csv_cell, markdown_cell
+from leaderboard.stats import Interval, Summary, differences, summarise
+from leaderboard.text import csv_cell, markdown_cell, number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Records = Iterable[Record] | Grid
 """Every table takes records, or the grid of them where several tables share one."""
-_MIB = 2**20
-
-
-def number(value: float | None, signed: bool = False) -> str:
-    """A score to one decimal; "" for None, "nan" for what is not a number."""
-    return "" if value is None else f"{value:+.1f}" if signed else f"{value:.1f}"
 
 
 def spread(summary: Summary, signed: bool = False) -> str:
@@ -45,14 +44,14 @@ def scores(records: Records) -> pd.DataFrame:
         + [shown(grid.cells.get((row, column))) for column in grid.columns]
         for row in grid.rows
     ]
-    return pd.DataFrame(lines, columns=[*_IDENTITY, "average", *task_titles(grid.columns)], dtype=object)
+    return _frame(lines, [*_IDENTITY, "average", *task_titles(grid.columns)], dtype=object)
 
 
 def cells(records: Records) -> pd.DataFrame:
     """One line per model and task, numbers unrounded: for spreadsheets and other programs."""
     grid = _grid(records)
     lines = [_cell_line(row, column, grid.cells.get((row, column))) for row in grid.rows for column in grid.columns]
-    return pd.DataFrame(lines, columns=[*_IDENTITY, *_CELL])
+    return _frame(lines, [*_IDENTITY, *_CELL])
 
 
 def macro(records: Records) -> pd.DataFrame:
@@ -63,10 +62,11 @@ def macro(records: Records) -> pd.DataFrame:
     grid = _grid(records)
     lines = []
     for row in grid.rows:
-        summary = summarise(list(grid.macro(row).values()))
         missing = [column.title for column in grid.averaged if not _scored(grid, row, column)]
-        lines.append([*_identity(row), *_numbers(summary), ", ".join(missing)])
-    frame = pd.DataFrame(lines, columns=[*_IDENTITY, *_SUMMARY, "missing"])
+        rank = str(grid.ranks().get(row, ""))
+        numbers = _numbers(grid.macro_summary(row), grid.macro_interval(row))
+        lines.append([*_identity(row), *numbers, rank, ", ".join(missing)])
+    frame = _frame(lines, [*_IDENTITY, *_SUMMARY, "rank", "missing"])
     frame.attrs["definition"] = grid.definition()
     return frame
 
@@ -76,18 +76,24 @@ def benchmarks(records: Records) -> pd.DataFrame:
 
     Their definitions stand in ``frame.attrs["definition"]``.
     """
-    grid = _grid(records)
+    lines, definition = benchmark_lines(_grid(records))
+    frame = _frame(lines, ["benchmark", *_IDENTITY, *_SUMMARY, "missing"])
+    if definition:
+        frame.attrs["definition"] = definition
+    return frame
+
+
+def benchmark_lines(grid: Grid) -> tuple[list[dict[str, Any]], str]:
     shown = [benchmark for benchmark in BENCHMARKS if benchmark.complete(grid)]
+    heads = ["benchmark", *_IDENTITY, *_SUMMARY, "missing"]
     lines = []
     for benchmark in shown:
         for row in grid.rows:
             summary = summarise(list(benchmark.scores(grid, row).values()))
             missing = ", ".join(benchmark.missing(grid, row))
-            lines.append([benchmark.title, *_identity(row), *_numbers(summary), missing])
-    frame = pd.DataFrame(lines, columns=["benchmark", *_IDENTITY, *_SUMMARY, "missing"])
-    if shown:
-        frame.attrs["definition"] = " ".join(benchmark.definition for benchmark in shown)
-    return frame
+            values = [benchmark.title, *_identity(row), *_numbers(summary), missing]
+            lines.append(dict(zip(heads, values, strict=True)))
+    return lines, " ".join(benchmark.definition for benchmark in shown)
 
 
 def twins(records: Records) -> pd.DataFrame:
@@ -101,33 +107,52 @@ def twins(records: Records) -> pd.DataFrame:
         average = differences(grid.macro(row), grid.macro(twin))
         line = [*_identity(row), *_numbers(average)]
         lines.append(line + [spread(twin_difference(grid, row, twin, column), True) for column in grid.columns])
-    return pd.DataFrame(lines, columns=[*_IDENTITY, *_SUMMARY, *task_titles(grid.columns)])
+    return _frame(lines, [*_IDENTITY, *_SUMMARY, *task_titles(grid.columns)])
 
 
 def cost(records: Records) -> pd.DataFrame:
     """What each row spent: parameters, pre-training, adaptation per cell, and the peak of memory."""
-    return pd.DataFrame(
-        [[*_identity(row), *cost_of(row).values()] for row in _grid(records).rows], columns=[*_IDENTITY, *_COST]
-    )
+    return _frame([[*_identity(row), *cost_of(row).values()] for row in _grid(records).rows], [*_IDENTITY, *COSTS])
 
 
 def reported(records: Records) -> pd.DataFrame:
     """The papers' own scores beside ours, on official data only. Corpus, size and split differ: no contest."""
-    grid = _grid(records)
+    return _frame(reported_lines(_grid(records)), _REPORTED)
+
+
+def reported_lines(grid: Grid) -> list[dict[str, Any]]:
+    by_name: dict[str, list[Column]] = {}
+    for column in grid.columns:
+        for one in _names(column) if column.official else ():
+            by_name.setdefault(one, []).append(column)
     lines = []
     for row in grid.rows:
         if row.kind in ("random", "baseline"):
             continue
         for entry in row.card.get("reported") or ():
-            name = entry["task"].casefold()
-            for column in (one for one in grid.columns if one.official and name in _names(one)):
+            for column in by_name.get(entry["task"].casefold(), ()):
                 cell = grid.cells.get((row, column))
                 measured, metric = _measured(cell, column, entry["metric"])
                 source = [entry.get("split") or "", entry.get("source") or ""]
                 ours = [measured or shown(cell), metric, column.task.get("split") or ""]
-                lines.append([*_identity(row), column.title, entry["metric"], entry["value"], *source, *ours])
-    heads = ["task", "metric", "reported", "reported split", "source", "measured", "measured metric", "measured split"]
-    return pd.DataFrame(lines, columns=[*_IDENTITY, *heads])
+                values = [*_identity(row), column.title, entry["metric"], entry["value"], *source, *ours]
+                lines.append(dict(zip(_REPORTED, values, strict=True)))
+    return lines
+
+
+def table_2(records: Records) -> pd.DataFrame:
+    """The survey's Table 2, reported beside measured."""
+    return _survey(survey.table_2(_grid(records)), "model", [*survey.TABLE_2, *survey.GLUE, "FT"])
+
+
+def table_3(records: Records) -> pd.DataFrame:
+    """The survey's Table 3, compressed models, reported beside measured."""
+    return _survey(survey.table_3(_grid(records)), "method", [*survey.TABLE_3, *survey.GLUE])
+
+
+def _survey(lines: list[dict[str, Any]], name: str, heads: list[str]) -> pd.DataFrame:
+    found = [[line[name].label, line[name].words, *(line[head] for head in heads[1:])] for line in lines]
+    return _frame(found, [name, "row", *heads[1:]])
 
 
 def to_markdown(frame: pd.DataFrame) -> str:
@@ -155,27 +180,6 @@ def twin_difference(grid: Grid, row: Row, twin: Row, column: Column) -> Summary:
     return differences(one.values if one else {}, other.values if other else {})
 
 
-def cost_of(row: Row) -> dict[str, Any]:
-    """The cost columns of one row; None where no record says."""
-    costs = [record.cost for record in row.records]
-    made = [record.pretraining for record in row.records if record.pretraining]
-    # one pre-training serves many cells: it is counted once per weights, and shown as the mean over them
-    unique = list({str(one.get("weights_sha256")) + str(one.get("seed")): one for one in made}.values())
-    seconds = [_get(one, "seconds", "total") for one in costs]
-    peak = _most(_get(one, "peak_memory_bytes") for one in costs)
-    values = (
-        _most(_get(one, "parameters") for one in costs),
-        _most(_get(one, "parameters_embedding") for one in costs),
-        *(_mean(_get(one, name) for one in unique) for name in ("tokens", "flops", "seconds")),
-        _mean(_get(one, "flops") for one in costs),
-        _mean(seconds),
-        sum(value for value in seconds if value is not None) or None,
-        None if peak is None else peak / _MIB,
-        ", ".join(sorted({record.device for record in row.records if record.device})),
-    )
-    return dict(zip(_COST, values, strict=True))
-
-
 def task_titles(columns: Sequence[Column]) -> list[str]:
     """Column heads, made unique by the task's name where two tasks share a title."""
     titles = [column.title for column in columns]
@@ -188,8 +192,14 @@ def task_titles(columns: Sequence[Column]) -> list[str]:
 _IDENTITY = ["model", "size", "kind", "division", "adaptation", "variant"]
 _SUMMARY = ["seeds", "mean", "sd", "low", "high"]
 _CELL = ["task", "version", "split", "metric", *_SUMMARY, "chance", "note", "reason code", "reason", "command"]
-_COST = ["parameters", "embedding parameters", "pre-training tokens", "pre-training FLOPs", "pre-training seconds"]
-_COST += ["FLOPs per cell", "seconds per cell", "seconds of all cells", "peak memory MiB", "device"]
+_REPORTED = [*_IDENTITY, "task", "metric", "reported", "reported split", "source", "measured", "measured metric"]
+_REPORTED += ["measured split"]
+
+
+def _frame(lines: Sequence[Any], heads: Sequence[str], **more: Any) -> pd.DataFrame:
+    import pandas as pd  # here, since the page needs no frame and pandas takes most of a second to import
+
+    return pd.DataFrame(lines, columns=list(heads), **more)
 
 
 def _grid(records: Records) -> Grid:
@@ -204,10 +214,10 @@ def _identity(row: Row) -> list[str]:
     return [row.label, row.size, row.kind, row.division, row.adaptation, row.part]
 
 
-def _numbers(summary: Summary) -> list[float | int | None]:
+def _numbers(summary: Summary, interval: Interval | None = None) -> list[float | int | None]:
     if not summary.n:
         return [0, None, None, None, None]
-    return [summary.n, summary.mean, summary.sd, *summary.interval]
+    return [summary.n, summary.mean, summary.sd, *(interval or summary.interval)]
 
 
 def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:
@@ -238,23 +248,6 @@ def _measured(cell: Cell | None, column: Column, metric: str) -> tuple[str, str]
 
 def _names(column: Column) -> set[str]:
     return {column.task["name"].casefold(), column.task["title"].casefold()}
-
-
-def _get(part: Mapping[str, Any], *path: str) -> float | None:
-    """The number at ``path``, or None: costs come from any version of the harness."""
-    value: Any = part
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else None
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
 
 
 def _blank(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Text from outside made inert: control characters everywhere, formulas in CSV, markup in Markdown.
+"""Text from outside made inert: control characters everywhere, formulas in CSV, markup in Markdown and LaTeX.
 
 Labels, reasons and citations come from data, checkpoints and other people's records. HTML is left to Jinja's
 autoescape; this module does what no template engine does.
@@ -10,6 +10,10 @@ import unicodedata
 _FORMULA = ("=", "+", "-", "@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?( ± \d+(\.\d+)?)?( \(\d+\))?(; \w[\w ;]*)?")
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~&$!])")
+_UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}"}
+_LATEX |= {">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}"}
+_LATEX |= {one: f"\\{one}" for one in "&%$#_{}"} | {"±": r"$\pm$", "–": "--", "·": r"$\cdot$"}
 
 
 def clean(text: object) -> str:
@@ -33,6 +37,37 @@ def csv_cell(value: object) -> object:
 def markdown_cell(value: object) -> str:
     """A cell of a Markdown table; everything that Markdown or HTML could take for markup is escaped."""
     return _MARKUP.sub(r"\\\1", clean(value)).replace(r"\<", "&lt;").replace(r"\>", "&gt;").replace(r"\&", "&amp;")
+
+
+def latex_cell(value: object) -> str:
+    """Text for a LaTeX table: no command, no comment, no new column, and brackets that no command takes for options."""
+    text = "".join(_LATEX.get(one, one) for one in clean(value))
+    return f"{{{text}}}" if text.startswith(("[", "*")) else text
+
+
+def number(value: float | None, signed: bool = False) -> str:
+    """A score to one decimal; "" for None, "nan" for what is not a number."""
+    return "" if value is None else f"{value:+.1f}" if signed else f"{value:.1f}"
+
+
+def quantity(value: float | None, unit: str = "") -> str:
+    """Three digits and a prefix: 11.2 M, 3.4 PFLOP."""
+    if value is None:
+        return ""
+    for size, prefix in _UNITS:
+        if abs(value) >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}".strip()
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them: 8.1 s, 3 min 20 s, 2 h 5 min."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _spelled(character: str) -> str:

@@ -2,116 +2,133 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from leaderboard import tables
+from leaderboard import sheets, survey, tables
+from leaderboard.costs import cost_of
 from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
+from leaderboard.ranks import Rank, separable
 from leaderboard.record import Record
 from leaderboard.stats import Interval, Summary, differences, summarise
-from leaderboard.text import clean
+from leaderboard.text import clean, duration, number, quantity
 
-_AXES = ("representation", "architecture", "objectives", "extensions")
 _FILTERS = {"representation": "Representation", "architecture": "Architecture", "objectives": "Objective"}
 _FILTERS |= {"extensions": "Extension", "size": "Size", "division": "Division", "kind": "Weights"}
 _FILTERS |= {"adaptation": "Adaptation", "corpus": "Corpus"}
 _PLOT = 200  # width of an interval plot in its own units
-_UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def board(grid: Grid, records: Sequence[Record]) -> dict[str, Any]:
-    """Everything on the page, as plain values."""
-    leaders = {column: grid.leaders(column) for column in grid.columns}
+def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> dict[str, Any]:
+    """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}."""
     scale = _scale(grid)
-    rows = [_row(grid, row, leaders, scale, number) for number, row in enumerate(grid.rows)]
+    costs = {row: cost_of(row) for row in grid.rows}
+    rows = [_row(grid, row, costs[row], scale, i) for i, row in enumerate(grid.rows)]
     return {
-        "columns": [_column(column) for column in grid.columns],
+        "columns": [sheets.column(grid, column, i) for i, column in enumerate(grid.columns)],
         "rows": rows,
         "twins": [_twin(grid, row, twin) for row, twin in tables.twin_rows(grid)],
-        "cards": _cards(grid),
-        "reported": tables.reported(grid).to_dict(orient="records"),
+        "models": sheets.models(grid, rows),
+        "planes": sheets.planes(grid, costs),
+        "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],
+        "table3": [_named(line, grid, rows) for line in survey.table_3(grid)],
+        "reported": tables.reported_lines(grid),
         "filters": _filters(rows),
         "notes": grid.notes,
         "definition": grid.definition() if grid.averaged else "",
         "benchmarks": _benchmarks(grid),
-        "scale": [tables.number(bound) for bound in scale],
+        "scale": [number(bound) for bound in scale],
         "facts": _facts(grid, records),
+        "ranking": _ranking(grid),
         "plot": _PLOT,
+        "data": _data(grid, rows, scripts),
     }
 
 
+def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]) -> dict[str, Any]:
+    """What the script computes with: scores by seed, and the examples' files. Texts are read off the page."""
+    from scipy.special import stdtrit
+
+    seeds: list[list[int]] = []
+    cells = []
+    for row in grid.rows:
+        line: list[Any] = []
+        for column in grid.columns:
+            cell = grid.cells.get((row, column))
+            if cell is None or not cell.ok:
+                line.append(0)
+                continue
+            ran = list(cell.values)
+            if ran not in seeds:
+                seeds.append(ran)
+            values = [round(value, 3) if math.isfinite(value) else None for value in cell.values.values()]
+            files = [scripts.get(record.seal, "") for record in cell.ok]
+            line.append([seeds.index(ran), values, files] if any(files) else [seeds.index(ran), values])
+        cells.append(line)
+    columns = [
+        {"title": one.title, "form": one.task.get("form") or "", "higher": one.task["higher_is_better"]}
+        for one in grid.columns
+    ]
+    named = [{"id": row["id"], "title": clean(row["title"])} for row in rows]
+    t = [round(float(stdtrit(freedom, 0.975)), 4) for freedom in range(1, 41)]
+    return {"columns": columns, "rows": named, "cells": cells, "seeds": seeds, "t": t}
+
+
+def _named(line: dict[str, Any], grid: Grid, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A line of the survey's tables with its row's label, and numbers as the page writes them."""
+    row = line.get("model") or line.get("method")
+    place = grid.rows.index(row)
+    measured = line["GLUE measured"]
+    known = math.isfinite(line["GLUE low"])
+    return line | {
+        "label": row.label,
+        "words": row.words,
+        "row": rows[place]["id"],
+        "here": quantity(line["parameters here"]),
+        "measured": measured if isinstance(measured, str) else number(measured),
+        "interval": f"{number(line['GLUE low'])} to {number(line['GLUE high'])}" if known else "",
+    }
+
+
+def _ranking(grid: Grid) -> dict[str, int]:
+    """How many neighbours of the ranking by average are certainly different."""
+    apart, pairs = separable(list(grid.rank_intervals().values()))
+    return {"apart": apart, "pairs": pairs, "rows": len(grid.ranks())}
+
+
 def _benchmarks(grid: Grid) -> dict[str, Any]:
-    frame = tables.benchmarks(grid)
+    lines, definition = tables.benchmark_lines(grid)
     rows = [
         {
             "benchmark": one["benchmark"],
             "model": " ".join(part for part in (one["model"], one["size"], one["kind"], one["adaptation"]) if part),
             "seeds": one["seeds"],
-            "mean": tables.number(one["mean"]) if one["seeds"] else "",
-            "sd": tables.number(one["sd"]) if one["seeds"] > 1 else "",
+            "mean": number(one["mean"]) if one["seeds"] else "",
+            "sd": number(one["sd"]) if one["seeds"] > 1 else "",
             "missing": one["missing"],
         }
-        for one in frame.to_dict(orient="records")
+        for one in lines
     ]
-    return {"rows": rows, "definition": frame.attrs.get("definition", "")}
+    return {"rows": rows, "definition": definition}
 
 
-def quantity(value: float | None, unit: str = "") -> str:
-    """Three digits and a prefix: 11.2 M, 3.4 PFLOP."""
-    if value is None:
-        return ""
-    for size, prefix in _UNITS:
-        if abs(value) >= size:
-            return f"{value / size:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}".strip()
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as people say them: 8.1 s, 3 min 20 s, 2 h 5 min."""
-    if seconds is None:
-        return ""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _column(column: Column) -> dict[str, Any]:
-    task = column.task
-    return {
-        "title": column.title,
-        "head": task["title"],
-        "apart": [part for part in ("" if column.official else task["source"], *column.part.split(", ")) if part],
-        "name": task["name"],
-        "metric": task["headline"],
-        "arrow": "↑" if task["higher_is_better"] else "↓",
-        "better": "higher is better" if task["higher_is_better"] else "lower is better",
-        "form": str(task.get("form") or "").replace("_", " "),
-        "source": task.get("source") or "",
-        "split": task.get("split") or "",
-        "examples": task.get("examples"),
-        "chance": tables.number(task.get("chance")),
-        "version": task["version"],
-        "data": (task["data_sha256"] or "")[:12],
-        "licence": task.get("licence") or "",
-    }
-
-
-def _row(grid: Grid, row: Row, leaders: dict[Column, set[Row]], scale: Interval, number: int) -> dict[str, Any]:
-    macro = summarise(list(grid.macro(row).values()))
+def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place: int) -> dict[str, Any]:
+    macro, interval = grid.macro_summary(row), grid.macro_interval(row)
     scored = sum(1 for column in grid.averaged if (cell := grid.cells.get((row, column))) and cell.ok)
-    spent = tables.cost_of(row)
+    rank = grid.ranks().get(row)
     return {
-        "id": f"r{number}",
+        "id": f"r{place}",
+        "name": row.name,
         "label": row.label,
         "words": row.words,
         "title": row.title,
         "filters": {name: _axis(row, name) for name in _FILTERS},
-        "macro": _score(macro),
+        "macro": _score(macro, interval),
+        "rank": rank,
         "missing": f"{scored} of {len(grid.averaged)} tasks" if grid.averaged and not macro.n else "",
-        "plot": _plot(macro, scale),
+        "plot": _plot(macro, interval, scale),
         "cells": [
-            _cell(grid.cells.get((row, column)), column, row in leaders[column], f"c{number}-{i}")
+            _cell(grid.cells.get((row, column)), column, grid.ranks(column).get(row), f"c{place}-{i}")
             for i, column in enumerate(grid.columns)
         ],
         "cost": {
@@ -129,7 +146,7 @@ def _row(grid: Grid, row: Row, leaders: dict[Column, set[Row]], scale: Interval,
     }
 
 
-def _cell(cell: Cell | None, column: Column, leads: bool, anchor: str) -> dict[str, Any]:
+def _cell(cell: Cell | None, column: Column, rank: Rank | None, anchor: str) -> dict[str, Any]:
     code, sentence = NOT_RUN if cell is None else cell.blank or ("", "")
     status = "missing" if cell is None else "ok" if cell.ok else cell.records[0].status
     records = cell.records if cell else ()
@@ -140,18 +157,20 @@ def _cell(cell: Cell | None, column: Column, leads: bool, anchor: str) -> dict[s
         "status": status,
         "code": code,
         "sentence": sentence,
-        "score": _score(cell.summary, cell.interval) if cell and cell.ok else _score(summarise([])),
-        "leads": leads,
+        "score": _score(cell.summary, cell.interval) if cell and cell.ok else _NO_SCORE,
+        "rank": rank,
+        "leads": rank is not None and rank.best == 1,
         "marks": cell.marks if cell else (),
         "seeds": [_seed(record) for record in records],
         "commands": cell.commands if cell else (),
+        "curve": sheets.learning_curve(cell) if cell else None,
     }
 
 
 def _seed(record: Record) -> str:
     if record.status == "ok":
-        return f"seed {record.seed}: {record.headline['value']:.2f}"
-    return f"seed {record.seed}: {record.status.replace('_', ' ')}, {record.reason['text']}"
+        return f"{record.seed}: {record.headline['value']:.2f}"
+    return f"{record.seed}: {record.status.replace('_', ' ')}, {record.reason['text']}"
 
 
 def _score(summary: Summary, interval: Interval | None = None, signed: bool = False) -> dict[str, Any]:
@@ -159,12 +178,15 @@ def _score(summary: Summary, interval: Interval | None = None, signed: bool = Fa
     known = math.isfinite(low) and math.isfinite(high)
     return {
         "n": summary.n,
-        "mean": tables.number(summary.mean, signed) if summary.n else "",
-        "sd": tables.number(summary.sd) if math.isfinite(summary.sd) else "",
-        "interval": f"{tables.number(low, signed)} to {tables.number(high, signed)}" if known else "",
-        "sort": repr(float(summary.mean)) if math.isfinite(summary.mean) else "",
+        "mean": number(summary.mean, signed) if summary.n else "",
+        "sd": number(summary.sd) if math.isfinite(summary.sd) else "",
+        "interval": f"{number(low, signed)} to {number(high, signed)}" if known else "",
+        "sort": f"{summary.mean:.3f}" if math.isfinite(summary.mean) else "",
         "apart": known and (low > 0 or high < 0),
     }
+
+
+_NO_SCORE = _score(summarise([]))
 
 
 def _twin(grid: Grid, row: Row, twin: Row) -> dict[str, Any]:
@@ -176,25 +198,6 @@ def _twin(grid: Grid, row: Row, twin: Row) -> dict[str, Any]:
         "average": _score(average, signed=True),
         "cells": [_score(part, signed=True) for part in parts],
     }
-
-
-def _cards(grid: Grid) -> list[dict[str, Any]]:
-    """One card per model, with the rows it stands for."""
-    cards: dict[str, dict[str, Any]] = {}
-    for row in grid.rows:
-        if row.card and row.kind != "random" and row.name not in cards:
-            words = {name: _words(row.card.get(name)) for name in (*_AXES, "title", "citation", "year", "loss")}
-            words |= {name: _words(row.card.get(name)) for name in ("tokenizer", "corpus", "parameters")}
-            reported = [
-                f"{one['task']} {one['value']} {one['metric']} ({one.get('split')})"
-                for one in row.card.get("reported") or ()
-            ]
-            cards[row.name] = words | {"name": row.name, "reported": "; ".join(reported)}
-    return [cards[name] for name in sorted(cards)]
-
-
-def _words(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else "" if value is None else str(value)
 
 
 def _axis(row: Row, name: str) -> list[str]:
@@ -222,23 +225,22 @@ def _filters(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _scale(grid: Grid) -> Interval:
     """Common axis of the interval plots: all averages and their intervals, rounded outwards to tens."""
-    bounds = [0.0, 100.0]
-    summaries = [summarise(list(grid.macro(row).values())) for row in grid.rows]
-    known = [x for one in summaries for x in (one.mean, *one.interval) if math.isfinite(x)]
-    bounds = [min(known), max(known)] if known else bounds
+    found = ((grid.macro_summary(row).mean, *grid.macro_interval(row)) for row in grid.rows)
+    known = [x for one in found for x in one if math.isfinite(x)]
+    bounds = [min(known), max(known)] if known else [0.0, 100.0]
     low, high = 10 * math.floor(bounds[0] / 10), 10 * math.ceil(bounds[1] / 10)
     return Interval(low, high if high > low else low + 10)
 
 
-def _plot(summary: Summary, scale: Interval) -> dict[str, str]:
+def _plot(summary: Summary, interval: Interval, scale: Interval) -> dict[str, str]:
     def at(value: float) -> str:
         return f"{_PLOT * (value - scale.low) / (scale.high - scale.low):.1f}"
 
     if not math.isfinite(summary.mean):
         return {}
     plot = {"mean": at(summary.mean)}
-    if math.isfinite(summary.interval.low):
-        plot |= {"low": at(summary.interval.low), "high": at(summary.interval.high)}
+    if math.isfinite(interval.low):
+        plot |= {"low": at(interval.low), "high": at(interval.high)}
     return plot
 
 
@@ -256,5 +258,10 @@ def _facts(grid: Grid, records: Sequence[Record]) -> dict[str, Any]:
         "days": "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
         "commits": sorted({record.commit[:10] for record in records if record.commit}),
         "devices": sorted({record.device for record in records if record.device}),
-        "versions": sorted({f"{name} {version}" for record in records for name, version in record.versions.items()}),
+        "versions": sorted({f"{name} {version}" for one in _distinct(records) for name, version in one.items()}),
     }
+
+
+def _distinct(records: Sequence[Record]) -> list[Mapping[str, str]]:
+    """Each set of versions once: thousands of records share one."""
+    return list({id(record.versions): record.versions for record in records}.values())

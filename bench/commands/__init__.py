@@ -23,6 +23,8 @@ COMMANDS = {
     "import": Command("published", "Make a checkpoint of a published model (a folder in Hugging Face layout)."),
     "export": Command("published", "Write a checkpoint as a folder in Hugging Face layout."),
     "board": Command("files", "Build the board from the records of one or more runs."),
+    "gate": Command("gate", "Compare a run with a baseline: regression, pass or inconclusive."),
+    "accept": Command("gate", "Make a run's records the baseline that gate compares with."),
     "ls": Command("names", "List models, objectives, tasks or suites."),
     "info": Command("names", "Show a model's card, a task's sheet, an objective, a suite or a checkpoint."),
     "data": Command("data", "Make the embedded data, fetch official data, list or check a folder, tokenise."),

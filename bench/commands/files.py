@@ -9,6 +9,10 @@ import click
 
 from bench import environment
 from bench.commands.options import Existing
+from bench.errors import UsageError
+
+FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
+"""What `leaderboard.board.text` writes; named here, since that module is imported only when the command runs."""
 
 
 @click.command()
@@ -17,12 +21,18 @@ from bench.commands.options import Existing
 @click.option(
     "--predictions", type=Existing("file of predictions"), required=True, help="In the task's official format."
 )
+@click.option(
+    "--na-prob-file",
+    "no_answer",
+    type=Existing("file of no-answer scores"),
+    help="SQuAD 2.0: {question id: score of there being no answer}, as its script takes it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def score(task: str, gold: Path, predictions: Path, as_json: bool) -> None:
+def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_json: bool) -> None:
     """Score a file of predictions of TASK as its official scorer does."""
     from bench.score_files import score as work
 
-    values = work(task, gold, predictions)
+    values = work(task, gold, predictions, no_answer)
     if as_json:
         click.echo(dumps(values))
         return
@@ -64,14 +74,19 @@ def encode(**options: Any) -> int:
 @click.command()
 @click.argument("folders", metavar="FOLDER...", type=Existing("run folder", folder=True), nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the page; without it the tables go to stdout.")
-@click.option("--format", "form", type=click.Choice(("markdown", "csv", "json")), help="Print the tables on stdout.")
-def board(folders: tuple[Path, ...], out: Path | None, form: str | None) -> None:
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Print the tables on stdout.")
+@click.option("--exports", is_flag=True, help="With --out: every format as files, in OUT/exports.")
+def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool) -> None:
     """Build the board from the records below FOLDER...: one static page with --out, tables on stdout otherwise."""
     from leaderboard import board as work
 
+    if exports and out is None:
+        raise UsageError("--exports writes files, so it needs --out, the folder to write them to.")
     if out is not None:
         page = work.build(list(folders), out)
         click.echo(page, err=form is not None)
+        if exports:
+            click.echo(work.write_exports(list(folders), out), err=form is not None)
     if form is not None or out is None:
         click.echo(work.text(list(folders), form or "markdown"))
 

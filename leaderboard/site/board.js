@@ -1,34 +1,40 @@
-"use strict";
-// The page is complete without this script: it only sorts, filters and saves what is there already.
+// The page is complete without this script: it sorts, filters, links and saves what is there already.
+const page = JSON.parse(document.getElementById("data").textContent);
+const state = {};
 
-// Blanks go last in both directions. Numbers before text; text as people sort it.
-function compare(a, b, direction) {
-  if (a === "" || b === "") return (a === "") - (b === "");
-  const x = Number(a), y = Number(b);
-  if (!Number.isNaN(x) && !Number.isNaN(y)) return direction * (x - y);
-  return direction * String(a).localeCompare(String(b), "en", { numeric: true });
+function remember(name, value) {
+  state[name] = value;
+  const text = writeState(state);
+  history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
 }
 
-// A row is shown when it holds every word of the search and, for every filter that is set, the chosen value.
-function matches(row, search, chosen) {
-  const text = row.text.toLowerCase();
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.every((word) => text.includes(word))) return false;
-  return Object.entries(chosen).every(([name, value]) => !value || (row.filters[name] || []).includes(value));
+function element(name, text, attributes) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+  return made;
 }
 
 function cellValue(row, index) {
   const cell = row.cells[index];
-  return cell.dataset.value !== undefined ? cell.dataset.value : cell.textContent.trim();
+  return cell.dataset.v !== undefined ? cell.dataset.v : cell.textContent.trim();
+}
+
+function sortBy(table, index, direction) {
+  const heads = Array.from(table.tHead.rows[0].cells);
+  for (const head of heads) head.removeAttribute("aria-sort");
+  const body = table.tBodies[0];
+  if (!table.original) table.original = Array.from(body.rows);
+  if (!direction) return body.append(...table.original);
+  heads[index].setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
+  const pairs = table.original.map((row) => [cellValue(row, index), row]);
+  body.append(...pairs.sort((a, b) => compare(a[0], b[0], direction)).map((pair) => pair[1]));
 }
 
 function makeSortable(table) {
-  const body = table.tBodies[0];
-  const original = Array.from(body.rows);
   Array.from(table.tHead.rows[0].cells).forEach((head, index) => {
     if (head.tagName !== "TH") return;
-    const button = document.createElement("button");
-    button.type = "button";
+    const button = element("button", undefined, { type: "button" });
     const label = document.createElement("span");
     const smalls = Array.from(head.querySelectorAll("small"));
     while (head.firstChild) (smalls.includes(head.firstChild) ? button : label).append(head.firstChild);
@@ -36,61 +42,86 @@ function makeSortable(table) {
     head.append(button);
     button.addEventListener("click", () => {
       // numbers start with the largest, names with the first; the third click restores the order of the page
-      const first = head.classList.contains("num") ? "descending" : "ascending";
-      const second = first === "descending" ? "ascending" : "descending";
-      const now = head.getAttribute("aria-sort");
-      const next = now === null ? first : now === first ? second : null;
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-      if (next) head.setAttribute("aria-sort", next);
-      const direction = next === "descending" ? -1 : 1;
-      const rows = next ? original.map((row) => [cellValue(row, index), row]).sort((a, b) => compare(a[0], b[0], direction)).map((pair) => pair[1]) : original;
-      body.append(...rows);
+      const first = head.classList.contains("num") ? -1 : 1;
+      const now = { ascending: 1, descending: -1 }[head.getAttribute("aria-sort")] || 0;
+      const next = now === 0 ? first : now === first ? -first : 0;
+      sortBy(table, index, next);
+      if (table.id === "score-table") remember("sort", next ? `${index}${next === 1 ? "a" : "d"}` : "");
     });
   });
+}
+
+// Links from a table to a file: what is shown, in the order in which it is shown.
+function makeExports(table) {
+  const line = element("p", "Save as ", { class: "saves" });
+  for (const kind of Object.keys(exporters)) {
+    const button = element("button", { csv: "CSV", json: "JSON", markdown: "Markdown", latex: "LaTeX" }[kind], { type: "button" });
+    button.addEventListener("click", () => save(`ptmbench-${table.dataset.name}`, kind, exporters[kind](tableOf(table))));
+    line.append(button);
+  }
+  table.closest(".scroll").after(line);
+}
+
+function tableOf(table) {
+  const texts = (cell) => {
+    const copy = cell.cloneNode(true);
+    for (const small of copy.querySelectorAll("small")) small.prepend(" ");
+    return copy.textContent.replace(/\s+/g, " ").trim();
+  };
+  const kept = Array.from(table.tHead.rows[0].cells).flatMap((head, i) => (head.tagName === "TH" ? [i] : []));
+  const rows = Array.from(table.tBodies[0].rows).filter((row) => !row.hidden);
+  return { heads: kept.map((i) => texts(table.tHead.rows[0].cells[i])), rows: rows.map((row) => kept.map((i) => texts(row.cells[i]))) };
+}
+
+function save(name, kind, text) {
+  const link = document.createElement("a");
+  const ends = { csv: "csv", json: "json", markdown: "md", latex: "tex" };
+  // the byte order mark makes spreadsheets read the file as UTF-8
+  link.href = URL.createObjectURL(new Blob([kind === "csv" ? "\ufeff" : "", text], { type: "text/plain" }));
+  link.download = `${name}.${ends[kind]}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 function makeFilters() {
   const controls = document.getElementById("controls");
   const search = document.getElementById("search");
   const selects = Array.from(controls.querySelectorAll("select[data-filter]"));
-  const rows = Array.from(document.querySelectorAll("#score-table tbody tr")).map((element) => {
-    const filters = JSON.parse(element.dataset.filters);
-    return { element, filters, text: [element.dataset.search, ...Object.values(filters).flat()].join(" ") };
+  const rows = Array.from(document.querySelectorAll("#score-table tbody tr")).map((row) => {
+    const filters = JSON.parse(row.dataset.filters);
+    return { element: row, filters, text: [row.dataset.search, ...Object.values(filters).flat()].join(" ") };
   });
   const count = document.getElementById("count");
   const apply = () => {
     const chosen = Object.fromEntries(selects.map((select) => [select.dataset.filter, select.value]));
-    const shown = rows.filter((row) => {
+    const hidden = new Set();
+    for (const row of rows) {
       row.element.hidden = !matches(row, search.value, chosen);
-      return !row.element.hidden;
-    });
-    const hidden = new Set(rows.filter((row) => row.element.hidden).map((row) => row.element.id));
-    for (const element of document.querySelectorAll("[data-of]")) element.hidden = hidden.has(element.dataset.of);
-    count.hidden = shown.length === rows.length;
-    count.textContent = `${shown.length} of ${rows.length} rows shown`;
+      if (row.element.hidden) hidden.add(row.element.id);
+    }
+    for (const one of document.querySelectorAll("[data-of]")) one.hidden = hidden.has(one.dataset.of);
+    count.hidden = !hidden.size;
+    count.textContent = `${rows.length - hidden.size} of ${rows.length} rows shown`;
   };
-  search.addEventListener("input", apply);
-  for (const select of selects) select.addEventListener("change", apply);
-  document.getElementById("reset").addEventListener("click", () => {
-    controls.reset();
+  const restore = (view) => {
+    search.value = view.search || "";
+    for (const select of selects) {
+      select.value = view[select.dataset.filter] || "";
+      if (select.selectedIndex < 0) select.value = "";
+    }
     apply();
+  };
+  search.addEventListener("input", () => { apply(); remember("search", search.value); });
+  for (const select of selects) select.addEventListener("change", () => { apply(); remember(select.dataset.filter, select.value); });
+  document.getElementById("reset").addEventListener("click", () => {
+    for (const name of Object.keys(state)) delete state[name];
+    remember("search", "");
+    restore({});
+    sortBy(document.getElementById("score-table"), 0, 0);
   });
   controls.addEventListener("submit", (event) => event.preventDefault());
   controls.hidden = false;
-}
-
-function makeExports() {
-  const exports = JSON.parse(document.getElementById("exports").textContent);
-  for (const button of document.querySelectorAll("button[data-export]")) {
-    button.addEventListener("click", () => {
-      const link = document.createElement("a");
-      // the byte order mark makes spreadsheets read the ± as UTF-8
-      link.href = URL.createObjectURL(new Blob(["\ufeff", exports[button.dataset.export]], { type: "text/csv" }));
-      link.download = `ptmbench-${button.dataset.export}.csv`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
-  }
+  return restore;
 }
 
 function makeTheme() {
@@ -101,25 +132,11 @@ function makeTheme() {
   });
 }
 
-// A link to a cell opens the block that holds it.
+// A link to a cell or a sheet opens the block that holds it.
 function openTarget() {
   const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const block = target && target.closest("details");
   if (!block) return;
   block.open = true;
-  target.scrollIntoView({ block: "center" });
-}
-
-if (typeof document !== "undefined") {
-  for (const table of document.querySelectorAll("table.sortable")) makeSortable(table);
-  makeFilters();
-  makeExports();
-  makeTheme();
-  addEventListener("hashchange", openTarget);
-  addEventListener("beforeprint", () => {
-    for (const block of document.querySelectorAll("details")) block.open = true;
-  });
-  openTarget();
-} else {
-  module.exports = { compare, matches };
+  target.scrollIntoView({ block: target === block ? "start" : "center" });
 }

@@ -1,6 +1,8 @@
 """The page and the tables: right numbers, honest blanks, inert names, the same bytes twice."""
 
 import csv
+import gzip
+import hashlib
 import html.parser
 import io
 import json
@@ -14,9 +16,10 @@ import pytest
 
 from leaderboard import board, tables
 from leaderboard.arrange import arrange
+from leaderboard.charts import front
 from leaderboard.record import RecordError, write
 from leaderboard.stats import summarise
-from tests.leaderboard.made import blank, record, world
+from tests.leaderboard.made import CARD, blank, record, world
 
 SITE = Path(board.__file__).parent / "site"
 
@@ -214,6 +217,95 @@ def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
     assert "nan" in page and "inf" in page
 
 
+def test_numbers_that_no_run_would_write_break_no_page():
+    odd = ({"parameters": -5, "seconds": {"total": 10**400}}, {"parameters": True, "flops": -1.0}, {"flops": "many"})
+    made = [record(name=f"m{i}", cost=cost, value=50.0 + i) for i, cost in enumerate(odd)]
+    made += [record(name="huge", pretraining={"tokens": 10**400, "loss": "low", "seconds": None})]
+    points = ({"step": 10**400, "loss": 1.0}, {"step": "one"}, {"loss": 2.0}, {"step": 5, "score": math.nan})
+    made += [record(name="curve", curve=points), record(name="flat", curve=({"step": 1, "loss": 0.5},))]
+    page = Page(board.render(made)).text
+    assert "HUGE" in page and "CURVE" in page and "loss 1: 0.5" in page
+    with pytest.raises(RecordError, match="larger than any score"):
+        write(Path("nowhere"), record(scores={"headline": {"value": 10**400}}))
+
+
+def test_learning_curves_are_drawn_and_written_out():
+    def curve(*scores):
+        return tuple({"step": 10 * i, "loss": 1.0, "score": score} for i, score in enumerate(scores))
+
+    made = [record(seed=0, curve=curve(10.0, 20.0, 30.0)), record(seed=1, curve=curve(20.0, 40.0))]
+    source = board.render(made)
+    assert "score 0: 15, 10: 30" in Page(source).text  # step 20 is not in both seeds
+    assert '<polyline points="2,20 94,2"/>' in source
+
+
+def test_the_front_is_what_no_other_row_beats():
+    points = {
+        "a": (1.0, 50.0),
+        "b": (2.0, 60.0),
+        "c": (3.0, 55.0),
+        "d": (2.0, 60.0),
+        "e": (2.0, 59.0),
+        "f": (9.0, 61.0),
+    }
+    brute = {
+        key
+        for key, (cost, score) in points.items()
+        if not any(c <= cost and s >= score and (c, s) != (cost, score) for c, s in points.values())
+    }
+    assert front(points) == brute == {"a", "b", "d", "f"}
+
+
+def test_score_and_cost_are_planes_with_a_table():
+    levels = (("a", 1_000_000, 60.0), ("b", 9_000_000, 70.0), ("c", 5_000_000, 50.0))
+    made = [record(name=n, value=v, cost={"parameters": p, "disk_bytes": p * 4}) for n, p, v in levels]
+    source = board.render(made)
+    planes = re.search(r'<section id="planes".*?</section>', source, re.S).group(0)
+    assert "Average over Parameters" in planes and "Average over Disk" in planes and "Latency" not in planes
+    plane = re.search(r"<svg.*?</svg>", planes, re.S).group(0)
+    assert plane.count('class="on"') == 2 and plane.count('class="off"') == 1
+    rows = re.findall(r"<tr>.*?</tr>", planes, re.S)[1:]
+    assert ["on the front" in row for row in rows] == [True, True, False]
+
+
+def test_model_and_task_sheets():
+    made = [record(seed=seed, value=60.0 + seed, task="sst2") for seed in (0, 1)]
+    made += [blank("diverged", "The loss was not finite.", "diverged", seed=2, task="sst2")]
+    text = Page(board.render(made)).text
+    assert "BooksCorpus and Wikipedia" in text and "final loss 3.500" in text and CARD["loss"] in text
+    assert "0: 60.00; 1: 61.00; 2: diverged, The loss was not finite." in text
+    assert "share of right answers, in percent" in text and "1000 examples of dev" in text
+    assert "39.5 points from the best row (60.5) to the metric's bound of 100" in text
+    assert "gone 20 % of the way from chance" in text  # (60.5 - 50.9) / (100 - 50.9)
+
+
+def test_how_many_neighbours_are_separable_stands_on_the_page():
+    made = [record(name=name, value=value) for name, value in (("a", 90.0), ("b", 89.5), ("c", 20.0))]
+    assert "Of 2 pairs of neighbours in the ranking, 1 is certainly different." in Page(board.render(made)).text
+
+
+def test_examples_lie_beside_the_page_and_only_those_that_belong_to_a_score(tmp_path):
+    def kept(name, rows, digest=None):
+        content = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
+        (tmp_path / "predictions").mkdir(exist_ok=True)
+        (tmp_path / "predictions" / name).write_bytes(content)
+        return {"file": f"predictions/{name}", "sha256": digest or hashlib.sha256(content).hexdigest()}
+
+    row = {"id": "1", "gold": "</script>", "prediction": [1.5, None], "more": 1}
+    good, other = kept("good.gz", [row]), kept("other.gz", [row], "0" * 64)
+    broken = kept("broken.gz", [{"id": 1}])
+    gone = {"file": "predictions/gone.gz", "sha256": "1" * 64}
+    run(tmp_path, [record(seed=seed, predictions=one) for seed, one in enumerate((good, other, broken, gone))])
+    page = board.build([tmp_path], tmp_path / "site")
+    (script,) = (tmp_path / "site" / "examples").iterdir()
+    text = script.read_text()
+    assert re.fullmatch(r'ptmbenchExamples\("[0-9a-f]{24}",\[\["1","\\u003c/script>",\[1.5,null\]\]\]\);\n', text)
+    words = Page(page.read_text()).text
+    assert "predictions/other.gz is not the file that its record names" in words
+    assert "predictions/broken.gz cannot be read" in words and "gone.gz" not in words
+    assert f'"examples/{script.name}"' in page.read_text()
+
+
 def test_damaged_records_are_marked_rows(tmp_path):
     run(tmp_path, world(1))
     path = sorted((tmp_path / "records").glob("*.json"))[0]
@@ -294,8 +386,8 @@ def test_hostile_names_are_inert_everywhere(tmp_path, name):
     }
     assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
     assert [tag for tag, _ in page.elements].count("script") == 2
-    exports = re.search(r'<script type="application/json" id="exports">(.*?)</script>', source, re.S).group(1)
-    assert "<" not in exports and json.loads(exports)["cells"]
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', source, re.S).group(1)
+    assert "<" not in data and json.loads(data)["cells"]
     assert all(one.isprintable() or one == "\n" for one in source)
 
     for table in board.TABLES:
@@ -344,6 +436,17 @@ def test_every_cell_has_its_command():
     assert all(one.command in text for one in made)
 
 
+def test_seeds_from_0_on_are_one_command_and_others_stay_as_they_were():
+    def commands(*seeds, **more):
+        return next(iter(arrange([record(seed=seed, **more) for seed in seeds]).cells.values())).commands
+
+    run_ = "python -m bench run glue --models bert --tasks cola"
+    assert commands(0, 1, 2) == (f"{run_} --seeds 3",)
+    assert commands(0, 2) == (f"{run_} --seed 0", f"{run_} --seed 2")
+    assert commands(0) == (f"{run_} --seed 0",)
+    assert commands(0, 1, command="python own.py --seed 0") == ("python own.py --seed 0",)
+
+
 @pytest.mark.skipif(
     not shutil.which("node"), reason="node is not installed, so the script's functions cannot be called"
 )
@@ -358,7 +461,7 @@ console.log(JSON.stringify([
   matches(row, "", { objectives: "LM" }), matches(row, "gpt", {}),
 ]));
 """
-    done = subprocess.run(["node", "-e", code, str(SITE / "board.js")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["node", "-e", code, str(SITE / "logic.js")], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     expected = [["-2", "9", "10.5", ""], ["10.5", "9", "-2", ""], ["a9", "a10", "b", ""], True, True, False, False]
     assert json.loads(done.stdout) == expected

@@ -1,8 +1,10 @@
-"""The page in a real browser: it runs without a complaint, shows its tables, and stays whole without JavaScript."""
+"""The page in a real browser: it runs without a complaint, does what its controls say, and stays whole without them."""
 
+import gzip
+import hashlib
+import json
 import re
 import shutil
-import subprocess
 
 import pytest
 
@@ -11,30 +13,253 @@ from leaderboard.record import write
 from tests.leaderboard.made import record, world
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--enable-logging=stderr", "--v=0"),
-    "--virtual-time-budget=3000",
-]
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium is installed, so the page cannot be opened")
+DRIVER = shutil.which("chromedriver")
+selenium = pytest.importorskip("selenium", reason="selenium is not installed, so no browser can be driven")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no Chromium with its driver is installed, so the page cannot be opened"
+)
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
 
-def opened(folder, page, *flags):
-    """The page's elements after its script ran, and what the browser's console said."""
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", *flags, "--dump-dom", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return done.stdout, console
+def browser(*flags):
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    quiet = (
+        "--disable-quic",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--window-size=1300,1000",
+    )
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *quiet, *flags):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
 
 
-def test_page_runs_in_a_browser(tmp_path):
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The board of a small world with examples for two rows and a hostile row."""
+    folder = tmp_path_factory.mktemp("board")
     for one in world(2):
-        write(tmp_path, one)
-    hostile = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
-    write(tmp_path, record(name=hostile, row={"label": hostile}))
-    dom, console = opened(tmp_path, board.build([tmp_path], tmp_path / "site"))
-    assert console == []
-    assert "<title>ptmbench board</title>" in dom
-    assert re.search(r'<form[^>]*id="controls">', dom), "the script did not show the controls"
-    heads = re.search(r'id="score-table".*?</thead>', dom, re.S).group(0)
-    assert heads.count("<button") == heads.count("<th ")
+        write(folder, one)
+    write(folder, record(name=HOSTILE, row={"label": HOSTILE}))
+    for name, answers in (("one", "0110"), ("two", "0011")):
+        rows = [{"id": str(i), "gold": "1", "prediction": answer, "text": HOSTILE} for i, answer in enumerate(answers)]
+        rows.append({"id": "x", "gold": HOSTILE, "prediction": HOSTILE if name == "one" else "\u202eno"})
+        content = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+        (folder / "predictions").mkdir(exist_ok=True)
+        (folder / "predictions" / f"{name}.gz").write_bytes(content)
+        kept = {"file": f"predictions/{name}.gz", "sha256": hashlib.sha256(content).hexdigest()}
+        for seed in (0, 1):
+            write(folder, record(name=name, value=50.0 + 10 * seed, seed=seed, predictions=kept))
+    return board.build([folder], folder / "site")
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with browser() as driver:
+        yield driver
+
+
+def open_(driver, page, hash=""):
+    driver.get("about:blank")
+    driver.get(page.as_uri() + hash)
+    return driver
+
+
+def column(driver, head):
+    """The shown cells below a head of the score table."""
+    script = """
+    const table = document.getElementById("score-table");
+    const place = Array.from(table.tHead.rows[0].cells).findIndex((cell) => cell.textContent.startsWith(arguments[0]));
+    const shown = Array.from(table.tBodies[0].rows).filter((row) => !row.hidden).map((row) => row.cells[place]);
+    return shown.map((cell) => cell.dataset.v ?? cell.textContent);
+    """
+    return driver.execute_script(script, head)
+
+
+def click(driver, selector):
+    driver.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def complaints(driver):
+    return [line["message"] for line in driver.get_log("browser")]
+
+
+def test_it_opens_without_complaint_or_request(opened, page):
+    opened.get_log("performance")
+    open_(opened, page)
+    assert opened.title == "ptmbench board" and complaints(opened) == []
+    asked = [json.loads(line["message"])["message"] for line in opened.get_log("performance")]
+    asked = [one["params"]["request"]["url"] for one in asked if one["method"] == "Network.requestWillBeSent"]
+    assert {url for url in asked if not url.startswith("about:")} == {page.as_uri()}
+    heads = opened.execute_script("return document.querySelectorAll('#score-table th button').length")
+    assert heads == opened.execute_script("return document.querySelectorAll('#score-table thead th').length")
+
+
+def test_sorting_puts_blanks_last_and_names_the_order(opened, page):
+    open_(opened, page)
+    for first, direction in (("descending", -1), ("ascending", 1)):
+        click(opened, "#score-table thead th:nth-child(4) button")
+        values = column(opened, "CoLA")
+        numbers = [float(value) for value in values if value]
+        assert values[len(numbers) :] == [""] * (len(values) - len(numbers))
+        assert numbers == sorted(numbers, key=lambda value: direction * value)
+        sorts = opened.execute_script(
+            "return Array.from(document.querySelectorAll('#score-table [aria-sort]')).map((one) => one.ariaSort)"
+        )
+        assert sorts == [first]
+    assert "sort=3a" in opened.current_url
+
+
+def test_search_filters_and_the_address_gives_the_view_back(opened, page):
+    open_(opened, page)
+    opened.execute_script(
+        """
+        const search = document.getElementById("search");
+        search.value = "gpt"; search.dispatchEvent(new Event("input"));
+        const select = document.querySelector("[data-filter=kind]");
+        select.value = "pre-trained"; select.dispatchEvent(new Event("change"));
+        """
+    )
+    assert len(column(opened, "Model")) == 1 and "1 of " in opened.find_element("id", "count").text
+    address = opened.current_url
+    assert "search=gpt" in address
+    open_(opened, page, "#" + address.partition("#")[2])
+    assert len(column(opened, "Model")) == 1
+    click(opened, "#reset")
+    assert len(column(opened, "Model")) > 5 and "#" not in opened.current_url
+
+
+def test_two_rows_and_their_examples_beside_each_other(opened, page):
+    open_(opened, page)
+    opened.execute_script(
+        """
+        for (const [id, name] of [["first", "ONE"], ["second", "TWO"]]) {
+          const select = document.getElementById(id);
+          select.value = Array.from(select.options).find((one) => one.text.startsWith(name)).value;
+          select.dispatchEvent(new Event("change"));
+        }
+        """
+    )
+    line = opened.execute_script(
+        "const rows = Array.from(document.querySelectorAll('#differences tbody tr'));"
+        "return rows.find((row) => row.textContent.startsWith('CoLA')).innerText"
+    )
+    assert re.sub(r"\s+", " ", line).startswith("CoLA 55.0 55.0 0.0 0.0 to 0.0 2 not separable")
+    click(opened, "#differences td button")
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(opened, 10).until(lambda driver: "both are right" in driver.find_element("id", "examples").text)
+    text = opened.find_element("id", "examples").text
+    assert "Of 5 examples both are right on 1, neither on 1, only the first on 2, only the second on 1." in text
+    assert "</script><script>" in text and "\\u202eno" in text and opened.title == "ptmbench board"
+    assert complaints(opened) == []
+
+
+def test_examples_that_were_not_copied_are_a_sentence(opened, page, tmp_path):
+    alone = tmp_path / "index.html"
+    alone.write_bytes(page.read_bytes())
+    open_(opened, alone)
+    opened.execute_script("showExamples(page.columns[0], 0, ['examples/none.js', 'examples/none.js'])")
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(opened, 10).until(lambda driver: driver.find_elements("css selector", "#examples .bad"))
+    assert "copy the whole folder of the board" in opened.find_element("id", "examples").text
+    opened.get_log("browser")
+
+
+def test_what_the_page_saves_is_what_it_shows(opened, page):
+    open_(opened, page, "#search=elmo")
+    saved = opened.execute_script("return exporters.csv(tableOf(document.getElementById('score-table')))")
+    lines = saved.splitlines()
+    assert len(lines) == 3 and lines[0].startswith("Model,Rank,Average of 3 tasks,CoLA mcc ↑")
+    assert lines[1].startswith("ELMO mini · pre-trained · fine-tuning,1–") and lines[2].startswith('"ELMO, random mini')
+
+
+def test_keyboard_alone_reaches_and_sorts(opened, page):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    open_(opened, page)
+    opened.execute_script("document.querySelector('#score-table thead th:nth-child(3) button').focus()")
+    ActionChains(opened).send_keys(Keys.ENTER).perform()
+    assert (
+        opened.execute_script("return document.activeElement.closest('th').getAttribute('aria-sort')") == "descending"
+    )
+    ActionChains(opened).send_keys(Keys.TAB).perform()
+    assert opened.execute_script("return document.activeElement.closest('th').cellIndex") == 3
+    names = opened.execute_script(
+        "return Array.from(document.querySelectorAll('button, select, input'))"
+        ".filter((one) => !(one.textContent.trim() || one.labels?.length || one.ariaLabel)).length"
+    )
+    assert names == 0
+
+
+def test_a_link_to_a_cell_opens_its_sheet(opened, page):
+    open_(opened, page, "#c0-0")
+    assert opened.execute_script("return document.getElementById('c0-0').closest('details').open") is True
+
+
+@pytest.mark.parametrize(("flags", "dark"), [((), False), (("--blink-settings=preferredColorScheme=0",), True)])
+def test_every_text_stands_out_from_its_ground(page, flags, dark):
+    """Contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3) in the light and in the dark."""
+    script = """
+    const canvas = document.createElement("canvas").getContext("2d");
+    const rgb = (text) => {
+      canvas.fillStyle = text;
+      canvas.fillRect(0, 0, 1, 1);
+      return Array.from(canvas.getImageData(0, 0, 1, 1).data).slice(0, 3);
+    };
+    const linear = (x) => (x /= 255) <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+    const light = (c) => { const [r, g, b] = c.map(linear); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+    const ground = (one) => {
+      while (one && getComputedStyle(one).backgroundColor === "rgba(0, 0, 0, 0)") one = one.parentElement;
+      return one ? getComputedStyle(one).backgroundColor : "white";
+    };
+    const bad = [];
+    for (const one of document.querySelectorAll("body *")) {
+      if (!Array.from(one.childNodes).some((node) => node.nodeType === 3 && node.data.trim())) continue;
+      if (["SCRIPT", "OPTION"].includes(one.tagName) || one.closest("svg")) continue;
+      const [a, b] = [light(rgb(getComputedStyle(one).color)), light(rgb(ground(one)))];
+      if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5) bad.push(one.outerHTML.slice(0, 80));
+    }
+    return [bad, light(rgb(getComputedStyle(document.body).backgroundColor))];
+    """
+    with browser(*flags) as driver:
+        driver.get(page.as_uri())
+        bad, ground = driver.execute_script(script)
+    assert bad == [] and (ground < 0.1) == dark
+
+
+def test_narrow_screens_scroll_tables_and_not_the_page(page):
+    with browser() as driver:
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+        )
+        driver.get(page.as_uri())
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
+
+
+def test_paper_is_white_whatever_the_screen(page):
+    with browser("--blink-settings=preferredColorScheme=0") as driver:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        driver.get(page.as_uri())
+        colour = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert colour == "rgb(255, 255, 255)"
+        assert not driver.find_element("id", "controls").is_displayed()
+        assert not driver.find_element("id", "compare").is_displayed()
+
+
+def test_without_its_script_the_page_is_whole(page):
+    with browser() as driver:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        driver.get(page.as_uri())
+        text = driver.find_element("tag name", "body").text
+        assert "BERT" in text and "CoNLL-2003" in text and "How to read this board" in text
+        assert not driver.find_element("id", "controls").is_displayed()
+        assert not driver.find_element("id", "compare").is_displayed() and "Compare two" not in text
+        driver.find_element("css selector", "#models summary").click()
+        assert "python -m bench run" in driver.find_element("id", "models").text

@@ -1,0 +1,112 @@
+"""``gate``: is HEAD worse than BASE? ``accept``: these records are what later ones are compared with."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.errors import EnvironmentProblem, UsageError
+
+_SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB without a word
+
+
+def margins(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float]:
+    """Callback: repeated ``task=points`` to a dict."""
+    found = {}
+    for value in values:
+        name, _, points = value.partition("=")
+        try:
+            found[name.strip()] = float(points)
+        except ValueError:
+            found[name.strip()] = -1.0
+        if not name.strip() or not 0 < found[name.strip()] < float("inf"):
+            raise UsageError(f"--margin takes TASK=POINTS, such as --margin sst2=0.5 or macro=1, not '{value}'.")
+    return found
+
+
+@click.command()
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("head", type=click.Path(path_type=Path))
+@click.option("--strict", is_flag=True, help="Inconclusive is status 3 instead of 0.")
+@click.option(
+    "--margin",
+    "chosen",
+    multiple=True,
+    metavar="TASK=POINTS",
+    callback=margins,
+    help="How much worse is still the same on a task, or on the mean of all (macro); may repeat.",
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all of it as JSON.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML, a test case per cell.")
+@click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a comment for people.")
+@click.option("--github", is_flag=True, help="Add to the step's summary and print annotations.")
+def gate(
+    base: Path,
+    head: Path,
+    strict: bool,
+    chosen: dict[str, float],
+    json_file: Path | None,
+    junit: Path | None,
+    markdown: Path | None,
+    github: bool,
+) -> int:
+    """Compare the records of HEAD with those of BASE, two run folders or an accepted baseline and a run.
+
+    \b
+    Exit status: 0 pass (and inconclusive, unless --strict), 1 regression, 2 wrong usage, 3 inconclusive,
+    4 nothing measured or something missing, 5 the baseline is damaged or not comparable.
+    """
+    if not Path(head).is_dir():
+        raise EnvironmentProblem(f"There is no folder {head}, so nothing was measured. Give the --out of a run.")
+    from bench import rescore
+    from leaderboard import gate_report
+    from leaderboard.gate import gate as work
+
+    found = work(base, head, rescore.scored, chosen)
+    for path, text in ((json_file, gate_report.to_json), (junit, gate_report.to_junit)):
+        if path:
+            _write(path, text(found))
+    if markdown:
+        _write(markdown, gate_report.to_markdown(found))
+    click.echo(gate_report.to_lines(found))
+    if github:
+        for line in gate_report.annotations(found):
+            click.echo(line)
+        _summarise(gate_report.to_markdown(found, limit=_SUMMARY // 4))  # four bytes a character at most
+    return found.status(strict)
+
+
+@click.command()
+@click.argument("records", type=click.Path(path_type=Path))
+@click.option("--reason", required=True, help="Why these scores are right; it is kept with them.")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("baseline"),
+    show_default=True,
+    help="Folder of the baseline, to be committed; an older baseline there is replaced.",
+)
+def accept(records: Path, reason: str, baseline: Path) -> None:
+    """Make the records of the run folder RECORDS the baseline that `gate` compares with."""
+    if not reason.strip():
+        raise UsageError("A baseline needs a reason: say with --reason why these scores are right.")
+    from leaderboard.baseline import accept as work
+
+    made: Any = work(records, baseline, reason)
+    size = sum((baseline / name).stat().st_size for name in made.files)
+    click.echo(f"{len(made.files)} files, {size / 1024:.0f} KiB. Commit the folder.", err=True)
+    click.echo(f"{baseline} {made.digest}")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def _summarise(text: str) -> None:
+    """Add to the file that GitHub shows beside the step; without one there is nothing to add to."""
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)

@@ -1,0 +1,230 @@
+"""How often the gate is wrong: false alarms without a change, and the drops that it sees.
+
+    python -m bench perf gate [--records RUN] [--gates 200] [--trials 400]
+
+Three tables. *A/A, simulated*: whole gates between two sets of seeds of one recipe, predictions drawn like those of the
+cells in RUN; 2 % of the seeds diverge. *A/A, real*: the real seeds of RUN dealt to both sides at random, where there
+are ten or more of a cell; such gates share seeds, so they are fewer than they look. *Drops*: single cells with a
+planted drop, beside the share of intervals that hold the true drop.
+
+A simulated seed is right on an example where easiness (shared by all seeds) + the seed's own skill + noise is above a
+threshold, all three normal. The threshold follows from RUN's accuracy, easiness from how often two seeds are right on
+the same examples, skill from the spread between seeds beyond what the examples explain.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from scipy import optimize, special, stats
+
+from bench import rescore
+from bench.commands.options import Existing
+from bench.errors import OK, EnvironmentProblem
+from bench.perf.table import Table
+from leaderboard import gate, margins, sides
+from leaderboard.comparison import mixed_t
+from leaderboard.record import Record
+from leaderboard.resampling import Scored
+from leaderboard.verdicts import INCONCLUSIVE, PASS, REGRESSION, Verdict, fisher, guards, mean_drop
+
+OWN = Path(__file__).parents[2] / "tests" / "regress"
+DIVERGING = 0.02
+SIZES, DROPS = (300, 1000, 5000), (0.0, 1.0, 2.0, 5.0)
+GATES = {
+    "kind": ("A/A gates", "{}"),
+    "cells": ("cells", "{}"),
+    "seeds": ("seeds a side", "{}"),
+    "gates": ("gates", "{}"),
+    "regression": ("false regressions", "{:.1%}"),
+    "pass": ("pass", "{:.1%}"),
+    "inconclusive": ("inconclusive", "{:.1%}"),
+}
+POWER = {
+    "accuracy": ("accuracy", "{:.1f}"),
+    "sd": ("seed SD", "{:.2f}"),
+    "examples": ("n", "{}"),
+    "drop": ("true drop", "{:.0f}"),
+    "regression": ("regression", "{:.1%}"),
+    "pass": ("pass", "{:.1%}"),
+    "inconclusive": ("inconclusive", "{:.1%}"),
+    "significant": ("drop seen, margin 0", "{:.1%}"),
+    "coverage": ("coverage of 95 %", "{:.1%}"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What simulated predictions of one cell are drawn like."""
+
+    accuracy: float
+    """0 to 1."""
+    sd: float
+    """Between seeds, in points, beyond what finitely many examples add."""
+    shared: float
+    """Share of the latent variance that is the examples' easiness."""
+    examples: int
+    task: str = ""
+
+    def draw(self, rng: np.random.Generator, seeds: int, easiness: np.ndarray, drop: float = 0.0) -> np.ndarray:
+        """Right or wrong, as 100 or 0, [seeds, N]; ``drop`` in points is taken from the expected accuracy."""
+        level = special.ndtri(self.accuracy)
+        skill = self.sd / (100 * stats.norm.pdf(level))  # delta method: points of accuracy to units of the latent
+        noise = math.sqrt(max(1 - self.shared - skill**2, 1e-3))
+        scale = math.sqrt(self.shared + skill**2 + noise**2)
+        level = special.ndtri(self.accuracy - drop / 100) * scale
+        latent = level + math.sqrt(self.shared) * easiness + skill * rng.standard_normal((seeds, 1))
+        return 100.0 * (rng.random((seeds, len(easiness))) < special.ndtr(latent / noise))
+
+
+@click.command("gate")
+@click.option(
+    "--records", type=Existing("run folder", folder=True), default=Path("tests/regress"), show_default=True,
+    help="A run whose predictions are imitated.",
+)  # fmt: skip
+@click.option("--gates", type=click.IntRange(min=1), default=200, show_default=True, help="A/A gates of each kind.")
+@click.option("--trials", type=click.IntRange(min=1), default=400, show_default=True, help="Cells per planted drop.")
+@click.option("--seeds", type=click.IntRange(min=2), default=5, show_default=True, help="Seeds a side.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulation.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_json: bool) -> int:
+    """How often the gate raises a false alarm, and which drops it sees."""
+    side = sides.read(records)
+    cells = calibrate(side)
+    if not cells:
+        raise EnvironmentProblem(f"{records} has no cell with right-or-wrong predictions of two or more seeds.")
+    rng = np.random.default_rng(seed)
+    table = Table(GATES, as_json)
+    table.add({"kind": "simulated", "cells": len(cells), **simulated(rng, cells, gates, seeds)})
+    many = [replace(cell, task=f"{cell.task} {i}") for i in range(math.ceil(12 / len(cells))) for cell in cells][:12]
+    table.add({"kind": "simulated", "cells": len(many), **simulated(rng, many, gates, seeds)})
+    if found := real(rng, side, gates, seeds):
+        table.add({"kind": "real", **found})
+    if not as_json:
+        click.echo()
+    table = Table(POWER, as_json)
+    typical = cells[len(cells) // 2]
+    for cell in (typical, replace(typical, accuracy=0.89, sd=1.0, shared=0.5)):
+        for row in power(rng, cell, trials, seeds):
+            table.add(row)
+    return OK
+
+
+def calibrate(side: sides.Side) -> list[Cell]:
+    """The cells of ``side`` whose per-example scores are right or wrong, by falling spread between seeds."""
+    cells = []
+    for group in side.groups:
+        scored = [rescore.scored(r, side.roots) for r in group.records.values() if r.status == "ok"]
+        if len(scored) > 1 and group.trained and all(one and one.each is not None for one in scored):
+            right = np.stack([one.each for one in scored])
+            if set(np.unique(right)) <= {0.0, 100.0} and 0.02 < right.mean() / 100 < 0.98:
+                cells.append(imitate(right > 50, group.identity[0]))
+    return sorted(cells, key=lambda cell: -cell.sd)
+
+
+def imitate(right: np.ndarray, task: str = "") -> Cell:
+    """The cell that ``right`` [seeds, N] looks like."""
+    seeds, n = right.shape
+    p = float(right.mean())
+    level = special.ndtri(p)
+    pairs = [float((right[i] & right[j]).mean()) for i in range(seeds) for j in range(i)]
+    together = min(max(float(np.mean(pairs)), p * p + 1e-4), p - 1e-4)
+    both = stats.multivariate_normal
+
+    def gap(shared: float) -> float:
+        return both.cdf([level, level], cov=[[1, shared], [shared, 1]]) - together
+
+    shared = optimize.brentq(gap, 0.0, 0.99, xtol=1e-3) if gap(0.99) > 0 else 0.99
+    binomial = 100**2 * (p - together) / n  # variance of a seed's score that comes from its own noise
+    sd = math.sqrt(max(float(np.var(100 * right.mean(axis=1), ddof=1)) - binomial, 0.05**2))
+    most = 100 * stats.norm.pdf(level) * math.sqrt(max(0.98 - shared, 0.01))
+    return Cell(accuracy=p, sd=float(min(sd, most)), shared=float(shared), examples=n, task=task)
+
+
+def simulated(rng: np.random.Generator, cells: Sequence[Cell], gates: int, seeds: int) -> dict[str, Any]:
+    """Shares of verdicts over ``gates`` gates without a change; cells of one task share its examples."""
+    verdicts = []
+    for _ in range(gates):
+        easiness = {cell.task: rng.standard_normal(cell.examples) for cell in cells}
+        found = [_aa_cell(rng, cell, seeds, easiness[cell.task]) for cell in cells]
+        verdicts.append(_verdict(found))
+    return {"seeds": seeds, **_shares(verdicts)}
+
+
+def real(rng: np.random.Generator, side: sides.Side, gates: int, seeds: int) -> dict[str, Any]:
+    """The same with the real seeds of ``side``, dealt to both sides anew for every gate; {} where they are too few."""
+    groups = [group for group in side.groups if group.trained and len(group.records) >= 2 * seeds]
+    if not groups:
+        return {}
+    known: dict[str, Scored | None] = {}
+
+    def scorer(record: Record, roots: Sequence[Path]) -> Scored | None:
+        if record.seal not in known:
+            known[record.seal] = rescore.scored(record, roots)
+        return known[record.seal]
+
+    verdicts = []
+    for _ in range(gates):
+        dealt: tuple[list[sides.Group], list[sides.Group]] = ([], [])
+        for group in groups:
+            order = [list(group.records)[i] for i in rng.permutation(len(group.records))]
+            for own, chosen in zip(dealt, (order[:seeds], order[seeds : 2 * seeds]), strict=True):
+                own.append(replace(group, records={s: group.records[s] for s in sorted(chosen)}))
+        ours, theirs = (replace(side, groups=tuple(own)) for own in dealt)
+        verdicts.append(gate.between(ours, theirs, scorer, {}).verdict)
+    return {"cells": len(groups), "seeds": seeds, **_shares(verdicts)}
+
+
+def power(rng: np.random.Generator, cell: Cell, trials: int, seeds: int) -> Iterator[Mapping[str, Any]]:
+    """A row per number of examples and planted drop."""
+    for examples in SIZES:
+        for true in DROPS:
+            verdicts, held, seen = [], 0, 0
+            for _ in range(trials):
+                easiness = rng.standard_normal(examples)
+                sides_ = [cell.draw(rng, seeds, easiness, planted) for planted in (0.0, true)]
+                found = _judged(cell, mixed_t(*sides_, paired=False))
+                (one,) = guards([found])
+                low, high = one.drop.interval()
+                verdicts.append(one.verdict)
+                held += low <= true <= high
+                seen += low > 0
+            yield {
+                "accuracy": 100 * cell.accuracy, "sd": cell.sd, "examples": examples, "drop": true,
+                **_shares(verdicts), "significant": seen / trials, "coverage": held / trials,
+            }  # fmt: skip
+
+
+def _aa_cell(rng: np.random.Generator, cell: Cell, seeds: int, easiness: np.ndarray) -> Verdict:
+    diverged = [int(n) for n in rng.binomial(min(seeds - 2, seeds), DIVERGING, 2)]
+    drop = mixed_t(*(cell.draw(rng, seeds - gone, easiness) for gone in diverged), paired=False)
+    found = _judged(cell, drop)
+    if not any(diverged):
+        return found
+    p = fisher(*((gone, seeds) for gone in diverged))
+    return replace(found, diverged=(diverged[0], diverged[1]), diverged_p=p)
+
+
+def _judged(cell: Cell, drop: Any) -> Verdict:
+    return Verdict(
+        task=cell.task, row="", verdict="", reason="", drop=drop, margin=margins.DEFAULT, base=0.0, head=0.0,
+        counted=True, data=cell.task,
+    )  # fmt: skip
+
+
+def _verdict(found: Sequence[Verdict]) -> str:
+    """The verdict of a whole gate."""
+    cells = guards(found)
+    macro = mean_drop(cells, margins.MACRO)
+    if any(cell.verdict == REGRESSION for cell in (macro, *cells)):
+        return REGRESSION
+    return macro.verdict
+
+
+def _shares(verdicts: Sequence[str]) -> dict[str, Any]:
+    shares = {name: verdicts.count(name) / len(verdicts) for name in (REGRESSION, PASS, INCONCLUSIVE)}
+    return {"gates": len(verdicts), **shares}

@@ -1,0 +1,130 @@
+"""Predictions beside a record, scored again on other draws of their examples: what the gate asks of the rooms below.
+
+A record keeps its scores; how much they owe to the examples that were drawn is in the predictions. They are used only
+if they are those of the record (by hash) and today's metrics still make of them the score that the record says, so
+that a changed metric never passes for a changed model. No TensorFlow.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tasks
+from leaderboard.record import Record
+from leaderboard.resampling import Scored
+from tasks.forms import Answer, Form
+from tasks.metrics.additive import Additive
+from tasks.task import DataError, Task, UnknownTask, headline
+
+_LARGEST = 256 * 2**20  # bytes unpacked: more is no file of ours
+_SUMMED, _CALLED = 1000, 100  # replicates; the fewer where each is a call of the metric
+_CLOSE = 1e-6
+
+
+def scored(record: Record, roots: Sequence[Path]) -> Scored | None:
+    """The predictions of ``record`` below one of ``roots``; None when they are not there, not its own, or give another
+    score."""
+    content = _content(record, roots)
+    if content is None:
+        return None
+    try:
+        task = tasks.load(record.task["name"])
+        rows = [json.loads(line) for line in content.splitlines()]
+        ids = tuple(str(row["id"]) for row in rows)
+        gold, guesses = _restored(task.form, rows)
+        value = task.score(gold, guesses)["headline"]
+        if not rows or not abs(value - record.headline["value"]) <= _CLOSE * max(1.0, abs(value)):
+            return None
+        groups = tuple(row.get("group") for row in rows)
+        each, additive = None, all(isinstance(metric, Additive) for metric in task.metrics)
+        if additive:
+            statistics, together = _additive(task, gold, guesses)
+            redraw, each = _summed(statistics, together), _each(statistics, together, value)
+        else:
+            redraw = _called(task, gold, guesses)
+    except (UnknownTask, DataError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError):
+        return None  # files of other versions, of tasks whose answers JSON does not hold whole
+    return Scored(
+        ids=ids, groups=groups if any(groups) else None, value=value, each=each, redraw=redraw,
+        replicates=_SUMMED if additive else _CALLED,
+    )  # fmt: skip
+
+
+def _content(record: Record, roots: Sequence[Path]) -> str | None:
+    kept = record.predictions
+    for root in roots if kept else ():
+        path = root / kept["file"]
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            packed = path.read_bytes()
+            if hashlib.sha256(packed).hexdigest() != kept["sha256"]:
+                continue
+            try:
+                with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+                    plain = file.read(_LARGEST + 1)
+                return plain.decode() if len(plain) <= _LARGEST else None
+            except (OSError, EOFError, UnicodeDecodeError):
+                return None
+    return None
+
+
+def _restored(form: Form, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
+    """What JSON made lists of, as the metrics take it."""
+    gold, guesses = [row["gold"] for row in rows], [row["prediction"] for row in rows]
+    if form is Form.SPAN:
+        gold = [tuple(Answer(*answer) for answer in answers) for answers in gold]
+    elif form is Form.GENERATION:
+        gold = [tuple(references) for references in gold]
+    elif form is Form.LANGUAGE_MODELLING:
+        guesses = [tuple(guess) for guess in guesses]
+    return gold, guesses
+
+
+def _additive(task: Task, gold: list, guesses: list) -> tuple[np.ndarray, Callable[[np.ndarray], float]]:
+    """Statistics per example, [N, K], and their sum [K] to the headline."""
+    tables = [metric.statistics(gold, guesses) for metric in task.metrics]
+    edges = np.cumsum([0, *(table.shape[1] for table in tables)])
+
+    def together(sums: np.ndarray) -> float:
+        named: dict[str, float] = {}
+        for metric, first, last in zip(task.metrics, edges, edges[1:], strict=False):
+            named |= metric.value(sums[first:last])
+        return headline(task.headline, named)
+
+    return np.concatenate(tables, axis=1), together
+
+
+def _summed(statistics: np.ndarray, together: Callable[[np.ndarray], float]) -> Callable[[np.ndarray], np.ndarray]:
+    def redraw(counts: np.ndarray) -> np.ndarray:
+        return np.array([together(sums) for sums in counts @ statistics])
+
+    return redraw
+
+
+def _called(task: Task, gold: list, guesses: list) -> Callable[[np.ndarray], np.ndarray]:
+    def redraw(counts: np.ndarray) -> np.ndarray:
+        values = []
+        for row in counts:
+            drawn = np.repeat(np.arange(len(gold)), row.astype(int))
+            values.append(task.score([gold[i] for i in drawn], [guesses[i] for i in drawn])["headline"])
+        return np.array(values)
+
+    return redraw
+
+
+def _each(statistics: np.ndarray, together: Callable[[np.ndarray], float], value: float) -> np.ndarray | None:
+    """Per-example scores [N], if the headline is their mean on every draw; tried on a few, since a metric does not say
+    so itself."""
+    n = len(statistics)
+    few = statistics[: min(n, 64)]
+    if abs(together(few.sum(axis=0)) - np.mean([together(row) for row in few])) > _CLOSE:
+        return None
+    each = np.array([together(row) for row in statistics])
+    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=4).astype(float)
+    means = np.abs(counts @ each / n - _summed(statistics, together)(counts))
+    return each if means.max() <= _CLOSE and abs(each.mean() - value) <= _CLOSE else None

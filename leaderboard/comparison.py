@@ -1,0 +1,203 @@
+"""How much worse HEAD is than BASE on one cell, and how sure that is.
+
+Two questions need two tests (Sellam et al., 2022, "The MultiBERTs", section 2). *Artifact*: the same weights, so only
+the examples are drawn by chance. *Procedure*: the same recipe trained again, so seeds are drawn too. For the second,
+scores x[i, e] of seed i on example e are a two-way table of random effects, the layout of readers and cases in imaging
+trials (Obuchowski and Rockette, 1995; Gallas, 2006): the variance of a drop is that between seeds plus that between
+examples of the mean difference, less the residual that is in both. Degrees of freedom after Satterthwaite (1946), as
+Hillis (2007) takes them for that layout.
+
+A drop is positive where HEAD is worse, in the units of the headline.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from leaderboard.stats import CONFIDENCE, Interval
+
+POWER = 0.8
+MOST_SEEDS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """An estimated drop with its uncertainty; variances are in squared units of the headline."""
+
+    value: float
+    variance: float
+    freedom: float
+    from_seeds: float = 0.0
+    freedom_of_seeds: float = math.inf
+    shared: float = 0.0
+    """What more seeds do not take away: the variance from examples that all seeds share."""
+    residual: float = 0.0
+    method: str = ""
+    seeds: tuple[int, int] = (0, 0)
+    paired: bool = False
+    examples: int = 0
+    exact_p: float | None = None
+    """Where an exact test is known, its p-value in place of Student's."""
+    percentiles: Interval | None = None
+    """Of the Multi-Bootstrap, to be shown."""
+    spread: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)
+    """A vector whose squared length is the variance from examples; cells on the same examples add as vectors."""
+
+    @property
+    def p(self) -> float:
+        """One-sided, of no drop."""
+        if self.exact_p is not None:
+            return self.exact_p
+        if math.isnan(self.variance):
+            return 1.0
+        if self.variance <= 0:
+            return 0.0 if self.value > 0 else 1.0
+        return float(1 - _cdf(self.value / math.sqrt(self.variance), self.freedom))
+
+    def interval(self, confidence: float = CONFIDENCE) -> Interval:
+        """Student's t interval, two-sided."""
+        half = _quantile(0.5 + confidence / 2, self.freedom) * math.sqrt(self.variance)
+        return Interval(self.value - half, self.value + half)
+
+    def detectable(self, alpha: float) -> float:
+        """The smallest true drop that a one-sided test at ``alpha`` sees with a probability of 80 %."""
+        return _reach(self.variance, self.freedom, alpha)
+
+    def seeds_needed(self, margin: float, alpha: float) -> int | None:
+        """Seeds a side with which a drop of ``margin`` would be seen in 80 %; None where no number of them is enough,
+        as the examples are too few."""
+        have = max(min(self.seeds), 1)
+        for seeds in range(2, MOST_SEEDS + 1):
+            from_seeds = self.from_seeds * have / seeds
+            total = from_seeds + self.shared
+            own = (1 if self.paired else 2) * (seeds - 1)
+            freedom = own * (total / from_seeds) ** 2 if from_seeds > 0 else math.inf
+            if _reach(total, freedom, alpha) <= margin:
+                return seeds
+        return None
+
+    def enough_examples(self, margin: float, alpha: float) -> bool:
+        """Whether seeds without end would show a drop of ``margin``."""
+        return _reach(self.shared, math.inf, alpha) <= margin
+
+
+def mixed_t(base: np.ndarray, head: np.ndarray, paired: bool, groups: Sequence[Hashable] | None = None) -> Drop:
+    """The drop of a mean of per-example scores, ``base`` [seeds, N] minus ``head`` [seeds, N].
+
+    ``paired``: row i of both sides is the same seed of the same weights, so seeds are compared one by one.
+    """
+    members = clusters_of(base.shape[-1], groups)
+    method = "mixed t, seeds paired" if paired else "mixed t"
+    if paired:
+        base, head = base - head, np.zeros((0, base.shape[-1]))
+    sides = [side_of(scores, members) for scores in (base, head) if len(scores)]
+    signs = (1.0, -1.0)
+    value = sum(sign * side.mean for sign, side in zip(signs, sides, strict=False))
+    inner = sum(sign * side.inner for sign, side in zip(signs, sides, strict=False))
+    clusters, n = len(inner), base.shape[-1]
+    spread = inner * math.sqrt(clusters / max(clusters - 1, 1)) / n
+    return combined(
+        float(value), sides, spread, method=method, paired=paired, examples=n, clusters=clusters,
+        seeds=(len(base), len(base) if paired else len(head)),
+    )  # fmt: skip
+
+
+def from_scores(base: Sequence[float], head: Sequence[float], errors: Sequence[float], examples: int) -> Drop:
+    """The drop where only scores are known: seeds as above, examples by both sides' own standard ``errors`` as if the
+    sides had different examples. That is too wide, since what they share cancels; it errs to "inconclusive"."""
+    sides = [
+        SideOf(float(np.mean(x)), np.zeros(0), variance_of(np.asarray(x)) / len(x), 0.0, len(x)) for x in (base, head)
+    ]
+    return combined(
+        sides[0].mean - sides[1].mean, sides, np.array(errors, dtype=float), method="scores and their intervals only",
+        seeds=(len(base), len(head)), examples=examples, clusters=examples,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SideOf:
+    """What one side, or the difference of two, adds to a drop."""
+
+    mean: float
+    inner: np.ndarray
+    """[G] the seeds' mean of each cluster's deviation from its seed's own mean."""
+    from_seeds: float
+    residual: float
+    count: int
+
+
+def side_of(scores: np.ndarray, members: tuple[np.ndarray, np.ndarray] | None) -> SideOf:
+    """``scores`` [seeds, N]."""
+    count, n = scores.shape
+    means = scores.mean(axis=1)
+    inner = scores - means[:, None]
+    if members is not None:
+        inner = np.add.reduceat(inner[:, members[0]], members[1], axis=1)  # [seeds, G]
+    clusters, shared = inner.shape[1], inner.mean(axis=0)
+    rest = float(((inner - shared) ** 2).sum()) * clusters / max(clusters - 1, 1) / max(count - 1, 1) / (count * n**2)
+    return SideOf(float(means.mean()), shared, variance_of(means) / count, rest, count)
+
+
+def combined(value: float, sides: Sequence[SideOf], spread: np.ndarray, clusters: int, **rest: Any) -> Drop:
+    """The drop ``value`` with the parts of its variance put together; ``rest`` are further fields of `Drop`."""
+    from_seeds = sum(side.from_seeds for side in sides)
+    residual = sum(side.residual for side in sides)
+    examples = float(spread @ spread)
+    variance = max(from_seeds + examples - residual, from_seeds, examples)
+    parts = [(side.from_seeds, side.count - 1) for side in sides] + [(examples, clusters - 1)]
+    below = _below(parts)
+    below_seeds = _below(parts[:-1])
+    if any(side.count < 2 for side in sides):
+        variance = math.nan  # one seed tells nothing of the next
+    return Drop(
+        value=value, variance=variance, freedom=variance**2 / below if below > 0 else math.inf, from_seeds=from_seeds,
+        freedom_of_seeds=from_seeds**2 / below_seeds if below_seeds > 0 else math.inf,
+        shared=max(examples - residual, 0.0), residual=residual, spread=spread, **rest,
+    )  # fmt: skip
+
+
+def _below(parts: Sequence[tuple[float, float]]) -> float:
+    """Satterthwaite's denominator for independent (variance, degrees of freedom)."""
+    return sum(part**2 / freedom for part, freedom in parts if part > 0 and freedom > 0)
+
+
+def clusters_of(n: int, groups: Sequence[Hashable] | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """(order [N], first place of each cluster [G]) for `numpy.add.reduceat`; None without clusters."""
+    if groups is None or all(group is None for group in groups):
+        return None
+    members = members_of(n, groups)
+    starts = np.cumsum([0, *(len(one) for one in members[:-1])])
+    return np.concatenate(members), starts
+
+
+def members_of(n: int, groups: Sequence[Hashable] | None) -> list[np.ndarray]:
+    """The examples of each cluster, in order of first appearance."""
+    found: dict[Hashable, list[int]] = {}
+    for i in range(n):
+        group = groups[i] if groups else None
+        found.setdefault(("alone", i) if group is None else ("group", group), []).append(i)
+    return [np.array(one) for one in found.values()]
+
+
+def variance_of(values: np.ndarray) -> float:
+    """Sample variance; 0 for one value."""
+    return float(values.var(ddof=1)) if len(values) > 1 else 0.0
+
+
+def _reach(variance: float, freedom: float, alpha: float) -> float:
+    return (_quantile(1 - alpha, freedom) + _quantile(POWER, freedom)) * math.sqrt(variance)
+
+
+def _quantile(level: float, freedom: float) -> float:
+    from scipy.special import ndtri, stdtrit
+
+    return float(ndtri(level) if math.isinf(freedom) else stdtrit(max(freedom, 1e-3), level))
+
+
+def _cdf(value: float, freedom: float) -> float:
+    from scipy.special import ndtr, stdtr
+
+    return float(ndtr(value) if math.isinf(freedom) else stdtr(max(freedom, 1e-3), value))

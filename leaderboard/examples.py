@@ -1,0 +1,85 @@
+"""Examples beside the board: gold and prediction of every example, as small scripts that the page loads when asked.
+
+A page that was opened from a file may not read files, but it may load scripts; so each record's predictions become
+one call of `ptmbenchExamples` with plain JSON. The file is checked against the hash in its record first: predictions
+of another run never stand beside a score.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import secrets
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from leaderboard.record import FOLDER, Record
+
+BESIDE = "examples"
+_LARGEST = 64 * 2**20  # bytes of one file when unpacked
+
+
+def file_of(record: Record) -> str:
+    """The script of one record, named by its seal: harmless characters only, and another record is another file."""
+    return f"{BESIDE}/{record.seal[:24]}.js"
+
+
+def write_all(records: Iterable[Record], folders: Sequence[Path], out: Path) -> tuple[dict[str, str], list[str]]:
+    """{seal: script below ``out``} for every record whose predictions are there and whole, and notes on the others."""
+    found: dict[str, str] = {}
+    notes: list[str] = []
+    homes = [home for folder in folders for home in _homes(Path(folder))]
+    for record in records:
+        if record.status != "ok" or not record.predictions:
+            continue
+        script = out / file_of(record)
+        rows, fault = _rows(record, homes)
+        if fault:
+            notes.append(fault)
+        elif rows is not None:
+            _write(script, f"ptmbenchExamples({_literal(record.seal[:24])},{_literal(rows)});\n")
+            found[record.seal] = file_of(record)
+    return found, sorted(set(notes))
+
+
+def _rows(record: Record, homes: Sequence[Path]) -> tuple[list | None, str]:
+    name = record.predictions["file"]
+    for path in (home / name for home in homes if (home / name).is_file()):
+        try:
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest() != record.predictions.get("sha256"):
+                continue
+            with gzip.open(path) as file:
+                text = file.read(_LARGEST + 1)
+            if len(text) > _LARGEST:
+                return None, f"{name} is larger than {_LARGEST >> 20} MiB unpacked, so its examples are not shown."
+            lines = [json.loads(line) for line in text.decode().splitlines()]
+            return [[line["id"], line["gold"], line["prediction"]] for line in lines], ""
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError):
+            return None, f"{name} cannot be read, so its examples are not shown. Run the cell again to have them."
+    if any((home / name).is_file() for home in homes):
+        return None, f"{name} is not the file that its record names (its hash differs), so its examples are not shown."
+    return None, ""
+
+
+def _homes(folder: Path) -> list[Path]:
+    """Run folders: ``folder`` itself, the parent of a records folder, or the runs below it."""
+    if folder.name == FOLDER:
+        return [folder.parent]
+    return [folder] if (folder / FOLDER).is_dir() else sorted(path.parent for path in folder.glob(f"*/{FOLDER}"))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.write_text(text, encoding="ascii", newline="\n")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _literal(value: object) -> str:
+    """JSON in ASCII, which is a JavaScript literal whatever it says, and holds no tag."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

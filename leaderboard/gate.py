@@ -1,0 +1,241 @@
+"""The gate: is HEAD worse than BASE? Two folders of records in, a verdict per cell and overall out.
+
+A cell is a *regression* when its drop is significant and larger than the task's margin, a *pass* when the 95 % interval
+of the drop ends below the margin, and *inconclusive* otherwise, with what could have been seen. The overall verdict is
+that of one score declared beforehand, the mean drop over all cells of models, with every single cell as a guard.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leaderboard import comparison, margins, resampling, sides
+from leaderboard.baseline import BaselineError
+from leaderboard.comparison import Drop
+from leaderboard.gate_cost import Time, compare_costs, compare_time
+from leaderboard.record import Record, RecordError
+from leaderboard.resampling import Scored
+from leaderboard.sides import Group, Side
+from leaderboard.verdicts import (
+    APART,
+    ENOUGH,
+    INCONCLUSIVE,
+    MISSING,
+    NEW,
+    PASS,
+    REGRESSION,
+    STATUS,
+    Verdict,
+    fisher,
+    guards,
+    mean_drop,
+)  # fmt: skip
+
+Scorer = Callable[[Record, Sequence[Path]], Scored | None]
+"""A record and the folders that its predictions may be below; None where they cannot be scored again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    verdict: str
+    reason: str
+    macro: Verdict | None
+    cells: tuple[Verdict, ...]
+    time: Time
+    notes: tuple[str, ...]
+    baseline: Mapping[str, Any] | None = None
+
+    def status(self, strict: bool = False) -> int:
+        """The exit status."""
+        return 0 if self.verdict == INCONCLUSIVE and not strict else STATUS[self.verdict]
+
+
+def gate(base: Path, head: Path, scorer: Scorer, chosen: Mapping[str, float] | None = None) -> Gate:
+    """Compare the records of the run folders ``base`` and ``head``; ``chosen`` replaces margins, {task name or "macro":
+    points}.
+
+    `BaselineError` when BASE is no run, or a baseline that was changed; `RecordError` when HEAD is no run.
+    """
+    try:
+        ours = sides.read(base)
+    except RecordError as error:
+        raise error if isinstance(error, BaselineError) else BaselineError(f"BASE cannot be used: {error}") from error
+    theirs = sides.read(head)
+    if ours.damaged:
+        raise BaselineError(f"BASE cannot be trusted: {ours.damaged[0].file}: {ours.damaged[0].reason}")
+    return between(ours, theirs, scorer, chosen or {})
+
+
+def between(ours: Side, theirs: Side, scorer: Scorer, chosen: Mapping[str, float]) -> Gate:
+    """The same for sides that have been read."""
+    pairs = sides.match(ours, theirs)
+    found = [_compare(one, other, apart, ours, theirs, scorer, chosen) for one, other, apart in pairs]
+    cells = guards(found)
+    macro = mean_drop(cells, chosen.get("macro", margins.MACRO))
+    together = [(one, other) for one, other, apart in pairs if one and other and not apart]
+    time = compare_time(together)
+    verdict, reason = _overall(cells, macro, time, theirs)
+    notes = _notes(ours, theirs, together)
+    about = ours.baseline and {"digest": ours.baseline.digest, "reason": ours.baseline.reason}
+    return Gate(verdict=verdict, reason=reason, macro=macro, cells=cells, time=time, notes=notes, baseline=about)
+
+
+def _compare(
+    one: Group | None,
+    other: Group | None,
+    apart: list[str],
+    base: Side,
+    head: Side,
+    scorer: Scorer,
+    chosen: Mapping[str, float],
+) -> Verdict:
+    """One cell, before the other cells are known."""
+    known = one or other
+    about: dict[str, Any] = {
+        "task": known.first.task["title"], "row": known.title, "adaptation": known.first.adaptation["name"],
+        "metric": known.first.task["headline"], "data": f"{known.identity[0]} {known.first.task['data_sha256']}",
+    }  # fmt: skip
+    if one is None:
+        return Verdict(verdict=NEW, reason="BASE has no such cell.", **about)
+    scored = [_scored(group) for group in (one, other) if group]
+    if not scored[0] and not _diverged(one):
+        return Verdict(verdict=NEW, reason="BASE has no score of it either.", **about)
+    if other is None:
+        return Verdict(verdict=MISSING, reason="BASE has this cell, HEAD has no record of it.", **about)
+    if apart:
+        reason = f"HEAD ran it with another {', another '.join(apart)}."
+        return Verdict(verdict=APART, reason=reason, **about)
+    diverged = (_diverged(one), _diverged(other))
+    tested = tuple(len(own) + gone for own, gone in zip(scored, diverged, strict=True))
+    about |= {"seeds": (len(scored[0]), len(scored[1])), "diverged": diverged}
+    if sum(diverged):
+        about["diverged_p"] = fisher((diverged[0], tested[0]), (diverged[1], tested[1]))
+    about["costs"] = compare_costs(one.records, other.records)
+    lost = [record for record in other.records.values() if record.status in ("failed", "not_applicable")]
+    if not scored[1] and not diverged[1]:
+        failed = lost[0]
+        verdict = REGRESSION if failed.status == "failed" else MISSING
+        return Verdict(verdict=verdict, reason=f"HEAD has no score: {failed.reason['text']}", **about)
+    if not scored[0] or not scored[1]:
+        bad = diverged[1] >= 3 and not diverged[0]
+        reason = f"{diverged[0]} of {tested[0]} seeds diverged in BASE, {diverged[1]} of {tested[1]} in HEAD."
+        return Verdict(verdict=REGRESSION if bad else INCONCLUSIVE, reason=reason, **about)
+    values = [np.array([float(record.headline["value"]) for record in side.values()]) for side in scored]
+    means = (float(values[0].mean()), float(values[1].mean()))
+    drop, notes = _drop(one, other, scored, (base, head), scorer)
+    task = one.first.task
+    higher = task["higher_is_better"]
+    about |= {"base": means[0], "head": means[1], "margin": margins.margin(task, means[0], chosen)}
+    if lost:
+        about["lost"] = len(lost)
+        notes = (*notes, f"{len(lost)} of {len(other.records)} seeds failed in HEAD: {lost[0].reason['text']}")
+    if one.trained and drop.method != IDENTICAL and 1 < min(drop.seeds) < ENOUGH:
+        notes = (*notes, f"Fewer than {ENOUGH} seeds a side see little.")
+    counted = higher and one.identity[3] in ("pretrained", "published") and math.isfinite(drop.variance)
+    return Verdict(verdict="", reason="", drop=drop, method=drop.method, notes=notes, counted=counted, **about)
+
+
+IDENTICAL = "identical predictions"
+
+
+def _drop(
+    one: Group, other: Group, scored: Sequence[Mapping[int, Record]], of: Sequence[Side], scorer: Scorer
+) -> tuple[Drop, tuple[str, ...]]:
+    """The drop by the method that the records' provenance asks for: nobody chooses it."""
+    shared = sorted(set(scored[0]) & set(scored[1]))
+    alike = one.weights() == other.weights() and set(one.records) == set(other.records) and bool(shared)
+    examples = int(one.first.task.get("examples") or 0)
+    if alike and set(scored[0]) == set(scored[1]) and _identical(scored):
+        seeds = (len(shared), len(shared))
+        return Drop(value=0.0, variance=0.0, freedom=math.inf, method=IDENTICAL, seeds=seeds, examples=examples), ()
+    whole = [list(side.values()) for side in scored]
+    if alike and (not one.trained or len(shared) > 1):
+        whole = [[side[seed] for seed in shared] for side in scored]
+    else:
+        alike = False
+    rescored = [[scorer(record, side.roots) for record in records] for records, side in zip(whole, of, strict=True)]
+    flat = [found for side in rescored for found in side]
+    if not one.first.task["higher_is_better"]:  # then a drop is a rise
+        whole.reverse(), rescored.reverse()
+    if all(flat) and len({found.ids for found in flat}) == 1:
+        ours, theirs = rescored
+        if alike and not one.trained:
+            drop = resampling.same_weights(ours, theirs)
+        elif all(found.each is not None for found in flat):
+            tables = [np.stack([found.each for found in side]) for side in rescored]
+            drop = comparison.mixed_t(tables[0], tables[1], alike, ours[0].groups)
+        else:
+            drop = resampling.multi_bootstrap(ours, theirs, alike)
+        notes: tuple[str, ...] = ()
+    else:
+        values = [[float(record.headline["value"]) for record in side] for side in whole]
+        drop = comparison.from_scores(values[0], values[1], [_error(side) for side in whole], examples)
+        notes = ("The predictions are not there or give other scores now, so both sides' own intervals were used.",)
+    if one.trained and one.weights() != other.weights():
+        notes += ("Pre-training gave other weights; the seeds share them, so its own spread is not in the interval.",)
+    return drop, notes
+
+
+def _overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, head: Side) -> tuple[str, str]:
+    """The first that holds: a regression, something not comparable or missing, and then the mean drop's verdict."""
+    counts = {name: sum(cell.verdict == name for cell in cells) for name in STATUS}
+    dearer = sum(any(cost.verdict == REGRESSION for cost in cell.costs) for cell in cells)
+    if counts[REGRESSION] or dearer or (macro and macro.verdict == REGRESSION) or time.verdict == REGRESSION:
+        parts = [f"{counts[REGRESSION]} cells are worse"] if counts[REGRESSION] else []
+        parts += ["the mean drop is"] if macro and macro.verdict == REGRESSION else []
+        parts += [f"{dearer} cells cost more"] if dearer else []
+        parts += ["HEAD is slower"] if time.verdict == REGRESSION else []
+        return REGRESSION, f"{'; '.join(parts)}."
+    if counts[APART]:
+        return APART, f"{counts[APART]} cells were run with another recipe, task version or data."
+    compared = sum(cell.drop is not None for cell in cells)
+    if counts[MISSING] or head.damaged or not compared:
+        parts = [f"{counts[MISSING]} cells of BASE are not in HEAD"] if counts[MISSING] else []
+        parts += [f"{len(head.damaged)} records of HEAD are damaged"] if head.damaged else []
+        return MISSING, f"{'; '.join(parts) or 'No cell could be compared'}."
+    open_cells = f"{counts[INCONCLUSIVE]} of {compared} cells are inconclusive on their own."
+    if macro is None:
+        worst = INCONCLUSIVE if counts[INCONCLUSIVE] else PASS
+        return worst, open_cells if counts[INCONCLUSIVE] else "Every cell passes."
+    return macro.verdict, f"{macro.reason} {open_cells}" if counts[INCONCLUSIVE] else macro.reason
+
+
+def _notes(base: Side, head: Side, together: Sequence[tuple[Group, Group]]) -> tuple[str, ...]:
+    notes = [f"{one.file} in HEAD is damaged: {one.reason}" for one in head.damaged]
+    for name, side in (("BASE", base), ("HEAD", head)):
+        if side.repeated:
+            notes.append(f"{name} holds {side.repeated} older records of seeds that were run again; the newest count.")
+    for what in ("commit", "device"):
+        found = [sorted({str(getattr(r, what)) for pair in together for r in pair[i].records.values()}) for i in (0, 1)]
+        if found[0] != found[1] and all(found):
+            notes.append(f"BASE and HEAD differ in {what}: {', '.join(found[0])} and {', '.join(found[1])}.")
+    return tuple(notes)
+
+
+def _scored(group: Group) -> dict[int, Record]:
+    values = ((seed, record) for seed, record in group.records.items() if record.status == "ok")
+    return {seed: record for seed, record in values if math.isfinite(float(record.headline["value"]))}
+
+
+def _diverged(group: Group) -> int:
+    """Seeds whose training diverged, or whose score is no number: both are what became of a training."""
+    return sum(
+        record.status == "diverged" or (record.status == "ok" and not math.isfinite(float(record.headline["value"])))
+        for record in group.records.values()
+    )
+
+
+def _identical(scored: Sequence[Mapping[int, Record]]) -> bool:
+    hashes = [[(record.predictions or {}).get("sha256") for record in side.values()] for side in scored]
+    return hashes[0] == hashes[1] and None not in hashes[0]
+
+
+def _error(records: Sequence[Record]) -> float:
+    """Standard error over examples of a side's mean, from its records' own 95 % intervals."""
+    widths = [float(r.headline["high"] or math.nan) - float(r.headline["low"] or math.nan) for r in records]
+    known = [width / (2 * 1.959963984540054) for width in widths if math.isfinite(width)]
+    return math.sqrt(sum(error**2 for error in known) / len(known)) if known else 0.0

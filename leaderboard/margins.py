@@ -1,0 +1,32 @@
+"""How much worse is still the same: the margin of every task, in the units of its headline.
+
+A regression must exceed it, and a pass must stay below it with confidence. One point is what people report tables
+to; Matthews correlation moves twice as far as accuracy does for the same answers. No margin is smaller than two
+examples are worth: less than that cannot be told on a test set of that size.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MACRO = 1.0
+"""Margin of the mean drop over all cells, in points."""
+DEFAULT = 1.0
+BY_METRIC = {"mcc": 2.0, "bleu": 0.5, "bits_per_character": 0.02}
+RELATIVE = {"perplexity": 0.02}
+"""Shares of BASE's value, for metrics whose units depend on the data."""
+_EXAMPLES = 2
+
+
+def margin(task: Mapping[str, Any], base: float, chosen: Mapping[str, float] | None = None) -> float:
+    """The margin of ``task`` (the part of a record) where BASE scored ``base``; ``chosen`` has {task name: margin}."""
+    if chosen and task["name"] in chosen:
+        return chosen[task["name"]]
+    metric = str(task["headline"])
+    if metric in RELATIVE:
+        return RELATIVE[metric] * abs(base)
+    usual = max((BY_METRIC.get(part, DEFAULT) for part in metric.split("+")), default=DEFAULT)
+    examples = task.get("examples")
+    if not task["higher_is_better"] or not isinstance(examples, int | float) or not math.isfinite(examples):
+        return usual
+    return max(usual, 100 * _EXAMPLES / examples) if examples > 0 else usual

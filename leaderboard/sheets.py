@@ -1,0 +1,187 @@
+"""The sheets of models and tasks, and the planes of score against cost, as plain values for the template."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leaderboard import charts
+from leaderboard.costs import is_number
+from leaderboard.grid import Cell, Column, Grid, Row
+from leaderboard.text import duration, number, quantity
+
+_AXES = ("representation", "architecture", "objectives", "extensions")
+_POINTS = 6  # points of a learning curve that are written out
+_MEASURES = {
+    "parameters": ("Parameters", ""),
+    "pre-training FLOPs": ("Pre-training FLOPs", "FLOP"),
+    "FLOPs per cell": ("FLOPs per cell", "FLOP"),
+    "seconds per cell": ("Seconds per cell", "s"),
+    "disk MiB": ("Disk", "MiB"),
+    "latency seconds": ("Latency of one example", "s"),
+    "peak memory MiB": ("Peak memory", "MiB"),
+}
+_METRICS = {
+    "accuracy": "share of right answers, in percent",
+    "mcc": "Matthews correlation coefficient times 100; 0 for a constant answer",
+    "f1": "harmonic mean of precision and recall, in percent",
+    "macro_f1": "F1 of every label, averaged over labels, in percent",
+    "exact_match": "share of answers equal to a gold answer after normalisation, in percent",
+    "pearson": "Pearson correlation times 100",
+    "spearman": "Spearman rank correlation times 100",
+    "perplexity": "exponential of the mean negative log-likelihood; 1 is perfect",
+    "bleu": "corpus BLEU, in percent",
+    "rouge1": "ROUGE-1 F1, in percent",
+    "rouge2": "ROUGE-2 F1, in percent",
+    "rougeL": "ROUGE-L F1, in percent",
+}
+
+
+def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
+    """A task's sheet: definition, metric, size, chance and headroom."""
+    task = column.task
+    scored = [cell.summary.mean for row in grid.rows if (cell := grid.cells.get((row, column))) and cell.ok]
+    return {
+        "id": f"t{place}",
+        "title": column.title,
+        "head": task["title"],
+        "apart": [part for part in ("" if column.official else task["source"], *column.part.split(", ")) if part],
+        "name": task["name"],
+        "metric": task["headline"],
+        "meaning": _meaning(task["headline"]),
+        "arrow": "↑" if task["higher_is_better"] else "↓",
+        "better": "higher is better" if task["higher_is_better"] else "lower is better",
+        "form": str(task.get("form") or "").replace("_", " "),
+        "source": task.get("source") or "",
+        "split": task.get("split") or "",
+        "examples": task.get("examples"),
+        "chance": number(task.get("chance")),
+        "headroom": _headroom(column, [one for one in scored if math.isfinite(one)]),
+        "rows": len(scored),
+        "version": task["version"],
+        "data": (task["data_sha256"] or "")[:12],
+        "licence": task.get("licence") or "",
+    }
+
+
+def models(grid: Grid, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One sheet per name: its card, if it has one, and the rows that stand for it."""
+    sheets: dict[str, dict[str, Any]] = {}
+    for row, shown in zip(grid.rows, rows, strict=True):
+        sheet = sheets.setdefault(row.name, {"name": row.name, "title": row.label, "card": None, "rows": []})
+        sheet["rows"].append(shown | {"made": _pretraining(row.records)})
+        if row.card and row.kind != "random" and not sheet["card"]:
+            sheet["card"] = _card(row.card)
+            sheet["title"] = sheet["card"]["title"] or row.label
+    ordered = sorted(sheets.items(), key=lambda item: (item[1]["card"] is None, item[0]))
+    return [sheet | {"id": f"m{i}"} for i, (_, sheet) in enumerate(ordered)]
+
+
+def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]:
+    """Average against every cost that was measured: one plane each, and one table for all of them."""
+    scored = [row for row in grid.rows if math.isfinite(grid.macro_summary(row).mean)]
+    lines = [{"number": i, "row": row, "costs": []} for i, row in enumerate(scored, 1)]
+    drawn: list[dict[str, Any]] = []
+    for name, (title, unit) in _MEASURES.items():
+        points = {
+            row: (costs[row][name], grid.macro_summary(row).mean) for row in scored if (costs[row][name] or 0) > 0
+        }
+        if len(points) < 2:
+            continue
+        best = charts.front(points)
+        dots = [
+            charts.Dot(
+                number=line["number"], cost=points[line["row"]][0], score=points[line["row"]][1],
+                interval=grid.macro_interval(line["row"]), front=line["row"] in best,
+            )
+            for line in lines if line["row"] in points
+        ]  # fmt: skip
+        ticks = _ticks([dot.cost for dot in dots], unit)
+        drawn.append({"title": title, "svg": charts.plane(dots, ticks)})
+        for line in lines:
+            cost = costs[line["row"]][name]
+            text = duration(cost) if unit == "s" and cost else quantity(cost, unit)
+            line["costs"].append({"text": text, "sort": cost, "front": line["row"] in best})
+    shown = [
+        {"number": line["number"], "label": line["row"].label, "words": line["row"].words, "costs": line["costs"],
+         "mean": number(grid.macro_summary(line["row"]).mean)}
+        for line in lines
+    ]  # fmt: skip
+    return {"drawn": drawn, "lines": shown}
+
+
+def learning_curve(cell: Cell) -> dict[str, Any] | None:
+    """The course of adaptation, averaged over the seeds that have every step: drawn, and written out."""
+    steps: dict[Any, list[Mapping[str, float]]] = {}
+    for record in cell.ok:
+        for point in record.curve:
+            if is_number(step := point.get("step")):
+                steps.setdefault(step, []).append(point)
+    common = [step for step in sorted(steps) if len(steps[step]) == len(cell.ok)]
+    if not common:
+        return None
+    name = "score" if all("score" in one for step in common for one in steps[step]) else "loss"
+    points = [(float(step), _mean([one.get(name) for one in steps[step]])) for step in common]
+    every = max(1, -(-len(points) // _POINTS))
+    text = ", ".join(f"{step:g}: {value:.4g}" for step, value in (*points[:-1:every], points[-1]))
+    return {"svg": charts.curve(points), "text": text, "name": name}
+
+
+def _card(card: Mapping[str, Any]) -> dict[str, Any]:
+    names = (*_AXES, "title", "citation", "year", "loss", "tokenizer", "corpus", "parameters", "licence")
+    reported = [
+        f"{one['task']} {one['value']} {one['metric']} ({one.get('split')})" for one in card.get("reported") or ()
+    ]
+    return {name: _words(card.get(name)) for name in names} | {"reported": "; ".join(reported)}
+
+
+def _pretraining(records: Sequence[Any]) -> list[str]:
+    """Each pre-training behind a row in words, once per weights."""
+    made = {str(one.pretraining.get("weights_sha256")): one.pretraining for one in records if one.pretraining}
+    return [
+        ", ".join(
+            str(part)
+            for part in (
+                f"seed {one.get('seed')}", one.get("corpus"),
+                *(f"{quantity(one[n])} {n}" for n in ("steps", "tokens") if is_number(one.get(n))),
+                quantity(one["flops"], "FLOP") if is_number(one.get("flops")) else "",
+                duration(one["seconds"]) if is_number(one.get("seconds")) else "",
+                f"final loss {one['loss']:.3f}" if is_number(one.get("loss")) else "", f"weights {digest[:12]}",
+            )
+            if part
+        )
+        for digest, one in sorted(made.items())
+    ]  # fmt: skip
+
+
+def _headroom(column: Column, scored: Sequence[float]) -> str:
+    """What is left between the best row and the metric's bound, and how much of the way from chance is done."""
+    if not scored or not column.averaged:
+        return ""
+    best, chance = max(scored), column.task.get("chance")
+    room = f"{number(100 - best)} points from the best row ({number(best)}) to the metric's bound of 100"
+    if isinstance(chance, (int, float)) and math.isfinite(chance) and chance < 100:
+        room += f"; the best row has gone {100 * (best - chance) / (100 - chance):.0f} % of the way from chance"
+    return room
+
+
+def _meaning(metric: str) -> str:
+    parts = [_METRICS[one] for one in metric.split("+") if one in _METRICS]
+    several = "mean of: " if len(parts) > 1 else ""
+    return several + "; ".join(parts)
+
+
+def _ticks(costs: Sequence[float], unit: str) -> dict[float, str]:
+    """Costs written on a logarithmic axis: both ends, and the middle where that is another number."""
+    low, high = min(costs), max(costs)
+    values = {low, math.sqrt(low * high), high} if high > 1.2 * low else {low, high}
+    texts = {value: duration(value) if unit == "s" else quantity(value, unit) for value in sorted(values)}
+    return {value: text for value, text in texts.items() if value == low or text != texts[low]}
+
+
+def _mean(values: Sequence[Any]) -> float:
+    known = [float(value) for value in values if is_number(value)]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else "" if value is None else str(value)

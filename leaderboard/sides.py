@@ -1,0 +1,186 @@
+"""BASE and HEAD as cells that may be compared: what is the same thing measured twice, and what only looks like it.
+
+A cell of the gate is a row, a task and an adaptation. Its *recipe* is all that was chosen before it ran: the task's
+version and data, the settings, the pre-training's corpus, tokenizer and budget. Cells of one recipe are compared;
+where only another recipe is found on the other side, the difference is named and no number is given.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from leaderboard.baseline import Baseline, verify
+from leaderboard.record import FOLDER, Record
+from leaderboard.store import Damaged, load
+
+Identity = tuple[str, str, str, str, str, str]
+_AS_IT_IS = ("baseline", "likelihood", "prompt")
+"""Adaptations that train no weights."""
+_LABELS = {
+    "task.version": "task version",
+    "task.data_sha256": "data",
+    "task.split": "split",
+    "task.source": "source or number of examples",
+    "task.headline": "metric",
+    "task.higher_is_better": "direction of the metric",
+    "pretraining.corpus_sha256": "corpus",
+    "pretraining.tokenizer": "tokenizer",
+    "pretraining.seed": "seed of pre-training",
+    "pretraining.steps": "pre-training steps",
+    "pretraining.tokens": "pre-training tokens",
+    "pretraining.weights_sha256": "published weights",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The records of one cell and recipe on one side, by seed."""
+
+    identity: Identity
+    recipe: Mapping[str, Any]
+    records: Mapping[int, Record]
+
+    @property
+    def first(self) -> Record:
+        return next(iter(self.records.values()))
+
+    @property
+    def title(self) -> str:
+        row = self.first.row
+        words = [row["label"], row["size"] or "", {"random": "random weights"}.get(row["kind"], "")]
+        return " ".join(word for word in words if word)
+
+    @property
+    def trained(self) -> bool:
+        """Whether chance had a part in it besides the examples: seeds then stand for training again."""
+        return self.identity[4] not in _AS_IT_IS
+
+    def weights(self) -> set[str | None]:
+        """The hashes of the pre-trained weights that the seeds started from, as far as they came to know them."""
+        return {record.pretraining.get("weights_sha256") for record in self.records.values() if record.pretraining}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    groups: tuple[Group, ...]
+    damaged: tuple[Damaged, ...]
+    roots: tuple[Path, ...] = field(compare=False)
+    """Folders that the records' predictions are below."""
+    baseline: Baseline | None = None
+    repeated: int = 0
+    """Records of a seed that was run again with the same recipe; the newest counts."""
+
+
+def read(folder: Path) -> Side:
+    """All records below ``folder``; a baseline is verified first. `RecordError` when it holds no run."""
+    folder = Path(folder)
+    baseline = verify(folder) if folder.is_dir() else None
+    store = load([folder])
+    groups: dict[str, tuple[Identity, dict[str, Any], dict[int, Record]]] = {}
+    repeated = 0
+    for record in store.records:
+        identity, recipe = identity_of(record), recipe_of(record)
+        _, _, held = groups.setdefault(_key(identity, recipe), (identity, recipe, {}))
+        if rival := held.get(record.seed):
+            repeated += 1
+            record = max(record, rival, key=lambda one: (one.finished, one.seal))
+        held[record.seed] = record
+    _gather(groups)
+    roots = [folder.parent if folder.name == FOLDER else folder]
+    roots += sorted(path.parent for path in folder.glob(f"*/{FOLDER}"))
+    return Side(
+        groups=tuple(
+            Group(identity=identity, recipe=recipe, records=dict(sorted(held.items())))
+            for _, (identity, recipe, held) in sorted(groups.items())
+        ),
+        damaged=store.damaged,
+        roots=tuple(roots),
+        baseline=baseline,
+        repeated=repeated,
+    )
+
+
+def identity_of(record: Record) -> Identity:
+    """What a reader calls the same cell: task, row and adaptation."""
+    row = record.row
+    return (
+        record.task["name"], row["name"], row["size"] or "", row["kind"], record.adaptation["name"], row["division"],
+    )  # fmt: skip
+
+
+def recipe_of(record: Record) -> dict[str, Any]:
+    """All that was chosen before the cell ran, by its place in the record. Cells without a score may know less of it:
+    their task may have had no data."""
+    task, made = record.task, record.pretraining
+    known = {f"task.{name}": task.get(name) for name in ("version", "data_sha256", "source", "split", "headline")}
+    known["task.higher_is_better"] = task["higher_is_better"]
+    known |= {f"settings.{name}": value for name, value in record.adaptation["settings"].items()}
+    if made and record.row["division"] == "published":
+        known["pretraining.weights_sha256"] = made.get("weights_sha256")
+    elif made:
+        known |= {f"pretraining.{name}": made.get(name) for name in ("corpus_sha256", "seed", "steps", "tokens")}
+        known["pretraining.tokenizer"] = (made.get("tokenizer") or {}).get("sha256")
+    return known
+
+
+def differing(one: Group, other: Group) -> list[str]:
+    """The parts of two groups' recipes that differ, in words."""
+    names = _apart(one.recipe, other.recipe, _scoreless(one.records) or _scoreless(other.records))
+    return [_LABELS.get(name, name.replace("settings.", "setting ")) for name in names]
+
+
+def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any], scoreless: bool) -> list[str]:
+    """Names of the parts that differ. A cell without a score may not have come to know its data or its weights, so
+    what one side does not know is no difference then."""
+    names = [name for name in sorted(ours.keys() | theirs.keys()) if _text(ours.get(name)) != _text(theirs.get(name))]
+    if scoreless:
+        names = [name for name in names if None not in (ours.get(name), theirs.get(name))]
+        names = [name for name in names if name != "task.data_sha256"]  # then it says which file was missing
+    return names
+
+
+def _scoreless(records: Mapping[int, Record]) -> bool:
+    return all(record.status != "ok" for record in records.values())
+
+
+def _gather(groups: dict[str, tuple[Identity, dict[str, Any], dict[int, Record]]]) -> None:
+    """Put seeds that ended before they knew their whole recipe to the seeds that they belong to."""
+    for key in [key for key, (_, _, held) in groups.items() if _scoreless(held)]:
+        identity, recipe, held = groups[key]
+        for other, (name, theirs, rest) in groups.items():
+            if other != key and name == identity and not _apart(recipe, theirs, True) and not set(held) & set(rest):
+                rest.update(held)
+                del groups[key]
+                break
+
+
+def match(base: Side, head: Side) -> list[tuple[Group | None, Group | None, list[str]]]:
+    """(BASE's cell, HEAD's cell, differences): both where they may be compared; one of them None where the other side
+    has nothing; both with differences where only other recipes of the cell were found."""
+    ours = {_key(one.identity, one.recipe): one for one in base.groups}
+    theirs = {_key(one.identity, one.recipe): one for one in head.groups}
+    pairs: list[tuple[Group | None, Group | None, list[str]]] = [
+        (ours[key], theirs[key], []) for key in ours if key in theirs
+    ]
+    left = [one for key, one in ours.items() if key not in theirs]
+    right = [one for key, one in theirs.items() if key not in ours]
+    for one in left:
+        rivals = [other for other in right if other.identity == one.identity]
+        near = min(rivals, key=lambda other: len(differing(one, other)), default=None)
+        right = [other for other in right if other is not near]
+        pairs.append((one, near, differing(one, near) if near else []))
+    pairs += [(None, one, []) for one in right]
+    return sorted(pairs, key=lambda pair: (pair[0] or pair[1]).identity)
+
+
+def _key(identity: Identity, recipe: Mapping[str, Any]) -> str:
+    return json.dumps([identity, {name: _text(value) for name, value in recipe.items()}], sort_keys=True)
+
+
+def _text(value: Any) -> str:
+    """2 and 2.0 are one setting."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = float(value)
+    return json.dumps(value, sort_keys=True, default=str)

@@ -1,0 +1,137 @@
+// Two rows beside each other, and their examples, which lie in files beside the page and are loaded when asked for.
+const loaded = new Map();
+window.ptmbenchExamples = (name, rows) => loaded.set(name, rows);
+
+function load(file) {
+  const name = file.replace(/^.*\//, "").replace(/\.js$/, "");
+  if (loaded.has(name)) return Promise.resolve(loaded.get(name));
+  return new Promise((resolve, reject) => {
+    const script = element("script", undefined, { src: file });
+    script.addEventListener("load", () => resolve(loaded.get(name) || []));
+    script.addEventListener("error", () => reject(new Error(`${file} is not beside this page: copy the whole folder of the board.`)));
+    document.head.append(script);
+  });
+}
+
+function makeCompare() {
+  const selects = ["first", "second"].map((id) => document.getElementById(id));
+  for (const select of selects) for (const row of page.rows) select.append(element("option", row.title, { value: row.id }));
+  const table = document.getElementById("differences");
+  const show = () => {
+    const [a, b] = selects.map((select) => page.rows.findIndex((row) => row.id === select.value));
+    document.getElementById("examples").replaceChildren();
+    table.original = null;
+    table.tBodies[0].replaceChildren(...page.columns.map((column, i) => line(column, page.cells[a][i], page.cells[b][i])));
+    sortBy(table, 0, 0);
+  };
+  const restore = (view) => {
+    const known = new Set(page.rows.map((row) => row.id));
+    selects[0].value = known.has(view.first) ? view.first : page.rows[0].id;
+    selects[1].value = known.has(view.second) ? view.second : page.rows[Math.min(1, page.rows.length - 1)].id;
+    show();
+  };
+  for (const select of selects) select.addEventListener("change", () => { show(); remember(select.id, select.value); });
+  document.getElementById("compare").hidden = false;
+  return restore;
+}
+
+function line(column, first, second) {
+  const found = difference(first, second, page.seeds, page.t);
+  const row = document.createElement("tr");
+  const number = (value, signs) => (Number.isFinite(value) ? (signs && value > 0 ? "+" : "") + value.toFixed(1) : "");
+  const cell = (text, value) => row.append(element("td", text, { class: "num", "data-v": Number.isFinite(value) ? value : "" }));
+  row.append(element("th", column.title, { scope: "row", class: "name" }));
+  cell(number(mean(first)), mean(first));
+  cell(number(mean(second)), mean(second));
+  cell(found ? number(found.mean, true) : "not in both", found ? found.mean : NaN);
+  cell(found && Number.isFinite(found.low) ? `${number(found.low, true)} to ${number(found.high, true)}` : "", NaN);
+  cell(found ? String(found.n) : "", found ? found.n : NaN);
+  const better = found && (found.low > 0 || found.high < 0) ? (found.low > 0) === column.higher : null;
+  row.append(element("td", !found ? "" : better === null ? (found.n > 1 ? "not separable" : "one seed") : better ? "first" : "second"));
+  row.append(exampleButtons(column, first, second));
+  return row;
+}
+
+function exampleButtons(column, first, second) {
+  const cell = document.createElement("td");
+  if (!first || !second || !first[2] || !second[2]) return cell;
+  const shared = page.seeds[first[0]].filter((seed) => page.seeds[second[0]].includes(seed));
+  for (const seed of shared) {
+    const files = [first, second].map((one) => one[2][page.seeds[one[0]].indexOf(seed)]);
+    if (!files.every(Boolean)) continue;
+    const button = element("button", `seed ${seed}`, { type: "button", "aria-label": `Examples of ${column.title}, seed ${seed}` });
+    button.addEventListener("click", () => showExamples(column, seed, files));
+    cell.append(button);
+  }
+  return cell;
+}
+
+async function showExamples(column, seed, files) {
+  const place = document.getElementById("examples");
+  place.replaceChildren(element("h3", `${column.title}, seed ${seed}`, { tabindex: "-1" }));
+  try {
+    const [first, second] = await Promise.all(files.map(load));
+    const found = contrast(column.form, first, second);
+    const judged = found.both + found.neither.length + found.first.length + found.second.length;
+    if (judged) {
+      place.append(element("p", `Of ${judged} examples both are right on ${found.both}, neither on ${found.neither.length}, only the first on ${found.first.length}, only the second on ${found.second.length}.`));
+      const share = pairedShare(found.first.length, found.second.length, judged);
+      const [mean, low, high] = [share.mean, share.low, share.high].map((x) => (x > 0 ? "+" : "") + x.toFixed(1));
+      place.append(element("p", `Share that is right, first minus second: ${mean} points, 95 % interval over examples ${low} to ${high}. That is these two sets of weights; other seeds differ more.`));
+      place.append(exampleTable("Only the first is right", found.first), exampleTable("Only the second is right", found.second));
+      place.append(exampleTable("Neither is right", found.neither));
+    } else place.append(exampleTable(files[0] === files[1] ? "All answers" : "They answer differently", found.differ));
+  } catch (error) {
+    place.append(element("p", error.message, { class: "bad" }));
+  }
+  place.querySelector("h3").focus();
+}
+
+const MOST = 200;
+
+function exampleTable(title, rows) {
+  const block = element("details", undefined, { class: "sheet", open: "" });
+  const some = rows.length > MOST ? `, the first ${MOST} of them here` : "";
+  block.append(element("summary", `${title}: ${rows.length} examples${some}`));
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  for (const text of ["Example", "Gold", "First", "Second"]) head.append(element("th", text, { scope: "col" }));
+  const body = table.createTBody();
+  const words = (value) => plain(typeof value === "string" ? value : JSON.stringify(value));
+  for (const row of rows.slice(0, MOST)) {
+    const line = body.insertRow();
+    line.append(element("th", words(row.id), { scope: "row" }));
+    for (const value of [row.gold, row.first, row.second]) {
+      const cell = line.insertCell();
+      cell.append(element("bdi", words(value)));
+    }
+  }
+  const scroll = element("div", undefined, { class: "scroll" });
+  scroll.append(table);
+  block.append(scroll);
+  return block;
+}
+
+for (const table of document.querySelectorAll("table.sortable")) {
+  makeSortable(table);
+  makeExports(table);
+}
+for (const one of document.querySelectorAll("nav .script")) one.classList.remove("script");
+const restorers = [makeFilters()];
+if (page.rows.length) restorers.push(makeCompare());
+makeTheme();
+function restoreView() {
+  const view = readState(location.hash);
+  if (!view) return openTarget();
+  Object.assign(state, view);
+  for (const restore of restorers) restore(view);
+  const sorted = /^(\d+)([ad])$/.exec(view.sort || "");
+  const table = document.getElementById("score-table");
+  if (sorted && Number(sorted[1]) < table.tHead.rows[0].cells.length) sortBy(table, Number(sorted[1]), sorted[2] === "a" ? 1 : -1);
+}
+if (page.rows.length) restorers[1]({});
+restoreView();
+addEventListener("hashchange", restoreView);
+addEventListener("beforeprint", () => {
+  for (const block of document.querySelectorAll("details")) block.open = true;
+});

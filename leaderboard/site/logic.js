@@ -1,0 +1,129 @@
+"use strict";
+// What the page computes, without the page: called by board.js and compare.js, and under node by the tests.
+
+// Blanks go last in both directions. Numbers before text; text as people sort it.
+function compare(a, b, direction) {
+  if (a === "" || b === "") return (a === "") - (b === "");
+  const x = Number(a), y = Number(b);
+  if (!Number.isNaN(x) && !Number.isNaN(y)) return direction * (x - y);
+  return direction * String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+// A row is shown when it holds every word of the search and, for every filter that is set, the chosen value.
+function matches(row, search, chosen) {
+  const text = row.text.toLowerCase();
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.every((word) => text.includes(word))) return false;
+  return Object.entries(chosen).every(([name, value]) => !value || (row.filters[name] || []).includes(value));
+}
+
+// The view in the address: only what differs from the page as it opens, so that "" is that page.
+function writeState(state) {
+  const parts = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) if (value !== "" && value !== null) parts.set(name, value);
+  return parts.toString();
+}
+
+// An address with "=" is a view; without, it names a place on the page.
+function readState(hash) {
+  const text = hash.replace(/^#/, "");
+  return text.includes("=") ? Object.fromEntries(new URLSearchParams(text)) : null;
+}
+
+// First minus second over the seeds that both have: mean and Student's t interval (t: 97.5 % quantiles by freedom).
+function difference(first, second, seeds, t) {
+  if (!first || !second) return null;
+  const theirs = new Map(seeds[second[0]].map((seed, i) => [seed, second[1][i]]));
+  const values = seeds[first[0]]
+    .map((seed, i) => [first[1][i], theirs.get(seed)])
+    .filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b))
+    .map(([a, b]) => a - b);
+  const n = values.length;
+  if (!n) return null;
+  const mean = values.reduce((sum, x) => sum + x, 0) / n;
+  if (n === 1) return { n, mean, low: NaN, high: NaN };
+  const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1);
+  const half = t[Math.min(n - 1, t.length) - 1] * Math.sqrt(variance / n);
+  return { n, mean, low: mean - half, high: mean + half };
+}
+
+function mean(cell) {
+  return cell ? cell[1].reduce((sum, x) => sum + x, 0) / cell[1].length : NaN;
+}
+
+// Whether a prediction is right, null where a task has no right and wrong (a number, a text, a likelihood).
+function right(form, gold, prediction) {
+  const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+  if (["classification", "choice", "tagging"].includes(form)) return same(gold, prediction);
+  if (form !== "span" || !Array.isArray(gold)) return null;
+  const flat = (text) => String(text).toLowerCase().replace(/[^\p{L}\p{N}\s]/gu, "").replace(/\b(a|an|the)\b/g, " ").replace(/\s+/g, " ").trim();
+  const text = (answer) => flat(Array.isArray(answer) ? answer[0] : answer && answer.text !== undefined ? answer.text : answer);
+  return gold.length ? gold.some((answer) => text(answer) === text(prediction)) : text(prediction) === "";
+}
+
+// Two sides' examples [id, gold, prediction] by who is right; without right and wrong, those that differ (of one side
+// beside itself, all).
+function contrast(form, first, second) {
+  const others = new Map(second.map((row) => [JSON.stringify(row[0]), row]));
+  const found = { both: 0, neither: [], first: [], second: [], differ: [] };
+  for (const [id, gold, prediction] of first) {
+    const other = others.get(JSON.stringify(id));
+    if (!other) continue;
+    const row = { id, gold, first: prediction, second: other[2] };
+    const a = right(form, gold, prediction), b = right(form, gold, other[2]);
+    if (a === null || b === null) {
+      if (first === second || JSON.stringify(prediction) !== JSON.stringify(other[2])) found.differ.push(row);
+    } else if (a && b) found.both += 1;
+    else if (!a && !b) found.neither.push(row);
+    else found[a ? "first" : "second"].push(row);
+  }
+  return found;
+}
+
+// The same examples, answered by both: difference of the shares that are right, in points, with its 95 % interval over
+// examples (McNemar's variance for paired proportions, normal).
+function pairedShare(first, second, examples) {
+  const mean = (first - second) / examples;
+  const half = 1.959964 * Math.sqrt(Math.max(0, (first + second) / examples - mean ** 2) / examples);
+  return { mean: 100 * mean, low: 100 * (mean - half), high: 100 * (mean + half) };
+}
+
+// Invisible and reordering characters spelled out, one line.
+function plain(text) {
+  return String(text).replace(/\s+/g, " ").replace(/[\p{C}]/gu, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`).trim();
+}
+
+// A table {heads, rows} as text. No cell can start a formula, leave its place or become a command.
+const exporters = {
+  csv: (table) => {
+    const number = /^[+-]?\d+(\.\d+)?( ± \d+(\.\d+)?)?$/;
+    const cell = (value) => {
+      const text = plain(value);
+      const safe = /^\s*[=+\-@]/.test(text.normalize("NFKC")) && !number.test(text) ? `'${text}` : text;
+      return /[",\n;]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+    };
+    return [table.heads, ...table.rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
+  },
+  json: (table) => {
+    const heads = table.heads.map(plain).map((head, i, all) => (all.indexOf(head) === i ? head : `${head} (${i + 1})`));
+    return JSON.stringify(table.rows.map((row) => Object.fromEntries(row.map((value, i) => [heads[i], plain(value)]))), null, 1) + "\n";
+  },
+  markdown: (table) => {
+    const names = { "<": "&lt;", ">": "&gt;", "&": "&amp;" };
+    const cell = (value) => plain(value).replace(/[\\`*_{}[\]<>|#~&$!]/g, (one) => names[one] || `\\${one}`);
+    const line = (row) => `| ${row.map(cell).join(" | ")} |\n`;
+    return line(table.heads) + `|${table.heads.map(() => "---").join("|")}|\n` + table.rows.map(line).join("");
+  },
+  latex: (table) => {
+    const names = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}",
+      "|": "\\textbar{}", '"': "\\textquotedbl{}", "`": "\\textasciigrave{}", "±": "$\\pm$", "–": "--", "·": "$\\cdot$" };
+    const cell = (value) => {
+      const text = plain(value).replace(/[\\~^<>|"`±–·&%$#_{}]/g, (one) => names[one] || `\\${one}`);
+      return /^[[*]/.test(text) ? `{${text}}` : text;
+    };
+    const line = (row) => `${row.map(cell).join(" & ")} \\\\\n`;
+    return `\\begin{tabular}{${"l".repeat(table.heads.length)}}\n\\toprule\n${line(table.heads)}\\midrule\n${table.rows.map(line).join("")}\\bottomrule\n\\end{tabular}\n`;
+  },
+};
+
+if (typeof document === "undefined") module.exports = { compare, matches, writeState, readState, difference, mean, right, contrast, pairedShare, plain, exporters };

@@ -1,0 +1,109 @@
+"""The survey's two comparisons, reported beside measured: its Table 2 (models) and Table 3 (compressed models).
+
+Qiu, Sun, Xu, Shao, Dai and Huang (2020), "Pre-trained Models for Natural Language Processing: A Survey". Its columns
+are kept; what a card or a record does not say is a blank with its reason code, never a guess.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from leaderboard.benchmarks import BENCHMARKS, Benchmark
+from leaderboard.grid import Grid, Row
+from leaderboard.stats import Interval, Summary, summarise
+
+COMPRESSION = {
+    "pruning": "pruning",
+    "quantization": "quantisation",
+    "sharing": "parameter sharing",
+    "distillation": "distillation",
+    "replacing": "module replacing",
+}
+_INPUTS = {"knowledge": "text and entities", "visual": "text and images", "multimodal": "text and images"}
+TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here", "parameters", "parameters here")
+TABLE_3 = ("method", "type", "layers", "loss", "speed-up", "parameters", "parameters here", "source")
+GLUE = ("GLUE reported", "GLUE source", "GLUE measured", "GLUE seeds", "GLUE low", "GLUE high")
+NOT_IN_CARD = "[not-in-card]"
+
+
+def table_2(grid: Grid) -> list[dict[str, Any]]:
+    """One line per row with a card: `TABLE_2`, `GLUE` and "FT", the answer to "is it fine-tuned?"."""
+    return [
+        {
+            "model": row,
+            "architecture": _words(row.card.get("architecture")),
+            "input": ", ".join(dict.fromkeys(_INPUTS.get(one, "text") for one in row.card.get("extensions") or ("",))),
+            "objective": _words(row.card.get("objectives")),
+            **_sizes(row),
+            **_glue(grid, row),
+            "FT": "yes" if row.adaptation == "finetune" else f"no ({row.adaptation})",
+        }
+        for row in _carded(grid)
+    ]
+
+
+def table_3(grid: Grid) -> list[dict[str, Any]]:
+    """One line per row whose card names a compression: `TABLE_3` and `GLUE`."""
+    lines = []
+    for row in _carded(grid):
+        kinds = [COMPRESSION[one] for one in row.card.get("extensions") or () if one in COMPRESSION]
+        if kinds:
+            line = {"method": row, "type": ", ".join(kinds), "loss": _words(row.card.get("loss"))}
+            for column, field in (("layers", "layers"), ("speed-up", "speed_up"), ("source", "source_model")):
+                line[column] = _words(row.card.get(field))
+            sizes = _sizes(row)
+            line |= {"parameters": sizes["parameters"], "parameters here": sizes["parameters here"]}
+            lines.append(line | _glue(grid, row))
+    return lines
+
+
+def glue() -> Benchmark:
+    return next(one for one in BENCHMARKS if one.title == "GLUE")
+
+
+def measured(grid: Grid, row: Row) -> tuple[Summary, Interval]:
+    """GLUE's average over seeds, with the t interval over seeds."""
+    summary = summarise(list(glue().scores(grid, row).values()))
+    return summary, summary.interval
+
+
+def _carded(grid: Grid) -> Sequence[Row]:
+    return [row for row in grid.rows if row.card and row.kind in ("pretrained", "published")]
+
+
+def _sizes(row: Row) -> dict[str, Any]:
+    counts = [one for one in (record.cost.get("parameters") for record in row.records) if type(one) is int]
+    corpora = sorted({str(record.pretraining.get("corpus")) for record in row.records if record.pretraining})
+    return {
+        "corpus": _words(row.card.get("corpus")),
+        "corpus here": ", ".join(corpora) or ("its own" if row.division == "published" else "[not-recorded]"),
+        "parameters": _words(row.card.get("parameters")),
+        "parameters here": max(counts, default=None),
+    }
+
+
+def _glue(grid: Grid, row: Row) -> dict[str, Any]:
+    entries = [
+        one
+        for one in row.card.get("reported") or ()
+        if one["task"].casefold() == "glue" and one["metric"].casefold() == "average"
+    ]
+    summary, interval = measured(grid, row)
+    code = "" if summary.n else f"[{len(glue().tasks) - len(_scored(grid, row))} of {len(glue().tasks)} tasks missing]"
+    return {
+        "GLUE reported": entries[0]["value"] if entries else None,
+        "GLUE source": str(entries[0].get("source") or "") if entries else "[not-reported]",
+        "GLUE measured": summary.mean if summary.n else code,
+        "GLUE seeds": summary.n,
+        "GLUE low": interval.low,
+        "GLUE high": interval.high,
+    }
+
+
+def _scored(grid: Grid, row: Row) -> list[str]:
+    columns = glue().columns(grid)
+    return [name for name, column in columns.items() if (cell := grid.cells.get((row, column))) and cell.ok]
+
+
+def _words(value: Any) -> str:
+    words = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else "" if value is None else str(value)
+    return words or NOT_IN_CARD

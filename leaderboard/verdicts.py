@@ -1,0 +1,167 @@
+"""Numbers to verdicts: each cell beside all the others, and the mean drop over them.
+
+False alarms of a whole gate are held to 5 % (`ALPHA`): half for the mean drop, half shared by Holm's (1979) step-down
+procedure among all cells and all tests of divergence. A test of divergence counts only where a seed diverged at all,
+since elsewhere it cannot reject (Tarone, 1990).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from leaderboard.comparison import MOST_SEEDS, Drop
+from leaderboard.gate_cost import Cost
+
+ALPHA = 0.05
+REGRESSION, PASS, INCONCLUSIVE, MISSING, APART, NEW = (
+    "regression", "pass", "inconclusive", "missing", "not comparable", "new",
+)  # fmt: skip
+STATUS = {PASS: 0, REGRESSION: 1, INCONCLUSIVE: 3, MISSING: 4, APART: 5}
+"""Exit statuses; inconclusive is 3 where the caller is strict and 0 otherwise."""
+ENOUGH = 5
+"""Seeds a side from which Student's t has something to work with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One cell, or the mean of all. Numbers are None where there is nothing to say."""
+
+    task: str
+    row: str
+    adaptation: str = ""
+    metric: str = ""
+    verdict: str
+    reason: str
+    method: str = ""
+    base: float | None = None
+    head: float | None = None
+    margin: float | None = None
+    drop: Drop | None = None
+    p_adjusted: float | None = None
+    """By Holm's procedure within this gate, which the verdict goes by."""
+    q: float | None = None
+    """By Benjamini and Hochberg (1995): of all cells called at q, at most a share q is called wrongly. For reports that
+    list many suspects, where the gate raises one alarm."""
+    detectable: float | None = None
+    seeds_needed: int | None = None
+    seeds: tuple[int, int] = (0, 0)
+    diverged: tuple[int, int] = (0, 0)
+    lost: int = 0
+    """Seeds of HEAD that failed: the scores that are left may be the better ones."""
+    diverged_p: float | None = None
+    costs: tuple[Cost, ...] = ()
+    notes: tuple[str, ...] = ()
+    counted: bool = False
+    """Whether it is part of the mean drop."""
+    data: str = ""
+    """What tells its examples apart from those of other cells."""
+
+
+def guards(found: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """All cells once their p-values are known together."""
+    tests = [(i, "drop", cell.drop.p) for i, cell in enumerate(found) if cell.drop]
+    tests += [(i, "diverged", cell.diverged_p) for i, cell in enumerate(found) if cell.diverged_p is not None]
+    adjusted = dict(zip([test[:2] for test in tests], holm([test[2] for test in tests]), strict=True))
+    dropped = [i for i, what, _ in tests if what == "drop"]
+    shares = dict(zip(dropped, false_discoveries([found[i].drop.p for i in dropped]), strict=True))
+    alone = ALPHA / 2 / max(len(tests), 1)
+    cells = []
+    for i, cell in enumerate(found):
+        more = adjusted.get((i, "diverged"), 1.0) <= ALPHA / 2
+        if cell.drop:
+            cell = replace(_judged(cell, adjusted[(i, "drop")], alone), q=shares[i])
+        if more and cell.verdict in (PASS, INCONCLUSIVE):
+            cell = replace(cell, verdict=REGRESSION, reason=f"More seeds diverge: {cell.diverged[1]} after "
+                           f"{cell.diverged[0]}. {cell.reason}")  # fmt: skip
+        cells.append(cell)
+    return tuple(cells)
+
+
+def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
+    """The verdict on a drop; ``p`` is adjusted to its family, ``alpha`` what a single test of the family has."""
+    drop, margin = cell.drop, cell.margin
+    low, high = drop.interval()
+    if p <= ALPHA / 2 and low > 0 and drop.value > margin:
+        return replace(cell, verdict=REGRESSION, p_adjusted=p, reason="The drop is significant and above the margin.")
+    if high < margin and not cell.lost:
+        return replace(cell, verdict=PASS, p_adjusted=p, reason="No drop as large as the margin.")
+    if not math.isfinite(drop.variance):
+        words = f"One seed a side tells nothing of the next: run at least {ENOUGH}."
+        return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words, seeds_needed=ENOUGH)
+    seen, needed = drop.detectable(alpha), drop.seeds_needed(margin, alpha)
+    words = f"A drop below {seen:.1f} could not have been seen. "
+    if high < margin:
+        words += "The seeds that failed may have been the bad ones."
+    elif needed is None and drop.from_seeds and drop.enough_examples(margin, alpha):
+        words += f"A drop of {margin:g} takes more than {MOST_SEEDS} seeds a side."
+    elif needed is None:
+        words += f"More seeds do not help: {drop.examples} examples are too few for a margin of {margin:g}."
+    else:
+        words += f"A drop of {margin:g} takes {needed} seeds a side."
+    return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words, detectable=seen, seeds_needed=needed)
+
+
+def mean_drop(cells: Sequence[Verdict], margin: float) -> Verdict | None:
+    """The mean drop over the cells that count, each once; None where none does."""
+    counted = [cell for cell in cells if cell.counted]
+    if not counted:
+        return None
+    share = 1 / len(counted)
+    drops = [cell.drop for cell in counted]
+    by_examples: dict[str, list[np.ndarray]] = {}
+    for cell in counted:
+        by_examples.setdefault(cell.data, []).append(cell.drop.spread * share)
+    examples = sum(_length(vectors) for vectors in by_examples.values())
+    from_seeds = sum(drop.from_seeds for drop in drops) * share**2
+    residual = sum(drop.residual for drop in drops) * share**2
+    variance = max(from_seeds + examples - residual, from_seeds, examples)
+    below = sum((drop.from_seeds * share**2) ** 2 / drop.freedom_of_seeds for drop in drops)
+    total = Drop(
+        value=float(np.mean([drop.value for drop in drops])), variance=variance,
+        freedom=variance**2 / below if below > 0 else math.inf, from_seeds=from_seeds,
+        shared=max(examples - residual, 0.0), method=f"mean of {len(drops)} cells",
+        seeds=(min(drop.seeds[0] for drop in drops), min(drop.seeds[1] for drop in drops)),
+        paired=all(drop.paired for drop in drops), examples=sum(drop.examples for drop in drops),
+    )  # fmt: skip
+    cell = Verdict(
+        task="all tasks", row="all models", verdict="", reason="", drop=total, method=total.method, margin=margin,
+        base=float(np.mean([cell.base for cell in counted])),
+        head=float(np.mean([cell.head for cell in counted])), seeds=total.seeds,
+    )  # fmt: skip
+    return _judged(cell, total.p, ALPHA / 2)
+
+
+def _length(vectors: Sequence[np.ndarray]) -> float:
+    """The variance from examples of cells that share them; where their parts cannot be added one by one, as if they
+    moved together, which is the most that it can be."""
+    if len({vector.shape for vector in vectors}) == 1:
+        total = np.sum(vectors, axis=0)
+        return float(total @ total)
+    return sum(math.sqrt(float(vector @ vector)) for vector in vectors) ** 2
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's (1979) adjusted p-values: all those at most alpha may be called together at that family-wise rate."""
+    order = np.argsort(p, kind="stable")
+    adjusted, highest = [1.0] * len(p), 0.0
+    for rank, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(p) - rank) * p[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def false_discoveries(p: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's (1995) adjusted p-values."""
+    from scipy.stats import false_discovery_control
+
+    return [float(q) for q in false_discovery_control(p)] if len(p) else []
+
+
+def fisher(base: tuple[int, int], head: tuple[int, int]) -> float:
+    """One-sided p-value of Fisher's exact test that HEAD's seeds diverge no more often; (diverged, seeds) a side."""
+    from scipy.stats import fisher_exact
+
+    table = [[head[0], head[1] - head[0]], [base[0], base[1] - base[0]]]
+    return float(fisher_exact(table, alternative="greater")[1])

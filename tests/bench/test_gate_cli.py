@@ -1,0 +1,199 @@
+"""`gate` and `accept` on the command line: exit statuses, files, GitHub, and predictions of real tasks."""
+
+import gzip
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import tasks
+from bench import rescore, score
+from bench.__main__ import main
+from bench.perf import gate as perf
+from bench.plan import settings_of
+from bench.suites import regress
+from leaderboard.baseline import verify
+from leaderboard.record import write
+from leaderboard.store import load
+from leaderboard.verdicts import PASS, REGRESSION
+from tasks.forms import Answer
+from tasks.task import Example
+from tests.leaderboard.made import record
+
+N = 400
+
+
+def run(folder: Path, task: str = "sst2", rate: float = 0.9, seeds: int = 5, first: int = 0) -> Path:
+    """A run folder with predictions that are right at ``rate``, more or less by seed."""
+    loaded = tasks.load(task)
+    for seed in range(first, first + seeds):
+        rng = np.random.default_rng([seed, round(1000 * rate)])
+        gold = ["0", "1"] * (N // 2)
+        examples = [Example(id=str(i), inputs=("x",), gold=one) for i, one in enumerate(gold)]
+        right = rng.random(N) < rate + rng.normal(0, 0.005)
+        guesses = [one if ok else str(1 - int(one)) for one, ok in zip(gold, right, strict=True)]
+        made = record(
+            task=task, seed=seed, scores=score.scores(loaded, examples, guesses),
+            task_={"headline": loaded.headline, "examples": N, "form": str(loaded.form)},
+        )  # fmt: skip
+        write(folder, replace(made, predictions=score.keep_predictions(folder, made.key, examples, guesses)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("rate", "options", "status", "words"),
+    [
+        (0.9, [], 0, "PASS"),
+        (0.7, [], 1, "REGRESSION"),
+        (0.895, [], 0, "INCONCLUSIVE"),
+        (0.895, ["--strict"], 3, "INCONCLUSIVE"),
+        (0.895, ["--strict", "--margin", "sst2=40", "--margin", "macro=40"], 0, "PASS"),
+    ],
+)
+def test_statuses(tmp_path, capsys, rate, options, status, words):
+    base, head = run(tmp_path / "base"), run(tmp_path / "head", rate=rate)
+    assert main(["gate", str(base), str(head), *options]) == status
+    assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["gate", "run"], 2, "HEAD"),
+        (["gate", "run", "run", "--margin", "sst2"], 2, "TASK=POINTS"),
+        (["gate", "run", "run", "--margin", "sst2=nan"], 2, "TASK=POINTS"),
+        (["gate", "run", "none"], 4, "no folder none"),
+        (["gate", "run", "empty"], 4, "holds no 'records' folder"),
+        (["gate", "none", "run"], 5, "no folder none"),
+        (["accept", "run", "--reason", " "], 2, "needs a reason"),
+        (["accept", "run"], 2, "--reason"),
+        (["gate", "run", "cola"], 4, "not in HEAD"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence(tmp_path, monkeypatch, capsys, arguments, status, words):
+    monkeypatch.chdir(tmp_path)
+    run(Path("run"), seeds=2), run(Path("cola"), "cola", seeds=2), Path("empty").mkdir()
+    assert main(arguments) == status
+    said = capsys.readouterr()
+    assert words in said.out + said.err and "Traceback" not in said.err
+
+
+def test_accept_then_gate_then_tamper(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(Path("run"))
+    assert main(["accept", "run", "--reason", "As published."]) == 0
+    name, digest = capsys.readouterr().out.split()
+    assert name == "baseline" and len(digest) == 64 and json.loads(Path("baseline/baseline.json").read_text())
+    assert main(["gate", "baseline", "run"]) == 0
+    file = next(Path("baseline/predictions").iterdir())
+    file.write_bytes(gzip.compress(b"{}"))
+    assert main(["gate", "baseline", "run"]) == 5
+    assert "is not what was accepted" in capsys.readouterr().err
+
+
+def test_files_and_github(tmp_path, monkeypatch, capsys):
+    base, head = run(tmp_path / "base"), run(tmp_path / "head", rate=0.6)
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    files = {name: tmp_path / "out" / name for name in ("junit", "markdown", "json")}
+    options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    assert main(["gate", str(base), str(head), "--github", *options]) == 1
+    assert "\n::error title=BERT mini SST-2 accuracy::" in capsys.readouterr().out
+    assert summary.read_text().startswith("before\n## ✗ Regression")
+    assert files["markdown"].read_text().startswith("## ✗ Regression")
+    assert ElementTree.parse(files["junit"]).getroot()[0].get("failures") == "2"
+    assert json.loads(files["json"].read_text())["verdict"] == "regression"
+
+
+CASES = {
+    "sst2": (["0", "1", "1", "0"] * 9, ["0", "1", "0", "0"] * 9, True),
+    "cola": (["0", "1", "1", "0"] * 9, ["0", "1", "0", "0"] * 9, False),
+    "mrpc": (["0", "1", "1", "0"] * 9, ["0", "1", "0", "0"] * 9, False),
+    "stsb": ([0.0, 2.5, 4.0, 5.0] * 9, [0.1, 2.0, 4.5, 3.0] * 9, False),
+    "conll2003": ([["B-PER", "O"], ["O", "B-LOC"]] * 18, [["B-PER", "O"], ["O", "O"]] * 18, False),
+    "copa": ([0, 1] * 18, [0, 0] * 18, True),
+    "squad11": ([(Answer("the cat", 0),), (Answer("a dog", 3),)] * 18, ["cat", "bird"] * 18, True),
+    "wikitext2": ([None] * 36, [(30.0 + i, 7.0, 40.0) for i in range(36)], False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kept_predictions_are_scored_again_as_they_were(tmp_path, name):
+    """Every form, through the file and back; a mean over examples is known as one, F1 and its like are not."""
+    gold, guesses, mean = CASES[name]
+    task = tasks.load(name)
+    examples = [
+        Example(id=str(i), inputs=("x",), gold=one, group=f"passage {i // 3}" if name == "squad11" else None)
+        for i, one in enumerate(gold)
+    ]
+    made = record(task=name, scores=score.scores(task, examples, guesses))
+    made = replace(made, predictions=score.keep_predictions(tmp_path, made.key, examples, guesses))
+    found = rescore.scored(made, [tmp_path / "elsewhere", tmp_path])
+    assert found.value == pytest.approx(made.headline["value"]) and len(found.ids) == len(gold)
+    assert (found.each is not None) == mean
+    if mean:
+        assert found.each.mean() == pytest.approx(found.value)
+    twice = np.full((1, len(gold)), 2.0)
+    assert found.redraw(twice)[0] == pytest.approx(found.value)
+    assert (found.groups is not None) == (name == "squad11")
+
+
+def test_predictions_that_cannot_be_trusted_are_not_used(tmp_path):
+    made = record(value=50.0)
+    assert rescore.scored(made, [tmp_path]) is None
+    gold = [Example(id=str(i), inputs=("x",), gold="1") for i in range(4)]
+    kept = score.keep_predictions(tmp_path, made.key, gold, ["1", "1", "1", "0"])
+    other = replace(record(task="sst2", value=50.0), predictions=kept)
+    assert rescore.scored(other, [tmp_path]) is None  # their accuracy is 75
+    right = replace(record(task="sst2", value=75.0), predictions=kept)
+    assert rescore.scored(right, [tmp_path]) is not None
+    assert rescore.scored(replace(right, task=right.task | {"name": "gone"}), [tmp_path]) is None
+    (tmp_path / kept["file"]).write_bytes(b"\x1f\x8bnonsense")
+    assert rescore.scored(right, [tmp_path]) is None
+
+
+def test_the_project_s_own_baseline_is_whole_small_and_of_its_suite():
+    """After a change of the suite, or of a task's version, the baseline has to be accepted anew."""
+    baseline, suite = verify(perf.OWN), regress.SUITE
+    assert baseline and sum((perf.OWN / name).stat().st_size for name in baseline.files) < 2**20
+    records = load([perf.OWN]).records
+    found = {(one.row["name"], one.task["name"], one.seed) for one in records}
+    assert found == set(itertools.product(suite.models, suite.tasks, range(suite.seeds)))
+    for one in records:
+        task = tasks.load(one.task["name"])
+        assert dict(one.adaptation["settings"]) == settings_of(task.form, "finetune", suite.settings, {})
+        assert one.task["version"] == task.version and one.status == "ok"
+        assert rescore.scored(one, [perf.OWN]) is not None
+    assert main(["gate", str(perf.OWN), str(perf.OWN), "--strict"]) == 0
+
+
+def test_imitated_cells_are_like_the_real_ones():
+    rng = np.random.default_rng(0)
+    real = perf.Cell(accuracy=0.85, sd=2.0, shared=0.5, examples=4000)
+    found = [perf.imitate(real.draw(rng, 12, rng.standard_normal(4000)) > 50) for _ in range(20)]
+    assert np.mean([one.accuracy for one in found]) == pytest.approx(0.85, abs=0.01)
+    assert np.mean([one.sd for one in found]) == pytest.approx(2.0, rel=0.15)
+    assert np.mean([one.shared for one in found]) == pytest.approx(0.5, abs=0.05)
+    drawn = np.mean([real.draw(rng, 20, rng.standard_normal(4000), 5.0).mean() for _ in range(20)])
+    assert drawn == pytest.approx(80.0, abs=0.6)
+
+
+@pytest.mark.slow
+def test_false_alarms_power_and_coverage():
+    """What `perf gate` prints, held to what is promised: at most 5 % false regressions, at least 93 % coverage."""
+    rng = np.random.default_rng(0)
+    cells = [perf.Cell(accuracy=0.7 + 0.02 * i, sd=1.0 + 0.2 * i, shared=0.5, examples=300, task=f"t{i % 4}")
+             for i in range(12)]  # fmt: skip
+    found = perf.simulated(rng, cells, gates=600, seeds=5)
+    assert found[REGRESSION] <= 0.05
+    rows = {(row["examples"], row["drop"]): row for row in perf.power(rng, perf.Cell(
+        accuracy=0.9, sd=0.7, shared=0.6, examples=300), trials=300, seeds=5)}  # fmt: skip
+    assert np.mean([row["coverage"] for row in rows.values()]) >= 0.94
+    assert min(row["coverage"] for row in rows.values()) >= 0.91  # 0.93 less two standard errors of 300 trials
+    assert rows[5000, 5.0][REGRESSION] >= 0.98 > 0.6 > rows[300, 2.0][REGRESSION] > rows[300, 0.0][REGRESSION]
+    assert rows[1000, 0.0][PASS] > 0 and rows[1000, 5.0][PASS] == 0

@@ -1,0 +1,166 @@
+"""The statistics of a comparison: against scipy, by hand, and by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leaderboard.comparison import Drop, from_scores, mixed_t
+from leaderboard.resampling import Scored, draws, multi_bootstrap, same_weights
+from leaderboard.verdicts import fisher, holm
+
+
+def scored(each, groups=None, nonlinear=False):
+    each = np.asarray(each, dtype=float)
+
+    def redraw(counts):
+        return counts @ each / counts.sum(axis=1)
+
+    ids = tuple(map(str, range(len(each))))
+    shown = None if nonlinear else each
+    return Scored(ids=ids, groups=groups, value=float(each.mean()), each=shown, redraw=redraw)
+
+
+def table(rng, seeds, n, level=80.0, seed_sd=1.0, ease=None, noise=20.0):
+    ease = rng.normal(0, 20, n) if ease is None else ease
+    return level + ease + rng.normal(0, seed_sd, (seeds, 1)) + rng.normal(0, noise, (seeds, n))
+
+
+def test_seeds_alone_give_welch():
+    """Without any spread between examples the mixed t is Welch's test on the seeds' scores."""
+    base, head = np.array([80.0, 81.0, 83.0]), np.array([78.0, 79.5, 77.0, 80.0])
+    drop = mixed_t(np.repeat(base[:, None], 50, 1), np.repeat(head[:, None], 50, 1), paired=False)
+    theirs = stats.ttest_ind(base, head, equal_var=False, alternative="greater")
+    assert drop.p == pytest.approx(theirs.pvalue, abs=1e-9) and drop.freedom == pytest.approx(theirs.df)
+    interval = stats.ttest_ind(base, head, equal_var=False).confidence_interval()
+    assert drop.interval() == pytest.approx((interval.low, interval.high))
+
+
+def test_paired_seeds_give_the_paired_t():
+    base, head = np.array([80.0, 81.0, 83.0]), np.array([79.0, 80.5, 81.0])
+    drop = mixed_t(np.repeat(base[:, None], 9, 1), np.repeat(head[:, None], 9, 1), paired=True)
+    assert drop.p == pytest.approx(stats.ttest_rel(base, head, alternative="greater").pvalue, abs=1e-9)
+
+
+def test_variance_parts_by_hand():
+    """Two seeds a side, two examples: seeds' means 3 and 4 against 1 and 1."""
+    base, head = np.array([[2.0, 4.0], [4.0, 4.0]]), np.array([[1.0, 1.0], [0.0, 2.0]])
+    drop = mixed_t(base, head, paired=False)
+    assert drop.value == 2.5
+    assert drop.from_seeds == pytest.approx(0.5 / 2 + 0)
+    per_example = base.mean(0) - head.mean(0)
+    assert drop.spread @ drop.spread == pytest.approx(per_example.var(ddof=1) / 2)
+    rest = [sum((x - x.mean(1, keepdims=True) - x.mean(0) + x.mean()).ravel() ** 2) for x in (base, head)]
+    assert drop.residual == pytest.approx(sum(rest) / (1 * 1) / (2 * 2))  # mean squares over seeds x examples
+    assert drop.variance == pytest.approx(max(0.25 + drop.spread @ drop.spread - drop.residual, 0.25))
+
+
+def test_the_variance_is_unbiased_and_the_interval_covers():
+    rng, values, variances, hits = np.random.default_rng(0), [], [], 0
+    for _ in range(600):
+        ease = rng.normal(0, 20, 200)
+        base = table(rng, 5, 200, ease=ease)
+        head = table(rng, 5, 200, ease=ease + rng.normal(-2, 15, 200))
+        drop = mixed_t(base, head, paired=False)
+        values.append(drop.value)
+        variances.append(drop.variance)
+        low, high = drop.interval()
+        hits += low <= 2 <= high
+    assert np.mean(variances) == pytest.approx(np.var(values), rel=0.15)
+    assert 0.93 <= hits / 600 <= 0.98
+
+
+def test_clusters_must_be_drawn_together():
+    rng, hits = np.random.default_rng(1), {"groups": 0, "alone": 0}
+    groups = [i // 10 for i in range(300)]
+    for _ in range(300):
+        base = table(rng, 5, 300, seed_sd=0.2)
+        shift = np.repeat(rng.normal(-1, 12, 30), 10)
+        head = base + shift + rng.normal(0, 5, (5, 300))
+        for name, chosen in (("groups", groups), ("alone", None)):
+            low, high = mixed_t(base, head, True, chosen).interval()
+            hits[name] += low <= 1 <= high
+    assert hits["groups"] >= 0.91 * 300 > hits["alone"] + 30
+
+
+def test_multi_bootstrap_agrees_with_the_formula_where_both_apply():
+    rng = np.random.default_rng(2)
+    ease = rng.normal(0, 20, 400)
+    base, head = table(rng, 5, 400, ease=ease), table(rng, 5, 400, 78.0, ease=ease)
+    exact = mixed_t(base, head, paired=False)
+    drawn = multi_bootstrap([scored(x) for x in base], [scored(x) for x in head], paired=False)
+    assert drawn.value == pytest.approx(exact.value)
+    assert math.sqrt(drawn.variance) == pytest.approx(math.sqrt(exact.variance), rel=0.1)
+    assert drawn.percentiles.low < drawn.value < drawn.percentiles.high
+    again = multi_bootstrap([scored(x) for x in base], [scored(x) for x in head], paired=False)
+    assert again.variance == drawn.variance
+
+
+def test_same_weights_is_mcnemar():
+    base, head = np.zeros(100), np.zeros(100)
+    base[:30], head[12:33] = 100, 100  # 12 lost, 3 won
+    drop = same_weights([scored(base)], [scored(head)])
+    assert drop.method == "McNemar, exact" and drop.value == 9.0
+    assert drop.p == pytest.approx(stats.binomtest(12, 15, alternative="greater").pvalue)
+    paired = stats.ttest_rel(base, head)
+    assert drop.interval() == pytest.approx(tuple(paired.confidence_interval()), rel=1e-6)
+
+
+def test_same_weights_without_per_example_scores_draws_examples():
+    rng = np.random.default_rng(3)
+    base, head = rng.normal(50, 10, 400), rng.normal(49, 10, 400)
+    drop = same_weights([scored(base, nonlinear=True)], [scored(head, nonlinear=True)])
+    error = stats.sem(base - head)
+    assert drop.value == pytest.approx(base.mean() - head.mean())
+    assert math.sqrt(drop.variance) == pytest.approx(error, rel=0.1)
+
+
+def test_scores_alone_are_never_narrower():
+    rng = np.random.default_rng(4)
+    ease = rng.normal(0, 20, 300)
+    base, head = table(rng, 5, 300, ease=ease), table(rng, 5, 300, ease=ease)
+    errors = [float(np.mean(x.std(axis=1, ddof=1))) / math.sqrt(300) for x in (base, head)]
+    alone = from_scores(base.mean(1), head.mean(1), errors, 300)
+    assert alone.value == pytest.approx(mixed_t(base, head, False).value)
+    assert alone.variance > mixed_t(base, head, False).variance
+
+
+def test_one_seed_says_nothing_of_the_next():
+    drop = mixed_t(np.zeros((1, 10)), np.ones((1, 10)), paired=False)
+    assert math.isnan(drop.variance) and drop.p == 1.0 and math.isnan(drop.interval().low)
+
+
+def test_no_spread_at_all():
+    assert Drop(value=0.0, variance=0.0, freedom=math.inf).interval() == (0, 0)
+    assert Drop(value=0.0, variance=0.0, freedom=math.inf).p == 1.0
+    assert Drop(value=1.0, variance=0.0, freedom=math.inf).p == 0.0
+
+
+def test_holm_and_fisher_against_hand_and_scipy():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
+    assert fisher((0, 5), (5, 5)) == pytest.approx(1 / math.comb(10, 5))
+    assert fisher((1, 5), (1, 5)) > 0.5 and fisher((5, 5), (0, 5)) == 1.0
+
+
+def test_what_could_be_seen_and_the_seeds_for_it():
+    """With the seeds that are asked for, the drop is indeed seen in about 80 %."""
+    rng = np.random.default_rng(5)
+    first = mixed_t(table(rng, 5, 2000, noise=5), table(rng, 5, 2000, noise=5), False)
+    drop = Drop(value=0, variance=0.4, freedom=8, from_seeds=0.4, shared=0.0, seeds=(5, 5))
+    seeds = drop.seeds_needed(1.5, 0.025)
+    tests = [
+        stats.ttest_ind(rng.normal(1.5, 1, seeds), rng.normal(0, 1, seeds), equal_var=False, alternative="greater")
+        for _ in range(600)
+    ]
+    assert 0.74 <= np.mean([test.pvalue < 0.025 for test in tests]) <= 0.9
+    assert first.detectable(0.025) > first.detectable(0.2)
+    floor = Drop(value=0, variance=2.0, freedom=8, from_seeds=1.0, shared=1.0, seeds=(5, 5))
+    assert floor.seeds_needed(1.0, 0.025) is None and not floor.enough_examples(1.0, 0.025)
+
+
+def test_draws_take_whole_groups():
+    counts = draws(9, ["a", "b", "b", None, None, "c", "c", "c", "d"], 50, 0)
+    assert counts.shape == (50, 9) and (counts[:, 1] == counts[:, 2]).all() and (counts[:, 5] == counts[:, 7]).all()
+    assert (draws(5, None, 20, 1).sum(axis=1) == 5).all()

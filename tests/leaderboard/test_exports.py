@@ -1,0 +1,224 @@
+"""Exports: LaTeX, Every Eval Ever, Hugging Face, and the survey's tables; hostile names are inert in each."""
+
+import csv
+import io
+import json
+import math
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from leaderboard import board, export, survey, tables
+from leaderboard.arrange import arrange
+from leaderboard.record import write
+from leaderboard.text import latex_cell
+from tests.leaderboard.made import CARD, blank, record, world
+from tests.leaderboard.test_board import HOSTILE, SITE
+
+GLUE = survey.glue().tasks
+
+
+def strings(value):
+    if isinstance(value, dict):
+        return [one for pair in value.items() for part in pair for one in strings(part)]
+    return [one for part in value for one in strings(part)] if isinstance(value, list) else [value]
+
+
+def test_latex_is_a_booktabs_table():
+    text = board._text(arrange([record(value=50.0), record(seed=1, value=52.0)]), (), "latex", "scores")
+    assert text.splitlines()[1:4] == [
+        r"\begin{tabular}{lllllll" + "l" + "}",
+        r"\toprule",
+        r"model & size & kind & division & adaptation & variant & average & CoLA \\",
+    ]
+    assert r"51.0 $\pm$ 1.4 (2)" in text and text.rstrip().endswith("\\bottomrule\n\\end{tabular}")
+
+
+def test_latex_escapes_every_special_character():
+    assert latex_cell("a_b & 50% #1 $x$ {y} ~ ^ \\input{z}") == (
+        r"a\_b \& 50\% \#1 \$x\$ \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{}input\{z\}"
+    )
+    assert latex_cell("[not-run]") == "{[not-run]}"  # after \\ a bracket would be a length
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_inert_in_latex_and_json(tmp_path, name):
+    card = CARD | {"title": name, "citation": name, "architecture": name, "extensions": ["sharing", name]}
+    row = {"label": name, "size": name, "card": card}
+    task = dict.fromkeys(("title", "headline", "split", "licence"), name)
+    hostile = record(name=name, row=row, task_=task, command=name, versions={"ptmbench": name}, finished=name)
+    write(tmp_path, hostile)
+    write(tmp_path, blank("error", name, "failed", name=name, row=row, seed=1, task_=task))
+    home = board.write_exports([tmp_path], tmp_path / "out")
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".csv", ".md", ".json", ".tex", ".yaml"}
+    assert all(re.fullmatch(r"[a-z0-9_.-]+", part) for p in files for part in p.relative_to(home).parts)
+    for path in files:
+        assert all(one.isprintable() or one == "\n" for one in path.read_text(encoding="utf-8"))
+    for line in (home / "board.tex").read_text().splitlines():
+        bare = re.sub(r"\\(text[a-z]+\{\}|[&%$#_{}\\]|[a-z]+rule)|\$\\(pm|cdot)\$|\\(begin|end)\{tabular\}.*", "", line)
+        assert line.startswith("%") or not re.search(r"[\\%$#_^~]", bare), line
+    for block in (home / "board.tex").read_text().split("\\begin{tabular}")[1:]:
+        rows = [line for line in block.splitlines() if line.endswith(r"\\")]
+        assert len(rows) > 1 and len({len(re.findall(r"(?<!\\)&", line)) for line in rows}) == 1
+    for path in home.rglob("*.yaml"):
+        assert isinstance(json.loads(path.read_text()), list)
+    for table in ("table2", "table3"):
+        for line in list(csv.reader(io.StringIO((home / f"{table}.csv").read_text())))[1:]:
+            assert not [one for one in line if one.lstrip().startswith(("=", "@"))]
+
+
+def test_every_eval_ever_has_what_its_schema_requires():
+    grid = arrange([*world(2), record(name="odd", task="cola", seed=5, scores={"headline": {"value": math.nan}})])
+    found = export.every_eval_ever(grid)
+    required = {"schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata", "model_info"}
+    required |= {"eval_library", "evaluation_results"}
+    assert len({one["evaluation_id"] for one in found}) == len(found) == 7  # "odd" has no score
+    for one in found:
+        assert set(one) == required | {"evaluation_timestamp"} and one["retrieved_timestamp"].isdigit()
+        assert one["source_metadata"]["evaluator_relationship"] in ("first_party", "third_party")
+        assert all(isinstance(text, str) for text in strings(one["model_info"]))
+        for result in one["evaluation_results"]:
+            metric, details = result["metric_config"], result["score_details"]
+            assert metric["min_score"] <= details["score"] <= metric["max_score"]
+            assert result["source_data"]["source_type"] == "other"
+            texts = details["details"] | result["source_data"]["additional_details"]
+            assert all(isinstance(text, str) for text in texts.values()) and "python -m bench" in texts["commands"]
+    bert = next(one for one in found if one["model_info"]["name"].startswith("BERT (mini · pre-trained"))
+    cola = next(one for one in bert["evaluation_results"] if one["evaluation_name"] == "CoLA")
+    interval = cola["score_details"]["uncertainty"]["confidence_interval"]
+    assert interval["lower"] < cola["score_details"]["score"] < interval["upper"]
+    assert cola["metric_config"]["min_score"] == -100 and not cola["metric_config"]["lower_is_better"]
+    json.dumps(found, allow_nan=False)
+
+
+def test_eval_results_hold_official_data_only():
+    made = [record(value=51.5), record(task="sst2", value=80.0, task_={"source": "microworld"})]
+    (content,) = export.eval_results(arrange(made)).values()
+    (entry,) = json.loads(content)
+    assert entry["dataset"] == {"id": "cola", "task_id": "mcc"} and entry["value"] == 51.5
+    assert entry["date"] == "2026-11-21" and "1 seed" in entry["notes"] and "--tasks cola" in entry["notes"]
+
+
+def test_rows_that_look_alike_get_files_of_their_own():
+    made = [record(name=name, row={"label": label}) for name, label in (("a", "a b"), ("b", "a-b"), ("c", "A B!"))]
+    assert len(export.eval_results(arrange(made))) == 3
+    assert len({one["model_info"]["id"] for one in export.every_eval_ever(arrange(made))}) == 3
+
+
+def test_table_2_has_reported_beside_measured():
+    reported = [{"task": "glue", "metric": "average", "value": 72.8, "source": "the survey", "split": "test"}]
+    card = {"card": CARD | {"reported": reported}}
+    whole = [record(task=name, value=60.0 + seed, seed=seed, row=card) for name in GLUE for seed in (0, 1)]
+    frame = tables.table_2([*whole, record(name="gpt", task="cola", row={"card": CARD | {"objectives": []}})])
+    line = frame[frame.model == "BERT"].iloc[0]
+    assert line[["GLUE reported", "GLUE source", "GLUE measured", "GLUE seeds", "FT"]].tolist() == [
+        72.8, "the survey", 60.5, 2, "yes",
+    ]  # fmt: skip
+    assert line["parameters"] == "110M" and line["parameters here"] == 11_200_000 and line["objective"] == "MLM, NSP"
+    assert line["GLUE low"] < 60.5 < line["GLUE high"]
+    other = frame[frame.model == "GPT"].iloc[0]
+    assert other["GLUE source"] == "[not-reported]" and other["objective"] == "[not-in-card]"
+    assert other["GLUE measured"] == f"[{len(GLUE) - 1} of {len(GLUE)} tasks missing]"
+
+
+def test_table_3_holds_the_compressed_models_only():
+    card = CARD | {"extensions": ["distillation"], "layers": 6, "speed_up": "1.6x", "source_model": "BERT"}
+    frame = tables.table_3([record(), record(name="distil", row={"card": card})])
+    assert frame.method.tolist() == ["DISTIL"]
+    assert frame.iloc[0][["type", "layers", "speed-up", "source"]].tolist() == ["distillation", "6", "1.6x", "BERT"]
+    card = CARD | {"extensions": ["pruning"]}
+    assert tables.table_3([record(name="p", row={"card": card})]).iloc[0]["layers"] == "[not-in-card]"
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed, so the script cannot be called")
+class TestScript:
+    def call(self, code, *values):
+        program = f"const logic = require(process.argv[1]); const a = JSON.parse(process.argv[2]); {code}"
+        given = ["node", "-e", program, str(SITE / "logic.js"), json.dumps(values)]
+        done = subprocess.run(given, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def test_differences_are_those_of_the_statistics(self):
+        from leaderboard.stats import differences
+
+        ours, theirs = {0: 70.0, 1: 72.5, 2: 71.0, 9: 1.0}, {2: 69.0, 1: 69.5, 0: 69.75}
+        t = [12.7062, 4.3027]
+        seeds = [list(ours), list(theirs)]
+        found = self.call(
+            "console.log(JSON.stringify(logic.difference(...a)))",
+            [0, list(ours.values())], [1, list(theirs.values())], seeds, t,
+        )  # fmt: skip
+        expected = differences(ours, theirs)
+        assert found["n"] == 3 and found["mean"] == pytest.approx(expected.mean)
+        assert (found["low"], found["high"]) == pytest.approx(expected.interval, abs=1e-3)
+        edge = "logic.difference(0, a[0], a[1], a[2]), logic.difference(a[0], a[0], [[3]], a[2])"
+        assert self.call(f"console.log(JSON.stringify([{edge}]))", [0, [5.0]], seeds, t) == [
+            None,
+            {"n": 1, "mean": 0, "low": None, "high": None},
+        ]
+
+    def test_examples_by_who_is_right(self):
+        first = [["1", "0", "0"], ["2", "1", "0"], ["3", "1", "1"], ["4", "1", "0"], ["only", "1", "1"]]
+        second = [["4", "1", "1"], ["3", "1", "0"], ["2", "1", "0"], ["1", "0", "0"]]
+        found = self.call("console.log(JSON.stringify(logic.contrast(...a)))", "classification", first, second)
+        assert found["both"] == 1 and [row["id"] for row in found["neither"]] == ["2"]
+        assert [row["id"] for row in found["first"]] == ["3"] and [row["id"] for row in found["second"]] == ["4"]
+        found = self.call(
+            "console.log(JSON.stringify(logic.contrast(...a)))", "regression", [[1, 2.5, 2]], [[1, 2.5, 3]]
+        )
+        assert found["differ"] == [{"id": 1, "gold": 2.5, "first": 2, "second": 3}]
+        alone = "console.log(JSON.stringify(logic.contrast(a[0], a[1], a[1])))"
+        assert len(self.call(alone, "regression", [[1, 2.5, 2]])["differ"]) == 1
+
+    def test_paired_share_is_the_mean_of_the_differences(self):
+        """Against the t-free interval of the mean of +1, 0 and -1, one value per example."""
+        found = self.call("console.log(JSON.stringify(logic.pairedShare(...a)))", 30, 12, 300)
+        values = np.array([1] * 30 + [-1] * 12 + [0] * 258)
+        half = 1.959964 * values.std() / math.sqrt(300)
+        assert found["mean"] == pytest.approx(100 * values.mean())
+        assert (found["low"], found["high"]) == pytest.approx(
+            (100 * (values.mean() - half), 100 * (values.mean() + half))
+        )
+
+    @pytest.mark.parametrize(
+        ("form", "gold", "prediction", "expected"),
+        [
+            ("tagging", ["O", "B-PER"], ["O", "B-PER"], True),
+            ("tagging", ["O", "B-PER"], ["O", "O"], False),
+            ("span", [["The Beatles", 3]], "beatles!", True),
+            ("span", [["The Beatles", 3]], "Stones", False),
+            ("span", [], "", True),
+            ("generation", ["a"], "a", None),
+            ("language_modelling", None, [1.0, 2, 3], None),
+        ],
+    )
+    def test_right_and_wrong(self, form, gold, prediction, expected):
+        assert self.call("console.log(JSON.stringify(logic.right(...a)))", form, gold, prediction) is expected
+
+    def test_the_view_survives_the_address(self):
+        state = {"search": "bert & <b>=é", "sort": "3d", "size": "", "objectives": "a+b"}
+        code = "const text = logic.writeState(a[0]); console.log(JSON.stringify([text, logic.readState('#' + text)]))"
+        text, back = self.call(code, state)
+        assert back == {name: value for name, value in state.items() if value} and "<" not in text
+        assert self.call("console.log(JSON.stringify([logic.readState('#c0-1'), logic.readState('')]))") == [None, None]
+
+    @pytest.mark.parametrize("name", [name for name in HOSTILE if "\ud800" not in name] + ["-2+3", "-1.5 ± 0.7", "a;b"])
+    def test_hostile_cells_are_inert_in_what_the_page_saves(self, name):
+        table = {"heads": [name, "x"], "rows": [[name, "1.5"]]}
+        every = "Object.fromEntries(Object.entries(logic.exporters).map(([kind, write]) => [kind, write(a[0])]))"
+        saved = self.call(f"console.log(JSON.stringify({every}))", table)
+        assert all(one.isprintable() or one == "\n" for text in saved.values() for one in text)
+        rows = list(csv.reader(io.StringIO(saved["csv"])))
+        assert len(rows) == 2 and {len(row) for row in rows} == {2}
+        assert not rows[1][0].startswith(("=", "@", "+")) and (rows[1][0][0] != "-" or "±" in name)
+        assert len(json.loads(saved["json"])) == 1
+        lines = saved["markdown"].splitlines()
+        assert len(lines) == 3 and "<" not in saved["markdown"]
+        assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
+        body = saved["latex"].splitlines()[2]
+        assert len(re.findall(r"(?<!\\)&", body)) == 1 and "\\input" not in saved["latex"]

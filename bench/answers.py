@@ -176,9 +176,10 @@ def _unadapted(cell: Cell, context: Context, arrays: Mapping[str, np.ndarray]) -
 
 
 def _asking(cell: Cell, context: Context, lengths: Sequence[int]) -> dict[str, Any]:
-    """The cost of asking how probable texts are, by their ``lengths`` in tokens; each is read after [CLS]."""
+    """The cost of asking how probable texts are, by their ``lengths`` in tokens, a start symbol before each."""
     module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
-    flops = sum((1 + n) * module.likelihood_flops_per_token(context.shape, vocabulary, 1 + n) for n in lengths)
+    whole = [len(vocabulary.template.start) + n for n in lengths]
+    flops = sum(n * module.likelihood_flops_per_token(context.shape, vocabulary, n) for n in whole)
     return {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
 
 

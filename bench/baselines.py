@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.adapt import NotApplicable
 from tasks.forms import Form
-from tasks.task import Example, Task
+from tasks.task import Example, Question, Task
 
 Predictor = Callable[[Task, Sequence[Example], Sequence[Example]], list[Any]]
 """(task, training examples, examples to predict) to predictions."""
@@ -49,7 +49,7 @@ def _constant_text(task: Task, train: Sequence[Example], examples: Sequence[Exam
     return [_most_common([e.gold[0] for e in train])] * len(examples)
 
 
-def _vectors(train: Sequence[Example], examples: Sequence[Example]) -> tuple[Any, Any]:
+def _vectors(train: Sequence[Any], examples: Sequence[Any]) -> tuple[Any, Any]:
     """TF-IDF of each text, and for pairs the size of their difference, as sparse matrices."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -67,13 +67,36 @@ def _vectors(train: Sequence[Example], examples: Sequence[Example]) -> tuple[Any
 
 
 def _logistic(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """A logistic model for each list of answers that the task's questions have; most tasks have one list."""
+    learned: dict[tuple[str, ...], list[Question]] = defaultdict(list)
+    for question in (question for example in train for question in task.questions(example)):
+        learned[question.answers].append(question)
+    asked = [(i, question) for i, example in enumerate(examples) for question in task.questions(example)]
+    found: list[Any] = [None] * len(asked)
+    for answers in dict.fromkeys(question.answers for _, question in asked):
+        places = [place for place, (_, question) in enumerate(asked) if question.answers == answers]
+        shares = _answer_shares(answers, learned[answers], [asked[place][1] for place in places])
+        for place, share in zip(places, shares, strict=True):
+            found[place] = share
+    of_example: list[list[Any]] = [[] for _ in examples]
+    for (i, _), share in zip(asked, found, strict=True):
+        of_example[i].append(share)
+    return [task.chosen(shares) for shares in of_example]
+
+
+def _answer_shares(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
+    """Probabilities of ``answers`` to each of ``asked``, [N, C]."""
     from sklearn.linear_model import LogisticRegression
 
-    labels = [e.gold for e in train]
-    if len(set(labels)) < 2:
-        return _constant(task, train, examples)
-    x, y = _vectors(train, examples)
-    return [str(label) for label in LogisticRegression(C=4.0, max_iter=1000).fit(x, labels).predict(y)]
+    gold = [str(question.gold) for question in train]
+    shares, seen = np.zeros((len(asked), len(answers))), set(gold)
+    if len(seen) < 2:  # nothing to tell apart: the one answer, or all alike
+        shares[:, [place for place, answer in enumerate(answers) if not seen or answer in seen]] = 1.0
+        return shares / shares.sum(axis=1, keepdims=True)
+    x, y = _vectors(train, asked)
+    model = LogisticRegression(C=4.0, max_iter=1000).fit(x, gold)
+    shares[:, [answers.index(answer) for answer in model.classes_]] = model.predict_proba(y)
+    return shares
 
 
 def _ridge(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[float]:

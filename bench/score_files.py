@@ -4,10 +4,13 @@
 form                        gold                                predictions
 ==========================  ==================================  ================================================
 classification, regression  the official file of a split        ``index<TAB>prediction`` under that header (GLUE), or
-                                                                as for choice (SuperGLUE)
+                                                                as for choice (SuperGLUE), or the gold's own XML
+                                                                or JSON list; where probabilities are judged too,
+                                                                more columns under the labels' names
 choice                      the official file of a split        a line ``{"idx": 0, "label": 1}`` each (SuperGLUE)
-span                        the official file of a split        one JSON object {question id: answer} (SQuAD); ReCoRD
-                                                                as for choice, the label being the answer
+span                        the official file of a split        one JSON object {question id: answer} (SQuAD), or
+                                                                what the task's own scorer reads; ReCoRD as for choice,
+                                                                the label being the answer
 tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
 generation                  one reference a line, or the        one text a line
                             official folder
@@ -17,8 +20,9 @@ Rows that do not match are refused with the first that does not: a scorer that s
 """
 
 import json
+import math
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -27,13 +31,19 @@ import tasks
 from bench import superglue
 from bench.errors import UsageError
 from tasks.columns import sentences
-from tasks.files import entry, json_lines, label, lines, number, rows
-from tasks.forms import Form, Tags
+from tasks.files import RepeatedKey, entry, json_document, json_lines, label, lines, number, rows, without_repeats
+from tasks.forms import Form, Reply, Scored, Tags
 from tasks.task import DataError, Example, Task
 
+_DOUBT = 1.0
+"""The threshold on no-answer scores that SQuAD's script takes unless it is told another."""
 
-def score(task_name: str, gold: Path, predictions: Path) -> dict[str, Any]:
-    """{"task", "examples", all metrics of the task, "headline"}; `DataError` names the first row that mismatches."""
+
+def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None = None) -> dict[str, Any]:
+    """{"task", "examples", all metrics of the task, "headline"}; `DataError` names the first row that mismatches.
+
+    ``no_answer`` is a JSON object {question id: score of there being no answer}, for tasks where that may be.
+    """
     task = tasks.load(task_name)
     if task.form is Form.LANGUAGE_MODELLING:
         raise UsageError(
@@ -44,20 +54,30 @@ def score(task_name: str, gold: Path, predictions: Path) -> dict[str, Any]:
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
     right, guesses = _READERS[task.form](task, gold, predictions)
+    if no_answer is not None:
+        guesses = _doubted(task, gold, guesses, no_answer)
     return {"task": task.name, "examples": len(right)} | task.score(right, guesses)
 
 
 def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """GLUE: the n-th row of the official file has index n. SuperGLUE: JSON lines, recognised by their first letter."""
+    """GLUE: the n-th row of the official file has index n. SuperGLUE: JSON lines, recognised by their first letter, as
+    are XML and JSON lists: the format of the gold file, with predictions in place of gold."""
     if task.form is Form.CLASSIFICATION and superglue.is_json(predictions):
         return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
+    if next((text.lstrip()[:1] for _, text in lines(predictions) if text.strip()), "") in ("<", "["):
+        found = {example.id: example.gold for example in _labelled(task, predictions)}
+        return _matched(_labelled(task, gold), found, gold, predictions)
     examples, numeric = _labelled(task, gold), task.form is Form.REGRESSION
     guesses: list[Any] = []
-    for line, (index, guess) in rows(predictions, ("index", "prediction")):
+    header = next((text.split("\t") for _, text in lines(predictions)), [])
+    shares = task.labels if task.scored and set(task.labels) <= set(header) else ()
+    for line, (index, guess, *values) in rows(predictions, ("index", "prediction", *shares)):
         if index.strip() != str(len(guesses)):
             raise DataError(f"{predictions}, line {line}: expected index {len(guesses)}, found {index!r:.80}.")
         value = guess.strip()
         guesses.append(number(predictions, line, value) if numeric else label(predictions, line, value, task.labels))
+        if shares:
+            guesses[-1] = Scored(value, (number(predictions, line, share, 0.0, 1.0) for share in values))
     if len(guesses) != len(examples):
         where = f"index {min(len(guesses), len(examples))} is the first in only one of them"
         raise DataError(f"{gold} has {len(examples)} rows but {predictions} has {len(guesses)}: {where}.")
@@ -77,12 +97,14 @@ def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     if task.extra.get("submission", {}).get("archive") == "superglue":
         return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
+    if task.predictions is not None:
+        return _matched(_labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
     text = "\n".join(line for _, line in lines(predictions))
     try:
-        found = json.loads(text, object_pairs_hook=_without_repeats)
+        found = json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError as error:
         raise DataError(f"{predictions}, line {error.lineno}: not JSON ({error.msg}).") from error
-    except _Repeated as error:
+    except RepeatedKey as error:
         raise DataError(f"{predictions} answers the question {error} twice.") from error
     if not isinstance(found, dict):
         raise DataError(f"{predictions} must be one JSON object from question ids to answers.")
@@ -90,6 +112,23 @@ def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
         if not isinstance(answer, str):
             raise DataError(f"{predictions}: the answer to {key} must be a text, not {answer!r:.80}.")
     return _matched(_labelled(task, gold), found, gold, predictions)
+
+
+def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list[Reply]:
+    """Predictions with the scores of ``path`` beside them. One above `_DOUBT` is "no answer"."""
+    if "" not in task.labels:
+        raise UsageError(f"Every question of {task.title} has an answer: a file of no-answer scores has no use here.")
+    content = json_document(path)
+    if not isinstance(content, dict):
+        raise DataError(f"{path} must be one JSON object from question ids to numbers.")
+    for key, value in content.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise DataError(f"{path}: the score of {key} must be a number, not {value!r:.80}.")
+    _, odds = _matched(_labelled(task, gold), content, gold, path)
+    return [
+        Reply("", no_answer=float(doubt), span=guess) if doubt > _DOUBT else Reply(guess, no_answer=float(doubt))
+        for guess, doubt in zip(guesses, odds, strict=True)
+    ]
 
 
 def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -141,9 +180,11 @@ def _labelled(task: Task, gold: Path) -> list[Example]:
     """The examples of a gold file of any name, read by the task's own reader.
 
     Readers take a folder and a split, so ``gold`` is shown to them under an official name: the split whose file is
-    called like it (the layouts of a data set's splits may differ), or else the one that is reported.
+    called like it (the layouts of a data set's splits may differ), or else the one that is reported; "all" where that
+    is only a part of an official file.
     """
-    split = next((split for split in task.files if gold.name in _names(task, split)), task.report)
+    usual = "all" if "all" in task.files else task.report
+    split = next((split for split in task.files if gold.name in _names(task, split)), usual)
     name = next(
         (name for name in task.files[split][0].split("|") if name.endswith(gold.suffix)), _official(task, split)
     )
@@ -183,16 +224,3 @@ def _matched(examples: Sequence[Example], found: dict[str, Any], gold: Path, pre
 
 def _shown(columns: list[str] | None) -> str:
     return repr(columns[0]) if columns else "the end of the sentence"
-
-
-class _Repeated(ValueError):
-    """A key that a JSON object holds twice; Python would keep the last silently."""
-
-
-def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Repeated(key)
-        found[key] = value
-    return found

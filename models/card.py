@@ -60,7 +60,7 @@ class Size:
     """Shape of a network. Each architecture uses what it needs of it.
 
     ``layers`` L, ``width`` D, ``heads`` H, ``inner`` the width of the feed-forward layers, ``length`` the longest
-    input in tokens.
+    input in tokens; ``embedding`` E the width of token vectors, 0 where the model's own rule gives it.
     """
 
     layers: int
@@ -68,6 +68,7 @@ class Size:
     heads: int = 1
     inner: int = 0
     length: int = 512
+    embedding: int = 0
 
 
 TINY = Size(layers=2, width=128, heads=2, inner=512)

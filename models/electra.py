@@ -60,6 +60,11 @@ def generator(size: Size) -> Size:
     )
 
 
+def _embedding(size: Size) -> int:
+    """E: as wide as the layers, but 128 in the published ELECTRA-small of width 256 (table 6)."""
+    return size.embedding or size.width
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
     from models.architectures.transformer_encoder import TransformerEncoder
@@ -75,25 +80,27 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
 def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
     """Number of all weights of discriminator, generator and heads, and of those in lookup tables."""
-    D, G, V = size.width, generator(size).width, vocabulary.size
-    tables = (V + size.length + 2) * D
+    D, E, G, V = size.width, _embedding(size), generator(size).width, vocabulary.size
+    tables = (V + size.length + 2) * E
     stacks = sum(
         part.layers * (4 * (part.width**2 + part.width) + 2 * part.width * part.inner + part.inner + 5 * part.width)
         for part in (size, generator(size))
     )
-    projection, mlm, rtd = D * G + G, G * D + 3 * D + V, D * D + D + D + 1
-    return tables + 2 * D + stacks + projection + mlm + rtd, tables
+    projection, mlm, rtd = E * G + G, G * E + 3 * E + V, D * D + D + D + 1
+    widening = 0 if E == D else E * D + D
+    return tables + 2 * E + widening + stacks + projection + mlm + rtd, tables
 
 
 def encoder_flops_per_token(size: Size, length: int) -> float:
     """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+    D, E, F = size.width, _embedding(size), size.inner
+    widening = 0 if E == D else 2 * E * D
+    return widening + size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
 
 
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
     """FLOPs of a training step per input token: three times the forward pass of generator, encoder and heads."""
-    D, G, V = size.width, generator(size).width, vocabulary.size
+    D, E, G, V = size.width, _embedding(size), generator(size).width, vocabulary.size
     stacks = encoder_flops_per_token(size, length) + encoder_flops_per_token(generator(size), length)
     masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (stacks + 2 * D * G + masked * 2 * (G * D + D * V) + 2 * D * D + 2 * D)
+    return 3 * (stacks + 2 * E * G + masked * 2 * (G * E + E * V) + 2 * D * D + 2 * D)

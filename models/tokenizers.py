@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import tokenizers
 
+from models._template import BERT, Template
 from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, settled, trainer, untrained
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
@@ -40,7 +41,10 @@ class TokenizerError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Number of ids, and the ids that mean the same in every kind of tokenizer. Ordinary tokens begin at 37."""
+    """Number of ids, and the ids that mean the same in every kind of tokenizer. Ordinary tokens begin at 37.
+
+    ``template`` is how texts are laid out downstream; objectives lay theirs out themselves.
+    """
 
     size: int
     pad: int = 0
@@ -49,6 +53,7 @@ class Vocabulary:
     sep: int = 3
     mask: int = 4
     sentinels: range = range(5, 5 + SENTINELS)
+    template: Template = BERT
 
     @property
     def first(self) -> int:
@@ -60,8 +65,8 @@ class Tokenizer:
     """A trained tokenizer. Make one with `train` or `load`.
 
     ``vocabulary.size`` is the true number of ids: a small corpus can give fewer than were asked for, and nothing is
-    padded up. ``imported`` says of a published vocabulary how it was before (see `models.published._vocabulary`), and
-    is None for one that was trained here.
+    padded up. ``imported`` says of a published vocabulary how it was before (see `models.published._vocabulary`) and
+    which template its model was trained with, and is None for one that was trained here.
     """
 
     def __init__(self, kind: str, spec: dict[str, Any], imported: dict[str, Any] | None = None):
@@ -73,7 +78,9 @@ class Tokenizer:
         if pieces[: len(SPECIALS)] != SPELLINGS:
             raise TokenizerError("The vocabulary does not begin with this project's special tokens; train it anew.")
         self._pieces: list[str] = pieces
-        self.vocabulary = Vocabulary(size=len(pieces))
+        laid = (imported or {}).get("template")
+        template = Template(**{k: tuple(v) if isinstance(v, list) else v for k, v in laid.items()}) if laid else BERT
+        self.vocabulary = Vocabulary(size=len(pieces), template=template)
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], size: int, *, lowercase: bool = False) -> "Tokenizer":

@@ -1,18 +1,17 @@
 """CoNLL-2003 named entities, English: Tjong Kim Sang & De Meulder, 2003 (survey, section 7.4).
 
 Official files: one word a line as ``word POS chunk tag``, an empty line after a sentence, a ``-DOCSTART-`` line
-before a document. The original files are tagged IOB1; later copies (train.txt, valid.txt, test.txt) IOB2. Both are
-read, and gold is always IOB2: its entities are the same, and a head learns "first word" and "other word" more easily
-than "B only after a neighbour". Text of the Reuters corpus, for research under NIST's agreement.
+before a document. The original files are tagged IOB1; later copies (train.txt, valid.txt, test.txt) IOB2 or BIOES. All
+are read, and gold is always IOB2. Text of the Reuters corpus, for research under NIST's agreement.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import lines, malformed, pick
+from tasks.columns import labels, tagged
+from tasks.files import pick
 from tasks.forms import Form
-from tasks.metrics.entity_f1 import entity_f1, iob2
+from tasks.metrics.entity_f1 import entity_f1
 from tasks.task import Example, Source, Task
 
 FILES = {
@@ -21,40 +20,11 @@ FILES = {
     "test": ("eng.testb|test.txt",),
 }
 TYPES = ("PER", "ORG", "LOC", "MISC")
-_TAG = re.compile(rf"O|[BIES]-({'|'.join(TYPES)})")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Sentences in file order; ``group`` is the number of the news item, None in files without ``-DOCSTART-``."""
-    path = pick(folder, FILES[split][0])
-    for index, (start, document, words) in enumerate(sentences(path)):
-        for line, columns in enumerate(words, start=start):
-            if len(columns) < 2 or not _TAG.fullmatch(columns[-1]):
-                wanted = f"a word, more columns and a tag (O, or B- or I- and {' or '.join(TYPES)}) were expected"
-                raise malformed(path, line, f"{wanted}, not {' '.join(columns)!r:.80}.")
-        tags = iob2([columns[-1] for columns in words])
-        yield Example(id=str(index), inputs=tuple(columns[0] for columns in words), gold=tags, group=document)
-
-
-def sentences(path: Path) -> Iterator[tuple[int, str | None, list[list[str]]]]:
-    """Sentences of any file of columns: (line of the first word, document, the columns of each word).
-
-    An empty line ends a sentence, ``-DOCSTART-`` begins document 1, 2, ...; before the first it is None.
-    """
-    document, start, words = 0, 0, []
-    for number, line in lines(path):
-        # Only blanks and tabs separate: a word may hold a no-break space, at which str.split would cut it.
-        columns = [column for column in line.replace("\t", " ").split(" ") if column]
-        boundary = columns[:1] == ["-DOCSTART-"]
-        if columns and not boundary:
-            start = start if words else number
-            words.append(columns)
-        elif words:
-            yield start, str(document) if document else None, words
-            words = []
-        document += boundary
-    if words:
-        yield start, str(document) if document else None, words
+    return tagged(pick(folder, FILES[split][0]), TYPES)
 
 
 TASK = Task(
@@ -72,7 +42,7 @@ TASK = Task(
     read=read,
     metrics=(entity_f1,),
     headline="f1",
-    labels=("O", *(f"{prefix}-{kind}" for kind in TYPES for prefix in "BI")),
+    labels=labels(TYPES),
     chance=0.0,
     report="test",
     notes="Gold is IOB2 also where the files are IOB1; entity F1 does not depend on it, token accuracy does.",

@@ -119,20 +119,23 @@ def json_document(path: Path) -> Any:
     last of them silently."""
     text = "\n".join(line for _, line in lines(path))
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
+        return json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError as error:
         raise malformed(path, error.lineno, f"this is not JSON ({error.msg}).") from error
     except RecursionError as error:
         raise malformed(path, 1, "the JSON is nested too deeply.") from error
     except RepeatedKey as error:
-        raise DataError(f"{path} has the key {str(error)!r:.60} twice in one object; leave only one of them.") from error
+        raise DataError(
+            f"{path} has the key {str(error)!r:.60} twice in one object; leave only one of them."
+        ) from error
 
 
 class RepeatedKey(ValueError):
     """A key that a JSON object holds twice."""
 
 
-def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """For ``json.loads``, as its ``object_pairs_hook``: `RepeatedKey` for an object that holds a key twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

@@ -69,10 +69,6 @@ class Scored(str):
         """The label of the highest score; of equals the first."""
         return cls(labels[max(range(len(labels)), key=lambda i: scores[i])], scores)
 
-    def beside(self) -> dict[str, Any]:
-        """What is known besides the label, by name."""
-        return {"scores": [float(f"{score:.6g}") for score in self.scores]}
-
 
 class Tags(tuple):
     """The gold tags of a sentence that knows its words, for metrics that ask what an entity is called."""
@@ -127,8 +123,9 @@ class Piece(str):
 class Reply(str):
     """A predicted answer, with what some scorers look at beside its text.
 
-    ``no_answer`` grows with how sure the model is that there is no answer, on any scale; ``span`` is the text that it
-    would give if there had to be one; ``facts`` names the pieces of the context that it relied on.
+    ``no_answer`` grows with how sure the model is that there is no answer, on any scale. ``span`` is the text that it
+    would give if there had to be one, and None where that is the text itself. ``facts`` names the pieces of the context
+    that it relied on.
     """
 
     no_answer: float | None
@@ -149,7 +146,7 @@ class Reply(str):
 
 
 def beside(prediction: Any) -> dict[str, Any]:
-    """What a `Reply` knows besides its text, by name; {} for any other prediction."""
-    if not isinstance(prediction, Reply):
+    """What a `Reply` or a `Scored` label knows besides its text, by name; {} for any other prediction."""
+    if not isinstance(prediction, Reply | Scored):
         return {}
     return {name: value for name, value in vars(prediction).items() if value is not None}

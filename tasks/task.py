@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks.forms import Form
+from tasks.forms import Form, Scored
 
 
 class DataError(ValueError):
@@ -168,9 +168,10 @@ class Task:
             return self.ask(example)
         return (Question(inputs=example.inputs, answers=self.labels, gold=example.gold),)
 
-    def label_scores(self, probabilities: Sequence[Sequence[float]]) -> Sequence[float]:
-        """A number for each of ``labels`` from the ``probabilities`` of the answers to an example's `questions`."""
-        return self.decide(probabilities) if self.decide is not None else probabilities[0]
+    def chosen(self, probabilities: Sequence[Sequence[float]]) -> str:
+        """The prediction that follows from the ``probabilities`` of the answers to each of an example's `questions`."""
+        found = Scored.best(self.labels, self.decide(probabilities) if self.decide is not None else probabilities[0])
+        return found if self.scored else str(found)
 
     def score(self, gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
         """All metrics and the headline under the key "headline"."""

@@ -5,6 +5,7 @@ BY-SA 4.0.
 
 XQuAD is made for testing what was trained on SQuAD. Where SQuAD's training set is not at hand, its articles serve for
 both: the questions of the last of every four are reported, those of the others train. No article is in both parts.
+"all" is the whole file, for files of predictions.
 """
 
 from collections.abc import Iterator
@@ -24,9 +25,14 @@ EVERY = 4
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """The questions of ``split``'s articles in file order."""
-    articles = groupby(questions(pick(folder, FILE)), key=lambda example: example.group.rpartition("#")[0])
+    yield from part(pick(folder, FILE), split)
+
+
+def part(path: Path, split: str) -> Iterator[Example]:
+    """The questions of the articles that ``split`` has of a file; the articles are the same in every language."""
+    articles = groupby(questions(path), key=lambda example: example.group.rpartition("#")[0])
     for number, (_, examples) in enumerate(articles, 1):
-        if (number % EVERY == 0) == (split == "dev"):
+        if split == "all" or (number % EVERY == 0) == (split == "dev"):
             yield from examples
 
 
@@ -41,7 +47,7 @@ TASK = Task(
         survey="7.2",
     ),
     folders=("xquad", "XQuAD"),
-    files={"train": (FILE,), "dev": (FILE,)},
+    files={"all": (FILE,), "train": (FILE,), "dev": (FILE,)},
     read=read,
     metrics=(squad,),
     headline="f1",

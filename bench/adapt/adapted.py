@@ -1,7 +1,7 @@
 """A network under a head, traced once and used by every task of the form, every seed, and the random twin alike."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +33,7 @@ class Adapted:
         vocabulary: Vocabulary,
         form: Form,
         adaptation: str,
-        outputs: int,
+        outputs: Hashable,
         settings: Settings,
         forward_flops: Callable[[Sequence[Row]], float],
     ):
@@ -87,7 +87,7 @@ class Adapted:
             return self._generate(batch)
         if self._forward is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
-            self._forward = _traced(lambda b: self._outputs(b, None), specs)
+            self._forward = _traced(self._predicted, specs)
         return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
     def mean_loss(self, rows: Sequence[Row], size: int = 64) -> float:
@@ -113,6 +113,11 @@ class Adapted:
         if self.adaptation.FREEZES:
             encoding = Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
         return self.head(self.reading(encoding, inputs), batch)
+
+    def _predicted(self, batch: Mapping[str, Any]) -> Any:
+        """The head's numbers as its codec reads them: some heads decide over a whole row here."""
+        numbers, predicted = self._outputs(batch, None), getattr(self.head, "predicted", None)
+        return numbers if predicted is None else predicted(numbers, batch)
 
     def _generate(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         tokens, longest = tf.convert_to_tensor(batch["tokens"]), batch["targets"].shape[1]
@@ -145,7 +150,7 @@ def adapted(
     tokenizer: Tokenizer,
     form: Form,
     adaptation: str,
-    outputs: int,
+    outputs: Hashable,
     baked: tuple[float, float, float],
 ) -> Adapted:
     """The `Adapted` for these choices, built and traced once a process. ``baked``: dropout, weight decay, clip."""

@@ -26,7 +26,7 @@ def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example
     once, in the first window that holds it, with at least ``length - stride`` tokens before it wherever the text has
     them.
     """
-    room, found = settings.length - 1, []
+    room, found = settings.length - len(tokenizer.vocabulary.template.start), []
     for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
         scored = 0
         while scored < len(ids):
@@ -46,7 +46,8 @@ def predictions(
 ) -> list[tuple[float, int, int]]:
     """(nats, words, characters) of every text from its ``windows``, words being what spaces divide.
 
-    Ends of lines are invisible to the tokenizers, so they count neither as nats nor as words.
+    Ends of lines are invisible to the tokenizers, so they count neither as nats nor as words. A model that was trained
+    without a start symbol says nothing of a text's first token: all tokens are as likely there.
     """
     if network.log_likelihood is None:
         raise NotApplicable(
@@ -58,12 +59,14 @@ def predictions(
             lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
         ).get_concrete_function(signature)
     )
-    nats = np.zeros(len(examples))
+    nats, start = np.zeros(len(examples)), tokenizer.vocabulary.template.start
     for first in range(0, len(windows), settings.batch):
         part = windows[first : first + settings.batch]
         tokens = np.zeros((len(part), settings.length), np.int32)
         for row, (_, _, ids) in zip(tokens, part, strict=True):
-            row[: len(ids) + 1] = [tokenizer.vocabulary.cls, *ids]
+            row[: len(start) + len(ids)] = [*start, *ids]
         for (example, begin, _), values in zip(part, score(tokens).numpy(), strict=True):
-            nats[example] -= values[begin + 1 :].sum()  # padding has the value 0
+            nats[example] -= values[len(start) + begin :].sum()  # padding has the value 0
+            if not start and begin == 0:
+                nats[example] += np.log(tokenizer.vocabulary.size)
     return [(float(n), len(e.inputs[0].split()), len(e.inputs[0])) for n, e in zip(nats, examples, strict=True)]

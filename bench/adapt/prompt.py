@@ -75,6 +75,7 @@ def rows(
             "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
         )
     known, found = [e for e in train if e.gold is not None], []
+    room = settings.length - len(tokenizer.vocabulary.template.start)
     for place, example in enumerate(examples):
         rng = np.random.default_rng([seed, 4, place])
         drawn = rng.choice(len(known), min(settings.shots, len(known)), replace=False)
@@ -83,10 +84,10 @@ def rows(
         while True:
             prompt = " ".join([*shown, asked])
             bare, *whole = tokenizer.encode([prompt, *(f"{prompt} {ending}" for ending in endings)])
-            if not shown or max(map(len, whole)) < settings.length:
+            if not shown or max(map(len, whole)) <= room:
                 break
             shown = shown[1:]
-        cut = max(0, max(map(len, whole)) - (settings.length - 1))  # the same for all answers to an example
+        cut = max(0, max(map(len, whole)) - room)  # the same for all answers to an example
         for number, ids in enumerate(whole):
             same = next((i for i, pair in enumerate(zip(bare, ids, strict=False)) if pair[0] != pair[1]), len(bare))
             begin = min(same, len(ids) - 1)  # an answer has a token, and no answer's token is taken for the prompt's
@@ -108,17 +109,18 @@ def predictions(
             lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
         ).get_concrete_function(signature)
     )
+    start = list(tokenizer.vocabulary.template.start)
     best: list[tuple[float, int]] = [(-np.inf, 0)] * count
     order = sorted(asked, key=lambda row: len(row.ids))
     for first in range(0, len(order), settings.batch):
         part = order[first : first + settings.batch]
-        longest = -(-(1 + len(part[-1].ids)) // _MULTIPLE) * _MULTIPLE
+        longest = -(-(len(start) + len(part[-1].ids)) // _MULTIPLE) * _MULTIPLE
         tokens = np.zeros((len(part), min(longest, settings.length)), np.int32)
         for line, row in zip(tokens, part, strict=True):
-            line[: len(row.ids) + 1] = [tokenizer.vocabulary.cls, *row.ids]
+            line[: len(start) + len(row.ids)] = start + row.ids
         for row, values in zip(part, score(tokens).numpy(), strict=True):
             size = len(row.ids) - row.begin
-            value = float(values[row.begin + 1 :].sum()) / (
+            value = float(values[len(start) + row.begin :].sum()) / (
                 size if settings.per_token else 1
             )  # padding has the value 0
             # Of equals the first answer wins, in whatever order they come.

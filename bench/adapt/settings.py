@@ -38,6 +38,10 @@ class Settings:
     """Training examples at most, drawn from the seed; 0 is no limit."""
     selection: int = 1000
     """Examples at most that early stopping looks at."""
+    crf: int = 0
+    """1: tagging judges sequences of tags (a linear-chain CRF); 0: every tag by itself."""
+    context: int = 0
+    """1: tagging fills its window with the sentences before and after, of the same document; 0: a sentence alone."""
     shots: int = 0
     """Solved examples in a prompt."""
     per_token: int = 1
@@ -57,6 +61,9 @@ _FEATURES: Mapping[str, float] = {"learning_rate": 2e-3, "epochs": 8, "patience"
 
 _PROMPT = ("shots", "per_token")
 """What only prompts have; other records, and the keys of other cells, are without it."""
+
+_TAGGING = ("crf", "context")
+"""Recorded only where they are set, so that cells without them keep their keys."""
 
 _KINDS = {int: "a whole number", float: "a number"}
 
@@ -81,6 +88,8 @@ def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Set
             values[name] = kinds[name](number)
         except ValueError as error:
             raise SettingError(f"{name} takes a number, not '{value}'.") from error
+        if name in _TAGGING and number not in (0, 1):
+            raise SettingError(f"{name}={value} is out of range: it is 0 (off) or 1 (on).")
         if (
             values[name] != number
             or number < 0
@@ -93,4 +102,5 @@ def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Set
 def recorded(settings: Settings, adaptation: str = "") -> dict[str, float]:
     """For the record: every hyper-parameter of ``adaptation`` by name."""
     values = asdict(settings)
-    return values if adaptation == "prompt" else {k: v for k, v in values.items() if k not in _PROMPT}
+    unused = {*(() if adaptation == "prompt" else _PROMPT), *(name for name in _TAGGING if not values[name])}
+    return {name: value for name, value in values.items() if name not in unused}

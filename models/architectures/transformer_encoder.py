@@ -142,7 +142,8 @@ class TransformerEncoder(keras.layers.Layer):
 
     With ``pooler`` the pooled vector is BERT's dense layer with tanh on the first token, otherwise it is the first
     token's vector. ``segments`` is the number of texts that are told apart: with 1, the batch's ``segments`` are not
-    read. ``dropout`` is read when a graph is traced.
+    read. Vectors of tokens that are narrower than the layers, by ``size.embedding``, are widened by a product, as in
+    ELECTRA-small (Clark et al., 2020, section 3.3). ``dropout`` is read when a graph is traced.
     """
 
     causal = False
@@ -160,8 +161,13 @@ class TransformerEncoder(keras.layers.Layer):
         super().__init__(name=name)
         self.width, self.depth, self.length = size.width, size.layers, size.length
         with keras.name_scope(name):
-            self.embeddings = Embeddings(vocabulary, size.width, size.length, segments, epsilon)
+            narrow = size.embedding or size.width
+            self.embeddings = Embeddings(vocabulary, narrow, size.length, segments, epsilon)
             self.stack = Stack(size, epsilon)
+        self.widening_kernel = self.widening_bias = None
+        if narrow != size.width:
+            self.widening_kernel = self.add_weight((narrow, size.width), initializer(), name="widening_kernel")
+            self.widening_bias = self.add_weight((size.width,), "zeros", name="widening_bias")
         self.pooler_kernel = self.pooler_bias = None
         if pooler:
             self.pooler_kernel = self.add_weight((size.width, size.width), initializer(), name="pooler_kernel")
@@ -178,12 +184,15 @@ class TransformerEncoder(keras.layers.Layer):
 
     @property
     def token_embedding(self) -> keras.Variable:
-        """[V, D], which objectives tie their output layer to."""
+        """[V, E], which objectives tie their output layer to."""
         return self.embeddings.tokens
 
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
         batch_size, length = shape(batch["tokens"])
-        flat = self.stack(self.embeddings(batch, seed=seed), batch["tokens"], seed=seed)
+        x = self.embeddings(batch, seed=seed)  # [B * T, E]
+        if self.widening_kernel is not None:
+            x = dense(x, self.widening_kernel, self.widening_bias)  # [B * T, D]
+        flat = self.stack(x, batch["tokens"], seed=seed)
         layers = tuple(tf.reshape(x, [batch_size, length, self.width]) for x in flat)
         pooled = layers[-1][:, 0]  # [B, D]
         if self.pooler_kernel is not None:

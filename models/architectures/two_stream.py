@@ -39,6 +39,8 @@ from models.card import Size
 from models.pretrainable import Encoding
 
 EPSILON = 1e-12
+_CLS = 2
+"""The id that [CLS] has in every vocabulary here."""
 
 
 def initializer() -> keras.initializers.Initializer:
@@ -48,7 +50,7 @@ def initializer() -> keras.initializers.Initializer:
 
 class TwoStream(keras.layers.Layer):
     """Batch to `Encoding` by the content stream, in which every token sees every other. The pooled vector is that of
-    [CLS], as in the paper, where it stands last; here it stands first as in every model.
+    [CLS] wherever it stands: last in the paper, first in what is trained here; without one that of the first token.
 
     Positions are relative, so ``length`` bounds only what is meant to be used. ``dropout`` is read when a graph is
     traced.
@@ -223,7 +225,8 @@ class TwoStream(keras.layers.Layer):
         flat = self.content(tokens, batch.get("segments"), seed, self.depth)
         flat[-1] = dropout(flat[-1], self.dropout, seed, 3)
         layers = tuple(tf.reshape(x, [rows, length, self.width]) for x in flat)
-        return Encoding(tokens=layers[-1], pooled=layers[-1][:, 0], layers=layers)
+        place = tf.argmax(tf.cast(tf.equal(tokens, _CLS), tf.float32), axis=1, output_type=tf.int32)  # [B]
+        return Encoding(tokens=layers[-1], pooled=tf.gather(layers[-1], place, batch_dims=1), layers=layers)
 
 
 class Keys:

@@ -66,11 +66,11 @@ class ReplacedTokens(keras.layers.Layer):
 
     def __init__(self, encoder: TransformerEncoder, size: Size, name: str = "rtd"):
         super().__init__(name=name)
-        self.encoder, width = encoder, encoder.width
+        self.encoder, width, narrow = encoder, encoder.width, encoder.token_embedding.shape[1]
         with keras.name_scope("generator"):
             self.generator = Stack(size)
             self.mlm = MaskedLm(encoder, size.width)
-        self.projection_kernel = self.add_weight((width, size.width), initializer(), name="projection_kernel")
+        self.projection_kernel = self.add_weight((narrow, size.width), initializer(), name="projection_kernel")
         self.projection_bias = self.add_weight((size.width,), "zeros", name="projection_bias")
         self.kernel = self.add_weight((width, width), initializer(), name="kernel")
         self.bias = self.add_weight((width,), "zeros", name="bias")
@@ -82,7 +82,7 @@ class ReplacedTokens(keras.layers.Layer):
         """The generator's logits [B * M, V] at the masked positions."""
         self.generator.dropout = self.encoder.dropout
         inner, (rows, length) = fold(seed, 2000), shape(batch["tokens"])
-        x = self.encoder.embeddings(batch, seed=inner)  # [B * T, D]
+        x = self.encoder.embeddings(batch, seed=inner)  # [B * T, E]
         x = dense(x, self.projection_kernel, self.projection_bias)
         x = self.generator(x, batch["tokens"], seed=inner)[-1]
         return self.mlm.logits(tf.reshape(x, [rows, length, x.shape[-1]]), batch["masked_positions"])

@@ -1,7 +1,8 @@
 """Vocabulary files of before tokenizer.json, put into the form of the `tokenizers` package as `transformers` does."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,20 @@ def slow(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -
     path = next((folder / name for name in SLOW if (folder / name).is_file()), None)
     if path is None:
         raise PublishedError(f"{folder} has no vocabulary: put tokenizer.json, or {', '.join(SLOW[:4])} there.")
+    if path.suffix in (".txt", ".tokenizer"):
+        opening = "" if path.suffix == ".tokenizer" else "[CLS]:0 "
+        reader = partial(wordpiece, settings=settings, opening=opening)
+    elif path.suffix == ".json":
+        reader = partial(bpe, merges=folder / "merges.txt", settings=settings)
+    else:
+        reader = partial(sentencepiece, model_type=str(config.get("model_type")), settings=settings)
+    return json_form(path, reader)
+
+
+def json_form(path: Path, reader: Callable[[Path], tokenizers.Tokenizer]) -> dict[str, Any]:
+    """What ``reader`` makes of ``path``, in the form of the package; `PublishedError` where it cannot be read."""
     try:
-        if path.suffix in (".txt", ".tokenizer"):
-            impl = _wordpiece(path, settings)
-        elif path.suffix == ".json":
-            impl = _bpe(path, folder / "merges.txt", settings)
-        else:
-            impl = _sentencepiece(path, str(config.get("model_type")), settings)
+        impl = reader(path)
     except PublishedError:
         raise
     except Exception as error:  # the package and the parsers raise bare Exceptions
@@ -33,8 +41,8 @@ def slow(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -
     return json.loads(impl.to_str())
 
 
-def _wordpiece(path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """BERT's: one piece a line."""
+def wordpiece(path: Path, settings: Mapping[str, Any], opening: str = "[CLS]:0 ") -> tokenizers.Tokenizer:
+    """BERT's: one piece a line. ProphetNet's has no special token as the ``opening`` of texts."""
     vocabulary = {line.rstrip("\n"): i for i, line in enumerate(path.open(encoding="utf-8"))}
     unk = _named(settings, "unk_token", "[UNK]")
     if unk not in vocabulary:
@@ -50,14 +58,14 @@ def _wordpiece(path: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
     cls, sep = _named(settings, "cls_token", "[CLS]"), _named(settings, "sep_token", "[SEP]")
     if cls in vocabulary and sep in vocabulary:
         impl.post_processor = processors.TemplateProcessing(
-            single=f"{cls}:0 $A:0 {sep}:0",
-            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            single=f"{opening}$A:0 {sep}:0".replace("[CLS]", cls),
+            pair=f"{opening}$A:0 {sep}:0 $B:1 {sep}:1".replace("[CLS]", cls),
             special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
         )
     return _marked(impl, settings, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
 
 
-def _bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+def bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """GPT-2's over bytes, or GPT's with "</w>" at the end of words."""
     vocabulary = json.loads(path.read_bytes())
     lines = merges.read_text(encoding="utf-8").split("\n")
@@ -82,7 +90,7 @@ def _bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.To
     return _marked(impl, settings, ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"))
 
 
-def _sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """A unigram model of the sentencepiece package, with what each family of models does around it."""
     from sentencepiece import sentencepiece_model_pb2
 

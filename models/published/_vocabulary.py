@@ -8,21 +8,24 @@ pre-tokenizer and merges go on working.
 
 The note that goes with such a tokenizer (`models.tokenizers.Tokenizer.imported`):
 
-    rows     the original id of each of our special ids 0 ... 36, or None for one that was not there
-    size     how many ids the original has
-    pieces   the original tokenizer in the form of `tokenizers`, config its tokenizer_config.json
+    rows      the original id of each of our special ids 0 ... 36, or None for one that was not there
+    size      how many ids the original has
+    pieces    the original tokenizer in the form of `tokenizers`, config its tokenizer_config.json
+    template  `models._template.Template` in our ids; not there where it is the default
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from models._template import BERT, Template
 from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
-from models.published import PublishedError
+from models.published import PublishedError, _templates
 from models.published._slow import SLOW, slow
 from models.tokenizers import Tokenizer, Vocabulary
 
@@ -46,10 +49,16 @@ def read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
         spec = json_of(folder / "tokenizer.json")
     else:
         spec = slow(folder, config, settings)
+    return of(spec, config, settings, folder)
+
+
+def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, Any], folder: Path) -> Tokenizer:
+    """The tokenizer ``spec`` of ``folder``, renumbered; ``settings`` are those of tokenizer_config.json."""
     try:
         ids = _ids(spec)
         rows = [_role(name, ids, settings, config) for name in _ROLES] + _sentinels(ids)
-        return _renumbered(spec, ids, rows, settings)
+        template = _templates.found(spec, rows, str(config.get("model_type")))
+        return _renumbered(spec, ids, rows, settings, template)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise PublishedError(
             f"The tokenizer in {folder} is not in the form that the `tokenizers` package writes ({error!r}). "
@@ -119,39 +128,58 @@ def original(tokenizer: Tokenizer) -> Vocabulary:
     return Vocabulary(size=size, **named)
 
 
-def texts(tokenizer: Tokenizer, length: int) -> dict[str, str]:
-    """The files of ``tokenizer`` in a published folder: the original's own, or one made of what was trained here."""
-    if tokenizer.imported is not None:
-        spec, settings = tokenizer.imported["pieces"], tokenizer.imported["config"]
-    else:
-        spec, settings = _ours(tokenizer), {f"{name}_token": SPECIALS[i] for i, name in enumerate(_ROLES)}
+def texts(tokenizer: Tokenizer, length: int, segmented: bool) -> dict[str, str]:
+    """The files of a published folder for an imported or `numbered` tokenizer; a network that is not ``segmented`` is
+    given no segments, which some in `transformers` would read as words."""
+    spec, settings = tokenizer.imported["pieces"], tokenizer.imported["config"]
     settings = settings | {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings.setdefault("model_max_length", length)
+    inputs = ["input_ids", *(["token_type_ids"] if segmented else []), "attention_mask"]
+    settings.setdefault("model_input_names", inputs)
     return {
         "tokenizer.json": json.dumps(spec, ensure_ascii=False),
         "tokenizer_config.json": json.dumps(settings, ensure_ascii=False, indent=1),
     }
 
 
-def _ours(tokenizer: Tokenizer) -> dict[str, Any]:
-    """A tokenizer that was trained here, with special tokens that others can find, in the template of our rows."""
+def numbered(tokenizer: Tokenizer, padding: int) -> Tokenizer:
+    """A tokenizer that was trained here as one that was imported from ids in which [PAD] has the number ``padding``,
+    and what stands there here has 0.
+
+    RoBERTa counts positions over what is not padding, whose id is 1 in its code; with [UNK] there every text with an
+    unknown word would lose a position.
+    """
+    rows = list(range(len(SPECIALS)))
+    rows[0], rows[padding] = padding, 0
+    settings = {f"{name}_token": SPECIALS[i] for i, name in enumerate(_ROLES)}
+    note = {"rows": rows, "size": tokenizer.vocabulary.size, "pieces": _ours(tokenizer, rows), "config": settings}
+    return Tokenizer(tokenizer.kind, tokenizer.spec, note)
+
+
+def _ours(tokenizer: Tokenizer, rows: Sequence[int]) -> dict[str, Any]:
+    """A tokenizer that was trained here, with special tokens that others can find, in the template of our rows; the
+    special tokens have the ids ``rows``."""
     spec = tokenizer.spec
-    model = spec["model"]
+    model, place = spec["model"], dict(zip(SPECIALS, rows, strict=True))
     if isinstance(model["vocab"], list):
-        model["vocab"] = [[piece[:-1] if piece in SPELLINGS else piece, score] for piece, score in model["vocab"]]
+        scores = [score for _, score in model["vocab"]]
+        named = sorted(zip(SPECIALS, scores, strict=False), key=lambda pair: place[pair[0]])
+        model["vocab"] = [*map(list, named), *model["vocab"][len(SPECIALS) :]]
+        model["unk_id"] = rows[1]
     else:
-        model["vocab"] = {piece[:-1] if piece in SPELLINGS else piece: i for piece, i in model["vocab"].items()}
+        model["vocab"] = place | {piece: i for piece, i in model["vocab"].items() if piece not in SPELLINGS}
     if model.get("unk_token"):
         model["unk_token"] = SPECIALS[1]
     plain = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    spec["added_tokens"] = [{"id": i, "content": name, **plain} for i, name in enumerate(SPECIALS)]
+    tokens = sorted(place.items(), key=lambda pair: pair[1])
+    spec["added_tokens"] = [{"id": i, "content": name, **plain} for name, i in tokens]
     cls, sep = ({"SpecialToken": {"id": SPECIALS[i], "type_id": 0}} for i in (2, 3))
     first, second = ({"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB"))
     spec["post_processor"] = {
         "type": "TemplateProcessing",
         "single": [cls, first, sep],
         "pair": [cls, first, sep, second, {"SpecialToken": {"id": SPECIALS[3], "type_id": 1}}],
-        "special_tokens": {SPECIALS[i]: {"id": SPECIALS[i], "ids": [i], "tokens": [SPECIALS[i]]} for i in (2, 3)},
+        "special_tokens": {SPECIALS[i]: {"id": SPECIALS[i], "ids": [rows[i]], "tokens": [SPECIALS[i]]} for i in (2, 3)},
     }
     return spec
 
@@ -187,7 +215,11 @@ def _sentinels(ids: Mapping[str, int]) -> list[int | None]:
 
 
 def _renumbered(
-    spec: dict[str, Any], ids: Mapping[str, int], rows: list[int | None], settings: Mapping[str, Any]
+    spec: dict[str, Any],
+    ids: Mapping[str, int],
+    rows: list[int | None],
+    settings: Mapping[str, Any],
+    template: Template,
 ) -> Tokenizer:
     """``spec`` with our special tokens in front; ``rows`` are the original ids that become them."""
     old = json.loads(json.dumps(spec))
@@ -223,6 +255,8 @@ def _renumbered(
         "pieces": spec | {"truncation": None, "padding": None},
         "config": dict(settings),
     }
+    if template != BERT:
+        note["template"] = json.loads(json.dumps(asdict(template)))  # tuples are lists, as they will be read
     try:
         return Tokenizer(kind, old, note)
     except Exception as error:  # the package's parser raises bare Exceptions

@@ -2,10 +2,11 @@
 
 The generator is published apart (`transformers.ElectraForMaskedLM`). Written out, its weights stand in the same file
 behind "generator.", where `transformers` passes over them; where they are missing, only the encoder and RTD's head are
-read. A discriminator whose embeddings are narrower than its layers (ELECTRA-small) is not computed here.
+read.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from models.card import Size
@@ -19,9 +20,9 @@ PREFIX = "electra."
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for embeddings of another width than the layers, and as BERT's."""
-    layers.check({"embedding_size": 128} | dict(config), {"embedding_size": config["hidden_size"]})
-    return layers.size(config)
+    """The shape; `Unsupported` as BERT's."""
+    found, embedding = layers.size(config), config.get("embedding_size", 128)
+    return replace(found, embedding=0 if embedding == found.width else embedding)
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         "model_type": "electra",
         "architectures": ["ElectraForPreTraining"],
-        "embedding_size": size.width,
+        "embedding_size": size.embedding or size.width,
         **layers.config(size, vocabulary),
     }
 
@@ -37,8 +38,10 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 def weights(size: Size) -> list[Weight]:
     """One entry for each variable; RTD's head and the generator are the objective's."""
     mlm, found = "generator.generator_predictions", "discriminator_predictions."
+    widening = layers.dense("encoder/widening_", f"{PREFIX}embeddings_project")
     return [
         *layers.embeddings("encoder/embeddings/", f"{PREFIX}embeddings."),
+        *(widening if size.embedding not in (0, size.width) else ()),
         *layers.stack("encoder/stack/", f"{PREFIX}encoder.layer.", size.layers),
         *layers.dense("rtd/", f"{found}dense", head=True),
         *layers.dense("rtd/output_", f"{found}dense_prediction", head=True),

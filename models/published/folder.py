@@ -1,5 +1,7 @@
 """Folders in Hugging Face layout, read and written: config.json, the arrays, the vocabulary. No TensorFlow.
 
+Presets of keras-hub are read too, by `models.published._keras_hub`.
+
 config.json                                       what it is (``model_type``) and its shape
 model.safetensors, or its shards and their index  the arrays; pytorch_model.bin where there are no safetensors
 tokenizer.json, vocab.txt, ...                    see `models.published._vocabulary`
@@ -18,7 +20,7 @@ import numpy as np
 
 from models import published
 from models.card import Size
-from models.published import PublishedError, _arrays, _vocabulary
+from models.published import PublishedError, _arrays, _keras_hub, _vocabulary
 from models.published.weight import Weight
 from models.tokenizers import Tokenizer
 
@@ -125,6 +127,9 @@ def read(path: Path) -> Folder:
             "`save_pretrained` wrote, or a snapshot of the hub."
         )
     config = _vocabulary.json_of(path / "config.json")
+    preset = _keras_hub.backbone(config)
+    if preset:
+        config = _of_preset(path, config)
     name, table = table_of(config)
     try:
         size = table.size(config)
@@ -132,17 +137,33 @@ def read(path: Path) -> Folder:
         raise PublishedError(f"{path / 'config.json'} does not say {error}. Fetch it again.") from error
     except published.Unsupported as error:
         raise published.Unsupported(f"{path} cannot be read as {name}: {error}") from error
-    files, arrays = _open(path)
+    if preset:
+        file, makers = _keras_hub.arrays(path, config)
+        files, arrays = [file], _arrays.Arrays(makers)
+    else:
+        files, arrays = _open(path)
     return Folder(
         path=path,
         model=getattr(table, "MODEL", name),
         table=table,
         config=config,
         size=size,
-        tokenizer=_vocabulary.read(path, config),
+        tokenizer=_keras_hub.tokenizer(path, config) if preset else _vocabulary.read(path, config),
         arrays=arrays,
         sha256=_sha256(files),
     )
+
+
+def _of_preset(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a preset, once they are known to be computed here."""
+    try:
+        found = _keras_hub.settings(config)
+        table_of(found)
+    except KeyError as error:
+        raise PublishedError(f"{path / 'config.json'} does not say {error}. Save the preset again.") from error
+    except published.Unsupported as error:
+        raise published.Unsupported(f"{path} is a preset of keras-hub. {error}") from error
+    return found
 
 
 def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
@@ -206,7 +227,7 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
     """Write ``arrays``, by path of variable, as the folder ``path``, which must not be there yet or be empty.
 
     An imported vocabulary gets its own ids and files back. `PublishedError` for a model without a place in
-    `models.published`.
+    `models.published`, and for a vocabulary whose padding its network there would not take for padding.
     """
     from safetensors.numpy import save
 
@@ -215,23 +236,33 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
         raise PublishedError(f"There is no published layout for {model}. There is one for {names}.")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise PublishedError(f"{path} is there already and not empty, so it is not overwritten. Give another folder.")
-    table, imported = published.load(model), tokenizer.imported is not None
-    vocabulary = _vocabulary.original(tokenizer) if imported else tokenizer.vocabulary
+    table = published.load(model)
+    if tokenizer.imported is None:
+        padding = table.config(size, tokenizer.vocabulary).get("pad_token_id", 0)
+        tokenizer = _vocabulary.numbered(tokenizer, padding)
+    special = _special_ids(tokenizer)
+    config = special | table.config(size, _vocabulary.original(tokenizer))
+    if special["pad_token_id"] not in (None, config["pad_token_id"]):
+        raise PublishedError(
+            f"This vocabulary's padding has the id {special['pad_token_id']}, but {model} in transformers counts "
+            f"positions by the id {config['pad_token_id']}. Train it with a vocabulary made here, which is renumbered."
+        )
     found: dict[str, np.ndarray] = {}
-    for weight in table.weights(size):
+    weights = table.weights(size)
+    segmented = any("segment" in weight.ours and len(arrays[weight.ours]) > 1 for weight in weights)
+    for weight in weights:
         written = weight.write(np.asarray(arrays[weight.ours], np.float32))
-        if weight.vocabulary and imported:
+        if weight.vocabulary:
             written = {name: _vocabulary.to_theirs(array, tokenizer) for name, array in written.items()}
         # One copy of what is used twice, as `save_pretrained` does; whoever loads it ties them again.
         found |= {name: array for name, array in written.items() if name not in weight.copies}
-    config = _special_ids(tokenizer) | table.config(size, vocabulary)
     fresh = path.with_name(f".{path.name}.tmp")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
         (fresh / "model.safetensors").write_bytes(save(found, metadata={"format": "pt"}))
         (fresh / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        for name, text in _vocabulary.texts(tokenizer, size.length).items():
+        for name, text in _vocabulary.texts(tokenizer, size.length, segmented).items():
             (fresh / name).write_text(text, encoding="utf-8")
         if path.exists():
             path.rmdir()
@@ -242,7 +273,7 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
 
 def _special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
     """What every config.json may say; None where a published vocabulary has no such token."""
-    pad, _, cls, sep, *_ = range(5) if tokenizer.imported is None else tokenizer.imported["rows"]
+    pad, _, cls, sep, *_ = tokenizer.imported["rows"]
     return {"pad_token_id": pad, "bos_token_id": cls, "eos_token_id": sep}
 
 

@@ -1,7 +1,7 @@
 """XLNet's checkpoints: `transformers.XLNetLMHeadModel`, and whatever else holds an ``XLNetModel``.
 
-Attention's matrices have an axis for the heads there. Published models were trained on rows that end with [SEP] [CLS];
-ours begin with [CLS], which fine-tuning has to get used to.
+Attention's matrices have an axis for the heads there. Published models were trained on rows that end with [SEP] [CLS],
+which is the template of their tokenizers here; those trained here begin with [CLS].
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tasks.task import DataError
 
 
@@ -25,6 +27,12 @@ def wholes(gold: Sequence[Any]) -> list[list[int]]:
         whole = getattr(label, "whole", None)
         rows.setdefault(("alone", row) if whole is None else whole, []).append(row)
     return list(rows.values())
+
+
+def label_scores(predictions: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
+    """Probabilities of ``labels``, [N, C]; those of a prediction that does not know them are 1 for itself, 0 else."""
+    rows = [getattr(guess, "scores", None) or [float(guess == label) for label in labels] for guess in predictions]
+    return np.array(rows, np.float64).reshape(-1, len(labels))
 
 
 def references(gold: Sequence[Any]) -> list[list[str]]:

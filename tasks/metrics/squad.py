@@ -36,6 +36,28 @@ def word_f1(gold: str, prediction: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
+def closest(context: str, start: int, end: int, text: str) -> tuple[int, int]:
+    """First and past-the-last character of the words from ``start`` to ``end`` that share most with ``text`` (F1)."""
+    literal = re.search(rf"(?<!\w){re.escape(text.strip())}(?!\w)", context[start:end], re.IGNORECASE)
+    if literal and literal.group():
+        return start + literal.start(), start + literal.end()
+    words, wanted = [], Counter(normalise(text).split())
+    at = start
+    for word in context[start:end].split():
+        at = context.index(word, at)
+        words.append((at, at + len(word), normalise(word).split()))
+        at += len(word)
+    best, found = (0.0, start - end), (start, end)
+    for i in range(len(words)):
+        seen: Counter[str] = Counter()
+        for first, last in ((words[i][0], word) for word in words[i:]):
+            seen.update(last[2])
+            f1 = 2 * sum((seen & wanted).values()) / max(1, seen.total() + wanted.total())
+            if f1 and (f1, first - last[1]) > best:  # the shorter one of two that are equally good
+                best, found = (f1, first - last[1]), (first, last[1])
+    return found
+
+
 def _statistics(gold: Sequence[Sequence[Answer]], predictions: Sequence[str | None]) -> np.ndarray:
     rows = np.zeros((len(gold), 3))  # [N, 3] exact match, F1, one
     for row, (answers, guess) in enumerate(zip(gold, predictions, strict=True)):

@@ -89,6 +89,15 @@ def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, ada
     assert (context.out / found.predictions["file"]).stat().st_size > 0
 
 
+def test_tags_may_be_a_chain_and_sentences_stand_in_their_document(context):
+    plain = make("conll2003", "bert", "finetune")
+    cell = make("conll2003", "bert", "finetune", crf=1, context=1)
+    assert cell.settings == plain.settings | {"crf": 1, "context": 1} and cell.key != plain.key
+    result = cells.run(cell, context)
+    assert result.status == "ok", result.reason
+    assert result.cost["tokens"] > cells.run(plain, context).cost["tokens"]
+
+
 @pytest.mark.parametrize(
     "task, model, adaptation, code",
     [

@@ -62,6 +62,38 @@ def test_classification_never_answers_with_an_unused_class():
     assert made.predictions(examples, rows, [np.array([0.1, 0.2, 9, 9]), np.array([3, 0.2, 9, 9])]) == ["1", "0"]
 
 
+def logits_of(row):
+    """A network that knows the answer."""
+    return np.where(np.arange(len(row.arrays["unused"])) == row.arrays["label"], 9.0, 0.0) + row.arrays["unused"]
+
+
+@pytest.mark.parametrize("way, count", [("", 1), ("-qa-m", 1), ("-nli-m", 1), ("-qa-b", 3), ("-nli-b", 3)])
+def test_a_task_that_asks_several_things_gets_a_row_for_each(way, count):
+    made = codec(classification, f"sentihood{way}")
+    examples = [
+        Example(id=gold, inputs=("The miller lives near the river", f"location - {n} - price"), gold=gold)
+        for n in (1, 2)
+        for gold in ("None", "Positive", "Negative")
+    ]
+    rows = made.rows(examples)
+    assert [row.example for row in rows] == [i for i in range(6) for _ in range(count)]
+    assert all((row.arrays["unused"] == 0).sum() == len(row.note) for row in rows)
+    assert all(row.arrays["unused"][row.arrays["label"]] == 0 for row in rows)
+    found = made.predictions(examples, rows, [logits_of(row) for row in rows])
+    assert found == [example.gold for example in examples]
+    assert all(sum(guess.scores) == pytest.approx(1) and max(guess.scores) > 0.9 for guess in found)
+
+
+def test_a_single_text_has_a_classifier_for_each_aspect():
+    made = codec(classification, "sentihood")
+    examples = [Example(id="0", inputs=("river", f"location - {n} - price")) for n in (1, 2)]
+    one, two = made.rows(examples)
+    assert (one.arrays["tokens"] == two.arrays["tokens"]).all() and not set(one.note) & set(two.note)
+    logits = np.zeros(made.outputs)
+    logits[one.note[1]] = logits[two.note[2]] = 5.0
+    assert made.predictions(examples, [one, two], [logits, logits]) == ["Positive", "Negative"]
+
+
 def test_regression_goes_to_standard_units_and_back_within_the_range_seen():
     train = [Example(id=str(i), inputs=("a", "b"), gold=g) for i, g in enumerate([0.0, 2.5, 5.0])]
     made = codec(regression, "stsb", train)

@@ -21,7 +21,7 @@ from tests.models.published import made
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 SIZE = Size(layers=2, width=16, heads=2, inner=64, length=24)
-VOCABULARIES = {"gpt": "endings", "gpt2": "bytewise", "t5": "unigram"}
+VOCABULARIES = {"gpt": "endings", "t5": "unigram", **dict.fromkeys(("gpt2", "roberta", "mpnet"), "bytewise")}
 
 
 def foreign(name: str, path: Path, kind: str = "wordpiece", **changes) -> dict[str, np.ndarray]:

@@ -156,6 +156,15 @@ def test_formulas_are_what_the_graph_multiplies(name):
     assert multiplied(module, size, rows, length) == pytest.approx(expected, rel=RATIO.get(name, 1e-6))
 
 
+def test_narrow_embeddings_are_counted():
+    """ELECTRA-small's: widened for the encoder, taken as they are by the generator and the output layer."""
+    module, size = models.load("electra"), Size(layers=2, width=64, heads=2, inner=256, length=64, embedding=16)
+    built = module.build(size, VOCABULARY)
+    assert module.parameters(size, VOCABULARY)[0] == sum(int(np.prod(v.shape)) for v in built.loss.variables)
+    expected = 2 * 64 * module.flops_per_token(size, VOCABULARY, 64)
+    assert multiplied(module, size, 2, 64) == pytest.approx(expected, rel=0.003)
+
+
 def multiplied(module, size, rows, length):
     """FLOPs of the matrix products in a training step of one batch, as its graph has them after pruning."""
     import tensorflow as tf

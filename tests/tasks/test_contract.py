@@ -21,6 +21,8 @@ LONGEST = 120
 _PAIRS = "index\tsentence1\tsentence2\tlabel\n0\tIt \u2028 sat.\tIt was.\t{}\n"
 _MNLI = "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n3\tfiction\tA.\tB.\tneutral\tneutral\n"
 _ENTAILED = '{"premise": "A.", "hypothesis": "B.", "label": "entailment", "idx": 0}\n'
+_ROUND = '"questions": [{"turn_id": 1, "input_text": "Who?"}], "answers": [{"turn_id": 1, "input_text": "Jo", '
+_QUESTION = '{"data": [\n{"paragraphs": [{"context": "Jo \u2028 ran.", "qas": [{"id": "q", "question": "Who?", '
 SAMPLES = {
     "cola": "src\t0\t*\tCat the sat.\n",
     "sst2": "sentence\tlabel\na fine film \t1\n",
@@ -47,6 +49,13 @@ SAMPLES = {
     "record": '{"idx": 0, "passage": {"text": "Jo ran."}, "qas": [{"idx": 0, "query": "@placeholder ran.", "answers": '
     '[{"start": 0, "end": 1, "text": "Jo"}]}]}\n',
     "copa": '{"premise": "A.", "choice1": "B.", "choice2": "C.", "question": "cause", "label": 0, "idx": 0}\n',
+    "squad11": _QUESTION + '"answers": [{"text": "Jo", "answer_start": 0}]}]}]}]}\n',
+    "squad20": _QUESTION + '"answers": [], "is_impossible": true}]}]}]}\n',
+    "coqa": '{"data": [\n{"id": "s", "story": "Jo \u2028 ran.", ' + _ROUND + '"span_start": 0, "span_end": 2}]}]}\n',
+    "hotpotqa": '[\n{"_id": "h", "question": "Who?", "answer": "Jo", "supporting_facts": [["T", 0]], '
+    '"context": [["T", ["Jo \u2028 ran."]]]}]\n',
+    "cmrc2018": '[\n{"context_id": "c", "context_text": "约 \u2028 人", "qas": [{"query_id": "q", '
+    '"query_text": "谁？", "answers": ["人"]}]}]\n',
     "ag_news": '"3","A \u2028 ""title""","Text, text."\n',
     "dbpedia": '14,"A title","A text."\n',
     "yelp_polarity": '"2","Good\\nfood."\n',
@@ -56,6 +65,12 @@ SAMPLES = {
     "trec": "LOC:city Where is it ?\n",
     "trec_fine": "LOC:city Where is it ?\n",
     "conll2003": "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n",
+    "sentihood": '[{"id": 1, "text": "LOCATION1 \\u2028 is safe", "opinions": [{"sentiment": "Positive", "aspect": '
+    '"safety", "target_entity": "LOCATION1"}]}]\n',
+    "semeval14_restaurants": '<?xml version="1.0" encoding="UTF-8"?>\n<sentences><sentence id="1"><text>Good \u2028'
+    " food</text>\n"
+    "<aspectCategories><aspectCategory category='food' polarity='positive'/></aspectCategories></sentence>\n"
+    "</sentences>\n",
     "bc5cdr": "Torsade\tB-Disease\nde\tI-Disease\n\n",
     "ncbi_disease": "a\tO\nclinical\tO\nmela\u2028noma\tB-Disease\n",
     "jnlpba": "###MEDLINE:95369245\n\nIL-2\tB-DNA\ngene\tI-DNA\n\n",

@@ -5,7 +5,8 @@ makes the arrays that batches are stacked from, ``predictions(examples, rows, ou
 what metrics compare. ``Head(outputs)`` is a Keras layer, shared by every task of the form: ``head(reading, batch)``
 gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises.
 
-Every model reads the same layout, and makes of it what its paper did (the first token, the last one, the mean ...):
+Every model that was trained here reads the same layout, published ones that of their own template
+(`models._template`); each makes of it what its paper did (the first token, the last one, the mean ...):
 
     [CLS] first text [SEP]                     segments 0
     [CLS] first text [SEP] second text [SEP]   segments 0 ... 0 1 ... 1
@@ -35,7 +36,7 @@ class Row:
         return int(np.count_nonzero(self.arrays["tokens"]))
 
 
-PADDING = {"tags": -1, "starts": -1, "ends": -1}
+PADDING = {"tags": -1, "facts": -1, "starts": -1, "ends": -1, "places": -1}
 """What fills an array up to the longest of its batch, where that is not 0."""
 
 
@@ -58,15 +59,14 @@ def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
 
 def layout(vocabulary: Vocabulary, texts: Sequence[Sequence[int]], length: int) -> dict[str, np.ndarray]:
     """``tokens`` and ``segments`` of one or two texts; the longer one loses its end until both fit into ``length``."""
-    texts = [list(text) for text in texts]
-    room = length - 1 - len(texts)
+    texts, template = [list(text) for text in texts], vocabulary.template
+    room = max(0, length - template.added(len(texts)))
     while sum(map(len, texts)) > room:
         longest = max(texts, key=len)
         del longest[max(room - sum(map(len, texts)) + len(longest), len(longest) // 2) :]
-    tokens, segments = [vocabulary.cls], [0]
-    for segment, text in enumerate(texts):
-        tokens += [*text, vocabulary.sep]
-        segments += [segment] * (len(text) + 1)
+    tokens, segments = template.lay(texts)
+    if not tokens:  # no text in a template without special tokens
+        tokens, segments = [vocabulary.sep], [0]
     return {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}
 
 

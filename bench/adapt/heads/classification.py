@@ -14,26 +14,37 @@ from tasks.task import Example, Task
 
 
 class Codec:
-    """Texts to token ids, labels to class numbers and back."""
+    """Texts to token ids, answers to class numbers and back: a row for each question that the task has about an
+    example, which for most is one, with its labels as answers."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
-        self.labels, self.tokenizer, self.settings = task.labels, tokenizer, settings
-        self.outputs = classes(len(self.labels))
-        self.number = {label: i for i, label in enumerate(self.labels)}
+        self.task, self.labels, self.tokenizer, self.settings = task, task.labels, tokenizer, settings
+        answers = task.answers or task.labels
+        self.outputs = classes(len(answers))
+        self.number = {answer: i for i, answer in enumerate(answers)}
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
-        # Outputs that this task does not use are pushed out of the softmax, so that any task can use the shared head.
-        unused = np.where(np.arange(self.outputs) < len(self.labels), 0.0, -1e9).astype(np.float32)
-        parts = [self.tokenizer.encode([e.inputs[i] for e in examples]) for i in range(len(examples[0].inputs))]
+        asked = [(i, question) for i, example in enumerate(examples) for question in self.task.questions(example)]
+        texts = list(dict.fromkeys(text for _, question in asked for text in question.inputs))
+        ids = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
+        # Outputs that are no answer here are pushed out of the softmax, so that any task can use the shared head.
+        numbers = {answers: [self.number[answer] for answer in answers] for answers in {q.answers for _, q in asked}}
+        unused = {answers: np.full(self.outputs, -1e9, np.float32) for answers in numbers}
+        for answers, places in numbers.items():
+            unused[answers][places] = 0.0
         rows = []
-        for i, (example, *texts) in enumerate(zip(examples, *parts, strict=True)):
-            arrays = layout(self.tokenizer.vocabulary, texts, self.settings.length)
-            arrays |= {"label": np.int32(self.number.get(example.gold, -1)), "unused": unused}
-            rows.append(Row(arrays, i))
+        for i, question in asked:
+            parts = [ids[text] for text in question.inputs]
+            arrays = layout(self.tokenizer.vocabulary, parts, self.settings.length)
+            arrays |= {"label": np.int32(self.number.get(question.gold, -1)), "unused": unused[question.answers]}
+            rows.append(Row(arrays, i, note=numbers[question.answers]))
         return rows
 
     def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
-        return [self.labels[int(np.argmax(logits[: len(self.labels)]))] for logits in outputs]
+        shares: list[list[np.ndarray]] = [[] for _ in examples]
+        for row, logits in zip(rows, outputs, strict=True):
+            shares[row.example].append(_softmax(np.asarray(logits, np.float64)[row.note]))
+        return [self.task.chosen(share) for share in shares]
 
 
 class Head(keras.layers.Layer):
@@ -46,3 +57,8 @@ class Head(keras.layers.Layer):
 
     def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
         return ops.mean(keras.losses.sparse_categorical_crossentropy(batch["label"], logits, from_logits=True))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max())
+    return powers / powers.sum()

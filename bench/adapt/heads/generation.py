@@ -22,14 +22,14 @@ class Codec:
         self.tokenizer, self.settings = tokenizer, settings
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
-        vocabulary = self.tokenizer.vocabulary
+        vocabulary, room = self.tokenizer.vocabulary, self.settings.target_length - 2
         sources = self.tokenizer.encode([e.inputs[0] for e in examples])
         targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
         return [
             Row(
                 {
                     "tokens": layout(vocabulary, [source], self.settings.length)["tokens"],
-                    "targets": layout(vocabulary, [target], self.settings.target_length)["tokens"],
+                    "targets": np.array([vocabulary.cls, *target[:room], vocabulary.sep], np.int32),
                 },
                 i,
             )

@@ -1,13 +1,20 @@
-"""Tagging: a softmax over the tags at the first token of every word (Devlin et al., 2019, section 5.3)."""
+"""Tagging: a softmax over the tags at the first token of every word (Devlin et al., 2019, section 5.3).
+
+Two settings change that: with ``crf`` whole sequences of tags are judged (`bench.adapt.heads.crf`), with ``context``
+the sentences before and after fill the window, as far as they are of the same document and among the same examples
+(the "maximal document context" of that paper's section 5.3); only the sentence's own words are tagged.
+"""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
-from bench.adapt.heads import Row, classes, layout
+from bench.adapt.heads import Row, classes, crf, layout
 from bench.adapt.settings import Settings
 from models.tokenizers import Tokenizer
 from tasks.task import Example, Task
@@ -19,13 +26,16 @@ class Codec:
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.labels, self.tokenizer, self.settings = task.labels, tokenizer, settings
-        self.outputs = classes(len(self.labels))
+        self.outputs = (classes(len(self.labels)), bool(settings.crf))
         self.number = {label: i for i, label in enumerate(self.labels)}
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
-        room, rows = self.settings.length - 2, []
-        unused = np.where(np.arange(self.outputs) < len(self.labels), 0.0, -1e9).astype(np.float32)
-        for i, (ids, words) in enumerate(self.tokenizer.encode_words([e.inputs for e in examples])):
+        template, rows = self.tokenizer.vocabulary.template, []
+        room = self.settings.length - template.added(1)
+        unused = np.where(np.arange(self.outputs[0]) < len(self.labels), 0.0, -1e9).astype(np.float32)
+        encoded = self.tokenizer.encode_words([e.inputs for e in examples])
+        around = _documents(examples, encoded) if self.settings.context else {}
+        for i, (ids, words) in enumerate(encoded):
             firsts = np.flatnonzero(np.diff(words, prepend=-1))
             begin = 0
             while begin < len(firsts):
@@ -36,12 +46,15 @@ class Codec:
                 if stop - from_token > room and end - begin > 1:  # the last word would be cut: it begins the next row
                     end -= 1
                     stop = firsts[end]
-                arrays = layout(self.tokenizer.vocabulary, [ids[from_token:stop]], self.settings.length)
-                places = firsts[begin:end] - from_token + 1
+                before, after = _context(*around.get(i, ([], 0)), from_token, stop, room)
+                text = [*before, *ids[from_token:stop], *after]
+                arrays = layout(self.tokenizer.vocabulary, [text], self.settings.length)
+                places = firsts[begin:end] - from_token + len(template.front) + len(before)
                 tags = np.full(len(arrays["tokens"]), -1, np.int32)
                 if examples[i].gold is not None:
                     tags[places] = [self.number[tag] for tag in examples[i].gold[begin:end]]
-                rows.append(Row(arrays | {"tags": tags, "unused": unused}, i, note=(begin, places)))
+                arrays |= {"tags": tags, "places": places.astype(np.int32), "unused": unused}
+                rows.append(Row(arrays, i, note=(begin, places)))
                 begin = end
         return rows
 
@@ -57,14 +70,69 @@ class Codec:
 
 
 class Head(keras.layers.Layer):
-    def __init__(self, outputs: int):
+    """``outputs``: the number of tags, and whether sequences of them are judged."""
+
+    def __init__(self, outputs: tuple[int, bool]):
         super().__init__(name="head")
-        self.dense = keras.layers.Dense(outputs, name="tags")
+        count, self.sequences = outputs
+        self.dense = keras.layers.Dense(count, name="tags")
+        if self.sequences:
+            shapes = {"transition": (count, count), "start": (count,), "end": (count,)}
+            self.chain = tuple(self.add_weight(shape=s, initializer="zeros", name=n) for n, s in shapes.items())
 
     def call(self, reading: Any, batch: dict[str, Any]) -> Any:
         return self.dense(reading.tokens) + batch["unused"][:, None, : self.dense.units]  # [B, T, tags]
 
     def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
+        if self.sequences:
+            emissions, inside = _words(logits, batch)
+            tags = tf.gather(batch["tags"], tf.maximum(batch["places"], 0), batch_dims=1)
+            return -ops.sum(crf.log_likelihood(emissions, tags, inside, self._weights())) / ops.sum(inside)
         known = ops.cast(batch["tags"] >= 0, "float32")
         each = keras.losses.sparse_categorical_crossentropy(ops.maximum(batch["tags"], 0), logits, from_logits=True)
         return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)
+
+    def predicted(self, logits: Any, batch: dict[str, Any]) -> Any:
+        """``logits`` as the codec reads them: with a chain, 1 at the tags of the best sequence."""
+        if not self.sequences:
+            return logits
+        tags = tf.one_hot(crf.best(*_words(logits, batch), self._weights()), self.dense.units)  # [B, W, tags]
+        where = tf.one_hot(batch["places"], tf.shape(logits)[1])  # [B, W, T]
+        return tf.einsum("bwk,bwt->btk", tags, where)
+
+    def _weights(self) -> tuple[Any, Any, Any]:
+        return tuple(ops.convert_to_tensor(weight) for weight in self.chain)
+
+
+def _words(logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+    """Logits of the words' first tokens [B, W, tags], and which of them are words [B, W] and not padding."""
+    places = batch["places"]
+    return tf.gather(logits, tf.maximum(places, 0), batch_dims=1), tf.cast(places >= 0, tf.float32)
+
+
+def _documents(examples: Sequence[Example], encoded: Sequence[tuple[list[int], list[int]]]) -> dict[int, Any]:
+    """For each example of a document: all ids of the document, and where the example's own begin."""
+    found: dict[int, Any] = {}
+    for document, members in groupby(range(len(examples)), key=lambda i: examples[i].group):
+        ids: list[int] = []
+        if document is not None:
+            for i in members:
+                found[i] = (ids, len(ids))
+                ids += encoded[i][0]
+    return found
+
+
+def _context(
+    document: Sequence[int], first: int, begin: int, stop: int, room: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Tokens before and after a row, equally many as far as there are, that fill ``room``.
+
+    The sentence begins at ``first`` of ``document``; ``begin`` and ``stop`` bound the row in the sentence. What a row
+    leaves out of its own sentence is context too.
+    """
+    if not document:
+        return [], []
+    left, right, free = first + begin, len(document) - first - stop, max(0, room - (stop - begin))
+    before = min(left, max(free // 2, free - right))
+    after = min(right, free - before)
+    return document[left - before : left], document[first + stop : first + stop + after]

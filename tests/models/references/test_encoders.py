@@ -1,5 +1,6 @@
 """BERT, DistilBERT and ELECTRA against `transformers` on the same random weights."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,9 +80,12 @@ def test_distilbert():
     check_loss(loss["mlm_loss"], theirs.loss)
 
 
-def test_electra():
-    small = electra.generator(SIZE)
-    config = published.load("electra").config(SIZE, VOCABULARY)
+@pytest.mark.parametrize("embedding", [0, 16])
+def test_electra(embedding):
+    """With embeddings as wide as the layers, and narrower ones, as ELECTRA-small has them."""
+    size = replace(SIZE, embedding=embedding)
+    small = electra.generator(size)
+    config = published.load("electra").config(size, VOCABULARY)
     narrow = {"hidden_size": small.width, "intermediate_size": small.inner, "num_attention_heads": small.heads}
     network = reference(transformers.ElectraForPreTraining, transformers.ElectraConfig, **config)
     generator = reference(transformers.ElectraForMaskedLM, transformers.ElectraConfig, **(config | narrow))
@@ -97,8 +101,8 @@ def test_electra():
         generator.electra.embeddings.load_state_dict(network.electra.embeddings.state_dict())
     arrays = network.state_dict() | {f"generator.{name}": value for name, value in generator.state_dict().items()}
     arrays |= {f"generator.electra.{name}": value for name, value in identity.items()}
-    assert published.load("electra").size(network.config.to_dict()) == SIZE
-    built = ours("electra", SimpleNamespace(state_dict=lambda: arrays))
+    assert published.load("electra").size(network.config.to_dict()) == size
+    built = ours("electra", SimpleNamespace(state_dict=lambda: arrays), size)
     given = batch()
     hidden = network(**inputs(given), output_hidden_states=True).hidden_states
     check_layers(built.encoder(given), hidden, given["tokens"] > 0)
@@ -125,7 +129,7 @@ def test_electra():
         ("bert", "hidden_act", "relu"),
         ("bert", "layer_norm_eps", 1e-5),
         ("bert", "position_embedding_type", "relative_key"),
-        ("electra", "embedding_size", 16),
+        ("electra", "hidden_act", "gelu_new"),
         ("gpt", "afn", "relu"),
         ("t5", "feed_forward_proj", "gated-gelu"),
         ("t5", "d_kv", 64),

@@ -1,0 +1,44 @@
+"""JNLPBA, five kinds of biomedical names in MEDLINE abstracts: Kim et al., 2004 (survey, section 7.4).
+
+Official files of the shared task: Genia4ERtask1.iob2 (2,000 abstracts) to learn from and Genia4EReval1.iob2 (404) to
+predict, ``word<TAB>tag`` in IOB2, an empty line after a sentence and a line ``###MEDLINE:number`` before an abstract.
+There is no development set: a part of the training sentences takes its place. For research under GENIA's licence.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.columns import labels, tagged
+from tasks.files import pick
+from tasks.forms import Form
+from tasks.metrics.entity_f1 import entity_f1
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("Genia4ERtask1.iob2|train.tsv",), "test": ("Genia4EReval1.iob2|test.tsv",)}
+TYPES = ("DNA", "RNA", "protein", "cell_line", "cell_type")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Sentences in file order; ``group`` is the number of the abstract."""
+    return tagged(pick(folder, FILES[split][0]), TYPES, document="###MEDLINE:")
+
+
+TASK = Task(
+    name="jnlpba",
+    title="JNLPBA",
+    form=Form.TAGGING,
+    source=Source(
+        citation="Kim et al., 2004: Introduction to the bio-entity recognition task at JNLPBA",
+        licence="GENIA project licence, for research",
+        url="https://www.nactem.ac.uk/GENIA/current/Shared-tasks/JNLPBA/",
+        survey="7.4",
+    ),
+    folders=("JNLPBA", "jnlpba", "bioner/JNLPBA"),
+    files=FILES,
+    read=read,
+    metrics=(entity_f1,),
+    headline="f1",
+    labels=labels(TYPES),
+    chance=0.0,
+    report="test",
+)

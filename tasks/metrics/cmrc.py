@@ -1,0 +1,86 @@
+"""CMRC 2018's scores (Cui et al., 2019, section 4; the script cmrc2018_evaluate): exact match, and F1 of what two
+answers have in common in one stretch.
+
+Answers are cut into segments: a Chinese character each, and words as NLTK's tokenizer of English finds them in between.
+F1 is that of the longest common run of segments, not of the bags. A list of marks is left out of both; it is shorter
+than it looks: the six dots in it are two characters, so an ellipsis stays, and so do ASCII's comma, full stop and
+quotes.
+
+The script runs NLTK's word_tokenize, which cuts sentences with a trained model first. The tokenizer here has none of
+the model, so it differs for an answer that has several English sentences without a Chinese character between them.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from tasks.forms import Answer
+from tasks.metrics.additive import Additive
+from tasks.metrics.common import percent
+from tasks.task import DataError
+
+_MARKS = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
+_PIECES = re.compile(r"[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+")
+
+
+def _plain(text: str) -> str:
+    return "".join(character for character in text.lower().strip() if character not in _MARKS)
+
+
+@lru_cache(maxsize=1 << 16)
+def segments(text: str) -> tuple[str, ...]:
+    """Chinese characters and English words of ``text`` in lower case, without the marks."""
+    found: list[str] = []
+    for piece in _PIECES.findall(_plain(text)):
+        found += [piece] if "\u4e00" <= piece[0] <= "\u9fa5" else _english().tokenize(piece)
+    return tuple(found)
+
+
+@cache
+def _english() -> Any:
+    from nltk.tokenize import NLTKWordTokenizer  # takes two seconds to import
+
+    return NLTKWordTokenizer()
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Length of the longest run that both have."""
+    best, above = 0, [0] * (len(other) + 1)
+    for left in one:
+        row = [0] * (len(other) + 1)
+        for j, right in enumerate(other, 1):
+            if left == right:
+                row[j] = above[j - 1] + 1
+        best, above = max(best, *row), row
+    return best
+
+
+@lru_cache(maxsize=1 << 16)
+def _f1(gold: str, guess: str) -> float:
+    right, found = segments(gold), segments(guess)
+    return 2 * _common(right, found) / (len(right) + len(found)) if right and found else 0.0
+
+
+def _statistics(gold: Sequence[Sequence[Answer]], predictions: Sequence[str | None]) -> np.ndarray:
+    rows = np.zeros((len(gold), 3))  # [N, 3] exact match, F1, one
+    for row, (answers, guess) in enumerate(zip(gold, predictions, strict=True)):
+        if not answers:
+            raise DataError(f"Question {row + 1} has no gold answer: CMRC 2018 has one for each.")
+        rows[row, 2] = 1.0
+        if guess is not None:
+            guess = str(guess)
+            rows[row, 0] = any(_plain(answer.text) == _plain(guess) for answer in answers)
+            rows[row, 1] = max(_f1(answer.text, guess) for answer in answers)
+    return rows
+
+
+def _value(sums: np.ndarray) -> dict[str, float]:
+    exact, f1, questions = sums
+    return {"exact_match": percent(exact, questions), "f1": percent(f1, questions)}
+
+
+cmrc = Additive(_statistics, _value)
+"""{"exact_match", "f1"} in percent; the script's "average" is their mean."""

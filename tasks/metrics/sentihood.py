@@ -1,0 +1,110 @@
+"""SentiHood's measures as Sun, Huang & Qiu (2019) and those before them (Ma et al., 2018) count them.
+
+``gold`` is one of None, Positive, Negative with the text's place as its whole and the aspect as its kind. A few things
+are not what their names say, and published figures have them so:
+
+- strict accuracy of "aspect detection" is the share of places with all aspects right, their sentiments included;
+- macro-F1 is the harmonic mean of precision and recall that were averaged over places, of which those that nothing is
+  said about are left out;
+- sentiment is judged wherever gold has one, by p(Negative) / (p(Positive) + p(Negative)) alone: also where None was
+  predicted. Above 1/2 is Negative;
+- AUC is the mean over aspects.
+
+A prediction without probabilities (`tasks.forms.Scored` has them) counts as certain; certainty of None is none of
+Positive or Negative, 1/2.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tasks.metrics.additive import Additive
+from tasks.metrics.common import label_scores, percent, wholes
+
+LABELS = ("None", "Positive", "Negative")
+
+
+def _aspect_statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
+    """[N, 5]; what belongs to a place stands in the row of its first aspect."""
+    rows = np.zeros((len(gold), 5))
+    for place in wholes(gold):
+        actual = {row for row in place if gold[row] != "None"}
+        predicted = {row for row in place if predictions[row] != "None"}
+        both = len(actual & predicted)
+        precision, recall = (both / len(predicted), both / len(actual)) if actual and both else (0.0, 0.0)
+        strict = all(gold[row] == predictions[row] for row in place)
+        rows[place[0]] = strict, 1.0, precision, recall, bool(actual)
+    return rows
+
+
+def _aspect_value(sums: np.ndarray) -> dict[str, float]:
+    strict, places, precision, recall, spoken_of = sums
+    p, r = percent(precision, spoken_of), percent(recall, spoken_of)
+    return {
+        "aspect_accuracy": percent(strict, places),
+        "aspect_f1": 2.0 * p * r / (p + r) if p + r else 0.0,
+    }
+
+
+aspects = Additive(_aspect_statistics, _aspect_value)
+"""{"aspect_accuracy", "aspect_f1"} in percent."""
+
+
+def _negative(predictions: Sequence[Any]) -> np.ndarray:
+    """p(Negative) where there is a sentiment, [N]."""
+    _, positive, negative = label_scores(predictions, LABELS).T
+    either = positive + negative
+    return np.divide(negative, either, out=np.full(len(either), 0.5), where=either > 0)
+
+
+def _sentiment_statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
+    guess = _negative(predictions) > 0.5
+    right = np.array([(label == "Negative") == negative for label, negative in zip(gold, guess, strict=True)], bool)
+    judged = np.array([label != "None" for label in gold], bool)
+    return np.stack([right & judged, judged], axis=1).astype(float)  # [N, 2] right, judged
+
+
+def _sentiment_value(sums: np.ndarray) -> dict[str, float]:
+    return {"sentiment_accuracy": percent(*sums)}
+
+
+sentiment = Additive(_sentiment_statistics, _sentiment_value)
+"""{"sentiment_accuracy"} in percent."""
+
+
+def aspect_auc(gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+    """{"aspect_auc"} in percent: how well p(None) parts the aspects that nothing is said about from the others."""
+    none = label_scores(predictions, LABELS)[:, 0]
+    return {"aspect_auc": _mean_area(gold, [label == "None" for label in gold], none)}
+
+
+def sentiment_auc(gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+    """{"sentiment_auc"} in percent: how well p(Negative) parts negative from positive opinions."""
+    judged = [row for row, label in enumerate(gold) if label != "None"]
+    kept = [gold[row] for row in judged]
+    return {"sentiment_auc": _mean_area(kept, [label == "Negative" for label in kept], _negative(predictions)[judged])}
+
+
+def _mean_area(gold: Sequence[Any], truth: Sequence[bool], scores: np.ndarray) -> float:
+    """Mean over kinds of gold; a kind with one class has no area and is left out, and without any it is chance."""
+    kinds: dict[Any, list[int]] = {}
+    for row, label in enumerate(gold):
+        kinds.setdefault(getattr(label, "kind", None), []).append(row)
+    areas = [area(np.array(truth, bool)[rows], scores[rows]) for rows in kinds.values()]
+    defined = [value for value in areas if value is not None]
+    return 100.0 * float(np.mean(defined)) if defined else 50.0
+
+
+def area(truth: np.ndarray, scores: np.ndarray) -> float | None:
+    """Area under the ROC curve, 0 to 1: the share of (true, false) pairs with the true one's score higher, ties half.
+
+    None where there is no such pair.
+    """
+    positive = int(truth.sum())
+    negative = len(truth) - positive
+    if not positive or not negative:
+        return None
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # [N] from 1, equals share the middle one
+    return float((ranks[truth].sum() - positive * (positive + 1) / 2) / (positive * negative))

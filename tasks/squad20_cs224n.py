@@ -1,0 +1,53 @@
+"""SQuAD 2.0's dev set in the halves of Stanford's course CS224n (survey, section 7.2): 16 articles with answers, 20
+without.
+
+Files: dev-v2.0.json (6078 questions) and test-v2.0.json (5915, answers held back), in SQuAD 2.0's format. Rajpurkar et
+al., 2018; the split is the course's (https://github.com/chrischute/squad). Licence: CC BY-SA 4.0.
+
+For where SQuAD's own training set is not at hand: the last of every four articles of the half with answers is reported,
+the others train. No article is in both parts. "all" is the whole half, for files of predictions.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from tasks.files import pick
+from tasks.forms import Form
+from tasks.metrics.squad2 import squad2, thresholds
+from tasks.squad11 import questions
+from tasks.squad20 import SOURCE
+from tasks.task import Example, Task
+
+FILE = "dev-v2.0.json"
+FILES = {"all": (FILE,), "train": (FILE,), "dev": (FILE,), "test": ("test-v2.0.json",)}
+EVERY = 4
+"""One article of so many is reported."""
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """The questions of ``split``'s articles in file order."""
+    examples = questions(pick(folder, FILES[split][0]))
+    if split in ("all", "test"):
+        yield from examples
+        return
+    for number, (_, article) in enumerate(groupby(examples, key=lambda example: example.group.rpartition("#")[0]), 1):
+        if (number % EVERY == 0) == (split == "dev"):
+            yield from article
+
+
+TASK = Task(
+    name="squad20_cs224n",
+    title="SQuAD 2.0 (part of its dev set)",
+    form=Form.SPAN,
+    source=SOURCE,
+    folders=("squad/cs224n", "cs224n"),
+    files=FILES,
+    read=read,
+    metrics=(squad2, thresholds),
+    headline="f1",
+    labels=("",),
+    chance=50.51,
+    notes="Four articles of the dev set are reported and twelve others train, so scores do not compare with published "
+    "ones.",
+)

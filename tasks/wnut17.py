@@ -1,0 +1,55 @@
+"""WNUT-17, names that are new: Derczynski et al., 2017 (survey, section 7.4).
+
+Official files: wnut17train.conll (tweets) to learn from, emerging.dev.conll (YouTube) and emerging.test.annotated
+(Reddit, Twitter, YouTube, StackExchange), ``word<TAB>tag`` in IOB2, an empty line after a text. Hardly a name of the
+test set occurs in training. The shared task has a second score, F1 of surface forms. Licence: CC BY 4.0.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.columns import labels, tagged
+from tasks.files import pick
+from tasks.forms import Form
+from tasks.metrics.entity_f1 import entity_f1
+from tasks.metrics.surface_f1 import surface_f1
+from tasks.task import Download, Example, Source, Task
+
+FILES = {
+    "train": ("wnut17train.conll",),
+    "dev": ("emerging.dev.conll",),
+    "test": ("emerging.test.annotated",),
+}
+TYPES = ("corporation", "creative-work", "group", "location", "person", "product")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Texts in file order."""
+    return tagged(pick(folder, FILES[split][0]), TYPES)
+
+
+TASK = Task(
+    name="wnut17",
+    title="WNUT-17",
+    form=Form.TAGGING,
+    source=Source(
+        citation="Derczynski et al., 2017: Results of the WNUT2017 shared task on novel and emerging entities",
+        licence="CC BY 4.0",
+        url="https://github.com/leondz/emerging_entities_17",
+        survey="7.4",
+    ),
+    folders=("wnut17", "WNUT-17", "emerging_entities_17"),
+    files=FILES,
+    read=read,
+    metrics=(entity_f1, surface_f1),
+    headline="f1",
+    labels=labels(TYPES),
+    chance=0.0,
+    report="test",
+    downloads=tuple(
+        Download(
+            url=f"https://raw.githubusercontent.com/leondz/emerging_entities_17/master/{name}", to=f"wnut17/{name}"
+        )
+        for (name,) in FILES.values()
+    ),
+)

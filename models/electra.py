@@ -45,6 +45,10 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
+LEARNING_RATE = 5e-4
+"""At width 128; what the authors take for their small size (table 6). With the demo's budget on the microworld tiny
+ends at an RTD loss of 0.30 and, fine-tuned on CoNLL-2003, at F1 47; with 1e-3 at 0.35 and 36, with 2.5e-4 at F1 34."""
+
 
 def generator(size: Size) -> Size:
     """The generator beside a discriminator of ``size``: as deep, and a third (base) or a quarter as wide (section

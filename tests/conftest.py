@@ -1,6 +1,7 @@
 """Before any test: quiet libraries, one thread per worker (one worker per core), a cache of their own."""
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from bench import environment
 
 environment.prepare(threads=1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background of a script: some tests send Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -101,11 +101,6 @@ def differences(ours: Mapping[int, float], theirs: Mapping[int, float], confiden
     return summarise([ours[seed] - theirs[seed] for seed in shared], confidence)
 
 
-def overlap(one: Interval, other: Interval) -> bool:
-    """Whether two intervals meet; undefined bounds count as meeting, since nothing is known."""
-    return not (one.low > other.high or other.low > one.high)
-
-
 def bootstrap_interval(
     statistics: np.ndarray,
     value: Callable[[np.ndarray], Mapping[str, float]],

@@ -128,7 +128,13 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place:
         "missing": f"{scored} of {len(grid.averaged)} tasks" if grid.averaged and not macro.n else "",
         "plot": _plot(macro, interval, scale),
         "cells": [
-            _cell(grid.cells.get((row, column)), column, grid.ranks(column).get(row), f"c{place}-{i}")
+            _cell(
+                grid.cells.get((row, column)),
+                column,
+                grid.ranks(column).get(row),
+                row in grid.leaders(column),
+                f"c{place}-{i}",
+            )
             for i, column in enumerate(grid.columns)
         ],
         "cost": {
@@ -146,7 +152,7 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place:
     }
 
 
-def _cell(cell: Cell | None, column: Column, rank: Rank | None, anchor: str) -> dict[str, Any]:
+def _cell(cell: Cell | None, column: Column, rank: Rank | None, leads: bool, anchor: str) -> dict[str, Any]:
     code, sentence = NOT_RUN if cell is None else cell.blank or ("", "")
     status = "missing" if cell is None else "ok" if cell.ok else cell.records[0].status
     records = cell.records if cell else ()
@@ -159,7 +165,7 @@ def _cell(cell: Cell | None, column: Column, rank: Rank | None, anchor: str) -> 
         "sentence": sentence,
         "score": _score(cell.summary, cell.interval) if cell and cell.ok else _NO_SCORE,
         "rank": rank,
-        "leads": rank is not None and rank.best == 1,
+        "leads": leads,
         "marks": cell.marks if cell else (),
         "seeds": [_seed(record) for record in records],
         "commands": cell.commands if cell else (),

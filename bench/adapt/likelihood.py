@@ -36,6 +36,19 @@ def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example
     return found
 
 
+def scorer(network: Any, label: str, asked: str) -> Traced:
+    """``tokens`` int32 [B, T] to ln p of each given those before it, traced when first called; `NotApplicable` for a
+    model that cannot tell the probability of what is ``asked``."""
+    if network.log_likelihood is None:
+        raise NotApplicable("not-a-language-model", f"because {label} gives no probability of {asked}.")
+    signature = tf.TensorSpec([None, None], tf.int32)
+    return Traced(
+        lambda: tf.function(
+            lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
+        ).get_concrete_function(signature)
+    )
+
+
 def predictions(
     network: Any,
     label: str,
@@ -49,16 +62,7 @@ def predictions(
     Ends of lines are invisible to the tokenizers, so they count neither as nats nor as words. A model that was trained
     without a start symbol says nothing of a text's first token: all tokens are as likely there.
     """
-    if network.log_likelihood is None:
-        raise NotApplicable(
-            "not-a-language-model", f"because {label} gives no probability of a token from those before it."
-        )
-    signature = tf.TensorSpec([None, None], tf.int32)
-    score = Traced(
-        lambda: tf.function(
-            lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
-        ).get_concrete_function(signature)
-    )
+    score = scorer(network, label, "a token from those before it")
     nats, start = np.zeros(len(examples)), tokenizer.vocabulary.template.start
     for first in range(0, len(windows), settings.batch):
         part = windows[first : first + settings.batch]

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bench.adapt import NotApplicable
+from bench.adapt.likelihood import scorer
 from bench.adapt.settings import Settings
-from bench.cost import Traced
 from models.tokenizers import Tokenizer
 from tasks.forms import Form
 from tasks.task import Example, Task
@@ -99,16 +98,7 @@ def predictions(
     network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Settings, asked: Sequence[Row], count: int
 ) -> list[Any]:
     """The likeliest answer to each of ``count`` examples, as the task's metrics want it."""
-    if network.log_likelihood is None:
-        raise NotApplicable(
-            "not-a-language-model", f"because {label} gives no probability of an answer after a question."
-        )
-    signature = tf.TensorSpec([None, None], tf.int32)
-    score = Traced(
-        lambda: tf.function(
-            lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
-        ).get_concrete_function(signature)
-    )
+    score = scorer(network, label, "an answer after a question")
     start = list(tokenizer.vocabulary.template.start)
     best: list[tuple[float, int]] = [(-np.inf, 0)] * count
     order = sorted(asked, key=lambda row: len(row.ids))

@@ -170,6 +170,8 @@ def test_leaders_are_those_whose_intervals_meet():
     assert {row.name for row in grid.leaders(grid.columns[0])} == {"a", "b"}
     grid = arrange([one("a", 80, "wikitext2"), one("b", 30, "wikitext2")])
     assert {row.name for row in grid.leaders(grid.columns[0])} == {"b"}
+    alone = arrange([one("a", 80)])
+    assert not alone.leaders(alone.columns[0])  # there is nobody to be ahead of
 
 
 def test_reported_beside_measured():

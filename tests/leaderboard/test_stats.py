@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from leaderboard.stats import Interval, bootstrap_interval, bootstrap_metric, combined, differences, overlap, summarise
+from leaderboard.stats import Interval, bootstrap_interval, bootstrap_metric, combined, differences, summarise
 
 
 def accuracy(sums):
@@ -59,11 +59,6 @@ def test_differences_pair_seeds():
     summary = differences({0: 10.0, 1: 12.0, 7: 99.0}, {0: 8.0, 1: 9.0, 5: 1.0})
     assert summary.n == 2 and summary.mean == 2.5 and summary.sd == pytest.approx(math.sqrt(0.5))
     assert differences({0: 1.0}, {1: 1.0}).n == 0
-
-
-def test_overlap():
-    assert overlap(Interval(0, 2), Interval(2, 3)) and not overlap(Interval(0, 1), Interval(1.1, 2))
-    assert overlap(Interval(math.nan, math.nan), Interval(0, 1))
 
 
 def test_bootstrap_agrees_with_the_binomial():

@@ -19,6 +19,7 @@ import numpy as np
 
 from bench import environment
 from bench.errors import OK
+from bench.perf.curves import picture
 from bench.perf.pretrain import PEERS, check_peer, settings_of
 from bench.perf.table import Table
 from bench.perf.worker import Worker, serve
@@ -100,7 +101,10 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 @click.option("--learning-rate", default=1e-3, show_default=True, help="Peak rate of both.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--seed", default=0, show_default=True)
-def command(corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, **options: Any) -> int:
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Also draw both curves into this file.")
+def command(
+    corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, svg: Path | None, **options: Any
+) -> int:
     """Seconds until the held-out MLM loss is as low as both sides get it, as a Markdown table with both curves."""
     check_peer(peer_python)
     environment.prepare()
@@ -123,6 +127,11 @@ def command(corpus: Path, held_out: Path, peer_python: str, steps: int, turns: i
     click.echo(
         f"\nTo loss {target:.3f}: {needed['ours']:.1f} s, run_mlm {needed['run_mlm']:.1f} s; {ratio:.2f} of its time."
     )
+    if svg is not None:
+        curves = {by: [(row["seconds"], row["loss"]) for row in rows if row["by"] == by] for by in needed}
+        svg.write_text(
+            picture(curves, title=f"BERT-{options['size']}, held-out MLM loss", down="nats per masked token")
+        )
     return OK
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 from bench.commands.perf import perf
 from bench.errors import UsageError
 from bench.perf import loss, pretrain
+from bench.perf.curves import picture
 from bench.perf.table import Table
 from bench.perf.worker import Worker, WorkerFailed, interleave
 
@@ -98,3 +100,16 @@ def test_our_step_is_measured_against_the_peak_of_the_same_run():
         assert row["tokens_per_second"] == pytest.approx(32 / row["seconds"])
         assert 0 < row["share_of_peak"] < 1
         assert row["ratio"] is None
+
+
+def test_a_picture_places_every_point_to_scale_and_escapes_names():
+    curves = {"ours": [(0.0, 8.0), (50.0, 4.0)], "<peer>": [(100.0, 6.0), (200.0, 4.0)]}
+    root = ElementTree.fromstring(picture(curves, title="a < b", down="loss"))
+    space = "{http://www.w3.org/2000/svg}"
+    ours, peer = (
+        [tuple(map(float, p.split(","))) for p in line.get("points").split()] for line in root.iter(f"{space}polyline")
+    )
+    assert ours[1][0] - ours[0][0] == pytest.approx((peer[1][0] - ours[0][0]) / 4, abs=0.11)  # 50 s of 200
+    assert peer[0][1] == pytest.approx((ours[0][1] + ours[1][1]) / 2, abs=0.11) and ours[1][1] == peer[1][1]
+    words = [text.text for text in root.iter(f"{space}text")]
+    assert {"a < b", "ours", "<peer>", "0", "200", "8.00", "4.00"} <= set(words)

@@ -64,11 +64,17 @@ def predictions_of(
 
     module = models.load(cell.row.model)
     everything, embedding = module.parameters(context.shape, context.tokenizer.vocabulary)
-    outcome.cost |= {"parameters": everything, "parameters_embedding": embedding}
+    outcome.cost |= {
+        "parameters": everything,
+        "parameters_embedding": embedding,
+        "disk_bytes": 4 * everything,
+    }  # float32
     with phase("build"):
         arrays = _arrays(cell, context)
     if cell.adaptation == "likelihood":
         return _likelihood(cell, context, settings, report, arrays, outcome)
+    if cell.adaptation == "probe":
+        return _probed(cell, context, settings, report, arrays, outcome)
     if cell.adaptation == "prompt":
         return _prompted(cell, context, task, settings, train, report, arrays, outcome)
 
@@ -87,6 +93,7 @@ def predictions_of(
             cell.row.model, context.shape, context.tokenizer, cell.form, cell.adaptation, codec.outputs, baked
         )
         network.reset(arrays, cell.seed)
+        network.writes(settings, cell.seed)
 
     # A task without a training set takes the model of another one, just as that one chooses it.
     judge = tasks.load(task.extra.get("trained_on", task.name))
@@ -105,7 +112,8 @@ def predictions_of(
         written = loop.outputs(network, rows["report"])
         predictions = codec.predictions(report, rows["report"], written)
     if cell.form is Form.GENERATION:
-        reported = cost.writing_flops(module, context.shape, context.tokenizer.vocabulary, rows["report"], written)
+        words, beam = context.tokenizer.vocabulary, network.writing.beam
+        reported = cost.writing_flops(module, context.shape, words, rows["report"], written, beam)
     else:
         reported = network.forward_flops(rows["report"])
     outcome.cost |= {
@@ -161,6 +169,29 @@ def _prompted(
         label = models.load(cell.row.model).CARD.title
         predictions = prompt.predictions(network, label, task, context.tokenizer, settings, rows, len(report))
     outcome.cost |= _asking(cell, context, [len(row.ids) for row in rows])
+    return predictions
+
+
+def _probed(
+    cell: Cell,
+    context: Context,
+    settings: Settings,
+    report: Sequence[Example],
+    arrays: Mapping[str, np.ndarray],
+    outcome: Outcome,
+) -> list[Any]:
+    """Where the missing word of each text of ``report`` comes among those that the network would write, as it is."""
+    from bench.adapt import probe
+
+    network, module = _unadapted(cell, context, arrays), models.load(cell.row.model)
+    with phase("encode"):
+        rows = probe.rows(context.tokenizer, settings, report, network.encoder.causal)
+    with phase("evaluate"):
+        predictions = probe.predictions(network, module.CARD.title, context.tokenizer, settings, report, rows)
+    shape, lengths = context.shape, [len(row.tokens) for row in rows]
+    flops = sum(n * module.encoder_flops_per_token(shape, n) for n in lengths)
+    flops += len(rows) * 2 * shape.width * context.tokenizer.vocabulary.size
+    outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
     return predictions
 
 

@@ -37,6 +37,8 @@ def run(cell: Cell, context: Context) -> Record:
     except Exception as error:  # one failing cell never stops the others
         status, reason = failure(error)
     outcome.cost |= meter.cost() | {"threads": environment.threads()}
+    if status == "ok" and cell.row.model:  # in the batches of the evaluation; tracing is a phase of its own
+        outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
     device = environment.device() if cell.row.model else environment.processor()
     return _record(cell, context, task, outcome, status, reason, device)
 

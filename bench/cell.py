@@ -63,7 +63,7 @@ def _record(
         reason=reason,
         row=row_of(cell),
         pretraining=_pretraining(context.weights),
-        task=_sheet(task, cell, context, outcome.examples),
+        task=_sheet(task, cell, context, outcome),
         adaptation={"name": cell.adaptation, "settings": dict(cell.settings)},
         seed=cell.seed,
         scores=outcome.scores,
@@ -86,6 +86,7 @@ def row_of(cell: Cell) -> dict[str, Any]:
     else:
         module = models.load(row.model)
         label, card = module.CARD.title, asdict(module.CARD)
+        card["layers"] = card["layers"] or str(module.SIZES["base"].layers)
         if row.division == "published":  # papers report their base size; other checkpoints stand by their own name
             label = row.name
             if row.size != "base":
@@ -122,24 +123,26 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         predictions = predictions_of(cell, context, task, settings, train, selection, report, outcome)
     with phase("score"):
         outcome.scores = score.scores(task, report, predictions)
+        outcome.signatures = score.signatures(task, report)
         outcome.predictions = score.keep_predictions(context.out, cell.key, report, predictions)
 
 
-def _sheet(task: Task, cell: Cell, context: Context, examples: int) -> dict[str, Any]:
-    return {
+def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[str, Any]:
+    sheet = {
         "name": task.name,
         "title": task.title,
         "version": task.version,
         "form": str(task.form),
         "source": context.source.get("name", "official") + (f", first {cell.limit}" if cell.limit else ""),
         "split": task.report,
-        "examples": examples,
+        "examples": outcome.examples,
         "data_sha256": cell.data_sha256,
         "headline": task.headline,
         "higher_is_better": task.higher_is_better,
         "chance": task.chance,
         "licence": context.source.get("licence", task.source.licence),
     }
+    return sheet | ({"signatures": outcome.signatures} if outcome.signatures else {})
 
 
 def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:

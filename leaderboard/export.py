@@ -140,10 +140,8 @@ def _name(row: Row) -> str:
 
 def _bounds(column: Column) -> dict[str, float]:
     """The schema wants both bounds; perplexity has no upper one, so it gets the largest number there is."""
-    if not column.averaged:
-        return {"min_score": 0.0, "max_score": sys.float_info.max}
-    signed = any(word in column.task["headline"] for word in ("mcc", "pearson", "spearman"))
-    return {"min_score": -100.0 if signed else 0.0, "max_score": 100.0}
+    low, high = column.bounds
+    return {"min_score": low, "max_score": min(high, sys.float_info.max)}
 
 
 def _epoch(moment: str) -> str:

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,12 @@ _KIND_WORDS = {
     "baseline": "baseline",
     "published": "published",
 }
-_ADAPTATION_WORDS = {"finetune": "fine-tuning", "features": "frozen features", "prompt": "prompting"}
+_ADAPTATION_WORDS = {
+    "finetune": "fine-tuning",
+    "features": "frozen features",
+    "prompt": "prompting",
+    "probe": "as it is",
+}
 
 
 _ONE_SEED = re.compile(r" --seed \d+(?=\s|$)")
@@ -80,6 +86,19 @@ class Column:
         """Only headlines that rise with quality can be averaged: they are in percent, perplexity is not."""
         return self.task["higher_is_better"]
 
+    @property
+    def bounds(self) -> Interval:
+        """Between which numbers the headline lies: correlations can be negative, perplexity has no upper bound."""
+        return bounds_of(self.task)
+
+
+def bounds_of(task: Mapping[str, Any]) -> Interval:
+    """The lowest and the highest score there can be, from the ``task`` part of a record."""
+    if not task["higher_is_better"]:
+        return Interval(0.0, math.inf)
+    signed = any(word in task["headline"] for word in ("mcc", "pearson", "spearman"))
+    return Interval(-100.0 if signed else 0.0, 100.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -112,10 +131,11 @@ class Cell:
 
     @cached_property
     def interval(self) -> Interval:
-        """95 % over new seeds and new examples; of one seed, its own interval over examples."""
+        """95 % over new seeds and new examples, within the metric's bounds; of one seed, its own interval over
+        examples."""
         if self.summary.n == 1:
             return Interval(_float(self.ok[0].headline["low"]), _float(self.ok[0].headline["high"]))
-        return self.error.around(self.summary.mean)
+        return self.error.around(self.summary.mean).within(bounds_of(self.ok[0].task) if self.ok else _ANYWHERE)
 
     @property
     def blank(self) -> tuple[str, str] | None:
@@ -145,6 +165,13 @@ class Cell:
         return tuple(dict.fromkeys(command for _, command in given))
 
 
+def _mean_bounds(columns: Sequence[Column]) -> Interval:
+    """The bounds of an average over ``columns``."""
+    bounds = [column.bounds for column in columns]
+    return Interval(*(math.fsum(ends) / len(ends) for ends in zip(*bounds, strict=True))) if bounds else _ANYWHERE
+
+
+_ANYWHERE = Interval(-math.inf, math.inf)
 NOT_RUN = ("not-run", "No record of this cell was found.")
 
 
@@ -204,7 +231,7 @@ class Grid:
         return error(self.macro_summary(row), variance)
 
     def macro_interval(self, row: Row) -> Interval:
-        return self.macro_error(row).around(self.macro_summary(row).mean)
+        return self.macro_error(row).around(self.macro_summary(row).mean).within(_mean_bounds(self.averaged))
 
     def ranks(self, column: Column | None = None) -> dict[Row, Rank]:
         """Intervals of ranks on one column, or on the average (None), which only complete rows have."""

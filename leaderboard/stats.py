@@ -22,6 +22,16 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def within(self, bounds: "Interval") -> "Interval":
+        """The part that lies within ``bounds``, for a quantity that is nowhere else; NaN stays.
+
+        A t interval knows nothing of the 0 and the 100 of a percentage. What it loses here cannot hold the true value,
+        so it covers that exactly as often as before (Mandelkern, 2002, "Setting confidence intervals for bounded
+        parameters", Statistical Science 17). An interval that is bounded by itself, on the logit scale, would say
+        nothing about a score near 0, the likeliest one of a metric such as Matthews correlation.
+        """
+        return Interval(max(self.low, bounds.low), min(self.high, bounds.high))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:

@@ -89,9 +89,8 @@ def benchmark_lines(grid: Grid) -> tuple[list[dict[str, Any]], str]:
     lines = []
     for benchmark in shown:
         for row in grid.rows:
-            summary = summarise(list(benchmark.scores(grid, row).values()))
             missing = ", ".join(benchmark.missing(grid, row))
-            values = [benchmark.title, *_identity(row), *_numbers(summary), missing]
+            values = [benchmark.title, *_identity(row), *_numbers(*benchmark.summary(grid, row)), missing]
             lines.append(dict(zip(heads, values, strict=True)))
     return lines, " ".join(benchmark.definition for benchmark in shown)
 

@@ -32,6 +32,7 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
         "planes": sheets.planes(grid, costs),
         "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],
         "table3": [_named(line, grid, rows) for line in survey.table_3(grid)],
+        "compressed": survey.compressed_glue().definition,
         "reported": tables.reported_lines(grid),
         "filters": _filters(rows),
         "notes": grid.notes,

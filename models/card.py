@@ -53,6 +53,14 @@ class Card:
     parameters: str
     """The paper's own count, as it printed it."""
     reported: tuple[Reported, ...] = ()
+    layers: str = ""
+    """As the paper printed it; where that is "", records say those of our base size."""
+    speed_up: str = ""
+    """Of inference, beside ``source_model``, as the paper or the survey printed it."""
+    source_model: str = ""
+    """What a compressed model was made from."""
+    licence: str = ""
+    """Of the weights that the authors released."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,23 @@
 
 import pytest
 
+import models
 import tasks
 from leaderboard import board, tables
 from leaderboard.benchmarks import BENCHMARKS
+from leaderboard.record import Record
 from tests.leaderboard.made import record
 
-GLUE, SUPERGLUE = BENCHMARKS
+GLUE, SURVEY, SUPERGLUE = BENCHMARKS
 
 
 def _whole(benchmark, values: dict[str, float], **more):
     return [record(task=name, value=values.get(name, 50.0), **more) for name in benchmark.tasks]
+
+
+def _scored(task: str, **values: float) -> Record:
+    """A record with several metrics; ``values`` by name."""
+    return record(task=task, scores={k: {"value": v, "low": v - 1, "high": v + 1} for k, v in values.items()})
 
 
 def test_the_parts_are_tasks_that_exist_with_the_metrics_that_the_definition_names() -> None:
@@ -19,6 +26,9 @@ def test_the_parts_are_tasks_that_exist_with_the_metrics_that_the_definition_nam
         assert len(set(benchmark.tasks)) == len(benchmark.tasks)
         assert all(tasks.load(name).higher_is_better for name in benchmark.tasks)
     assert len(GLUE.parts) == 9 and len(SUPERGLUE.parts) == 8
+    for name, metric in SURVEY.metrics.items():
+        value = {"stsb": 2.5}.get(name, "1")
+        assert metric in tasks.load(name).score([value] * 2, [value] * 2)
     for name, headline in (
         ("mrpc", "accuracy+f1"), ("qqp", "accuracy+f1"), ("stsb", "pearson+spearman"), ("cb", "accuracy+macro_f1"),
         ("multirc", "f1a+exact_match"), ("record", "f1+exact_match"),
@@ -35,8 +45,33 @@ def test_superglue_is_the_mean_over_its_tasks() -> None:
 
 
 def test_mnli_is_one_of_nine() -> None:
-    frame = tables.benchmarks(_whole(GLUE, {"mnli": 90.0, "mnli_mm": 70.0}))
-    assert frame["mean"].tolist() == pytest.approx([(8 * 50 + 80) / 9])
+    frame = tables.benchmarks(_whole(GLUE, {"mnli": 90.0, "mnli_mm": 70.0})).set_index("benchmark")
+    assert frame.loc["GLUE", "mean"] == pytest.approx((8 * 50 + 80) / 9)
+
+
+def test_the_survey_s_average_is_the_one_behind_the_figures_that_it_prints() -> None:
+    """BERT-base in table 1 of its paper, from the card and (mismatched MNLI) by hand, and the 79.6 of the survey's
+    table 3; the official average would have counted accuracies and Pearson's correlations, too."""
+    printed = {one.task: one.value for one in models.load("bert").CARD.reported if "table 1" in one.source}
+    printed |= {"mnli_mm": 83.4}
+    made = [_scored(name, headline=printed[name]) for name in SURVEY.tasks if name not in SURVEY.metrics]
+    made += [_scored(name, headline=1.0, **{metric: printed[name]}) for name, metric in SURVEY.metrics.items()]
+    frame = tables.benchmarks(made)
+    assert frame["benchmark"].tolist() == [SURVEY.title] and round(frame["mean"][0], 1) == 79.6
+    assert "MRPC and QQP count with F1 alone" in frame.attrs["definition"]
+    lacks = [one for one in made if one.task["name"] != "qqp"] + [_scored("qqp", headline=70.0)]
+    assert tables.benchmarks(lacks)["missing"].tolist() == ["qqp"]
+
+
+def test_an_average_s_interval_stays_within_its_bounds() -> None:
+    """Two seeds, 100 and 88: mean 94, half a t interval 12.706 x 6. CoLA may be negative, so a ninth of -100."""
+    names = GLUE.tasks
+    made = [record(task=name, value=value, seed=seed) for seed, value in enumerate((100.0, 88.0)) for name in names]
+    frame = tables.benchmarks(made).set_index("benchmark")
+    assert frame.loc["GLUE", "high"] == 100 and frame.loc["GLUE", "low"] == pytest.approx(94 - 12.7062 * 6, abs=1e-3)
+    low = [record(task=name, value=value, seed=seed) for seed, value in enumerate((0.0, 12.0)) for name in names]
+    bounds = tables.benchmarks(low).set_index("benchmark").loc["GLUE"]
+    assert bounds["low"] == pytest.approx(-100 / 9) and bounds["high"] == pytest.approx(6 + 12.7062 * 6, abs=1e-3)
 
 
 def test_a_row_that_lacks_a_task_has_no_score_and_says_which() -> None:

@@ -111,6 +111,25 @@ def test_twins_are_compared_seed_by_seed():
     assert cell(frame, "BERT", "CoLA") == "+10.3 ± 1.5 (3)"
 
 
+@pytest.mark.parametrize(
+    "task, values, low, high",
+    [
+        ("sst2", (99.5, 92.0), None, 100.0), ("sst2", (0.0, 5.0), 0.0, None), ("cola", (0.0, 5.0), None, None),
+        ("cola", (-96.0, -99.0), -100.0, None), ("wikitext2", (3.0, 300.0), 0.0, None),
+    ],
+)  # fmt: skip
+def test_no_interval_leaves_the_range_of_its_metric(task, values, low, high):
+    """Accuracies, correlations (which may be negative) and perplexity; bounds that are not reached change nothing."""
+    made = [record(task=task, seed=seed, value=value) for seed, value in enumerate(values)]
+    frame = tables.cells(made)
+    (one,) = arrange(made).cells.values()
+    free = one.error.around(one.summary.mean)
+    assert frame["low"][0] == (free.low if low is None else low) and frame["high"][0] == (high or free.high)
+    assert (low is None or free.low < low) and (high is None or free.high > high)
+    if task != "wikitext2":
+        assert [tables.macro(made)[name][0] for name in ("low", "high")] == [frame[name][0] for name in ("low", "high")]
+
+
 def test_versions_and_data_sets_are_never_mixed():
     made = [
         record(seed=0, value=10.0),

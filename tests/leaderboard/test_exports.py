@@ -127,11 +127,34 @@ def test_table_2_has_reported_beside_measured():
 
 def test_table_3_holds_the_compressed_models_only():
     card = CARD | {"extensions": ["distillation"], "layers": 6, "speed_up": "1.6x", "source_model": "BERT"}
+    card |= {"licence": "Apache-2.0"}
     frame = tables.table_3([record(), record(name="distil", row={"card": card})])
     assert frame.method.tolist() == ["DISTIL"]
-    assert frame.iloc[0][["type", "layers", "speed-up", "source"]].tolist() == ["distillation", "6", "1.6x", "BERT"]
+    assert frame.iloc[0][["type", "layers", "speed-up", "source", "licence"]].tolist() == [
+        "distillation", "6", "1.6x", "BERT", "Apache-2.0",
+    ]  # fmt: skip
     card = CARD | {"extensions": ["pruning"]}
     assert tables.table_3([record(name="p", row={"card": card})]).iloc[0]["layers"] == "[not-in-card]"
+
+
+def test_table_3_measures_with_its_own_average():
+    """Nine scores of eight tasks: no WNLI, MNLI twice, F1 of MRPC and QQP, Spearman of STS-B."""
+    card = {"card": CARD | {"extensions": ["sharing"]}}
+    average = survey.compressed_glue()
+    whole = [
+        record(
+            task=name, row=card,
+            scores={metric: {"value": value, "low": value - 1, "high": value + 1}
+                    for metric, value in (("headline", 60.0), (average.metrics.get(name, "accuracy"), 69.0))},
+        )
+        for name in average.tasks
+    ]  # fmt: skip
+    assert tables.table_3(whole).iloc[0]["GLUE measured"] == pytest.approx((6 * 60 + 3 * 69) / 9)
+    assert tables.table_2(whole).iloc[0]["GLUE measured"] == "[1 of 10 tasks missing]"
+    lacks = tables.table_3([one for one in whole if one.task["name"] != "mnli_mm"]).iloc[0]["GLUE measured"]
+    assert lacks == "[1 of 9 tasks missing]"
+    page = board.render(whole)
+    assert "WNLI not among them" in page and "[not-in-card]" in page
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed, so the script cannot be called")

@@ -38,6 +38,28 @@ def test_summary_of_few_or_odd_values():
     assert summarise([2.0, 2.0]).interval == (2, 2)
 
 
+def test_an_interval_ends_where_its_quantity_does():
+    percent = Interval(0.0, 100.0)
+    assert summarise([99.0, 91.0]).interval.high > 100
+    assert summarise([99.0, 91.0]).interval.within(percent) == pytest.approx((95 - 12.7062 * 4, 100), abs=1e-3)
+    assert summarise([0.0, 3.0]).interval.within(percent).low == 0
+    assert summarise([0.0, 3.0]).interval.within(Interval(-100.0, 100.0)) == summarise([0.0, 3.0]).interval
+    assert math.isnan(Interval(math.nan, math.nan).within(percent).low)
+
+
+def test_ending_it_there_loses_no_coverage():
+    """Accuracies near their bound over three seeds: what is cut off never held the true mean."""
+    rng = np.random.default_rng(0)
+    found, cut = [], 0
+    for _ in range(2000):
+        whole = summarise(list(100 * rng.binomial(40, 0.97, 3) / 40)).interval
+        found.append(
+            (whole.low <= 97 <= whole.high, (inside := whole.within(Interval(0, 100))).low <= 97 <= inside.high)
+        )
+        cut += inside != whole
+    assert cut > 500 and all(one == other for one, other in found)
+
+
 def test_combined_by_hand():
     """Two seeds 70 and 72, standard error over examples 1 each: variance of the mean 1 + 1, Satterthwaite 4 degrees."""
     half = 1.959963984540054

@@ -41,6 +41,8 @@ class Context:
 @dataclass
 class Outcome:
     scores: dict[str, Any] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
+    """How scorers have computed some of ``scores``."""
     cost: dict[str, Any] = field(default_factory=dict)
     curve: list[dict[str, float]] = field(default_factory=list)
     predictions: dict[str, str] | None = None

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from bench.adapt import NotApplicable
-from tasks.forms import Form
+from tasks.forms import Form, Rank
+from tasks.metrics.ranks import rank
 from tasks.task import Example, Question, Task
 
 Predictor = Callable[[Task, Sequence[Example], Sequence[Example]], list[Any]]
@@ -47,6 +48,66 @@ def _constant_tag(task: Task, train: Sequence[Example], examples: Sequence[Examp
 
 def _constant_text(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
     return [_most_common([e.gold[0] for e in train])] * len(examples)
+
+
+def _first_class(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """The class of the first solved text: no class is more frequent than another."""
+    return [example.inputs[1].name for example in examples]
+
+
+def _nearest_class(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """The class whose solved texts are nearest by TF-IDF, weighed by the words of the training texts."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(token_pattern=r"\S+", sublinear_tf=True)
+    vectorizer.fit(dict.fromkeys(str(text) for example in train for text in example.inputs))
+    found = []
+    for query, *solved in (example.inputs for example in examples):
+        near = vectorizer.transform(solved) @ vectorizer.transform([query]).T  # [N K, 1]
+        sums: Counter = Counter()
+        for text, value in zip(solved, near.toarray()[:, 0], strict=True):
+            sums[text.name] += float(value)
+        found.append(sums.most_common(1)[0][0])
+    return found
+
+
+def _usual_candidates(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
+    """Candidates by how often they are the answer in training where an example's last text, its relation, is the
+    same."""
+    counts: dict[str, Counter] = defaultdict(Counter)
+    for example in train:
+        counts[example.inputs[-1]][str(example.gold)] += 1
+    number = {name: place for place, name in enumerate(examples[0].gold.candidates)}
+    found = []
+    for example in examples:
+        scores, seen = np.zeros(len(number)), counts[example.inputs[-1]]
+        scores[[number[name] for name in seen]] = list(seen.values())
+        others = [number[name] for name in example.gold.others]
+        best = seen.most_common(1)[0][0] if seen else None
+        found.append(Rank(rank(scores, number[example.gold], others), best=best))
+    return found
+
+
+def _embedded(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
+    from bench import embeddings
+
+    return embeddings.ranks(train, examples)
+
+
+def _usual_words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
+    """Words by how often they are the answer of their relation among ``examples`` themselves: Freq of Petroni et al.
+    (2019), section 4.2, a floor that has seen the answers."""
+    counts: dict[str | None, Counter] = defaultdict(Counter)
+    for example in examples:
+        counts[example.gold.kind][str(example.gold)] += 1
+    number = {word: place for place, word in enumerate(examples[0].gold.candidates)}
+    found = []
+    for gold in (example.gold for example in examples):
+        scores, seen = np.zeros(len(number)), counts[gold.kind]
+        scores[[number[word] for word in seen]] = list(seen.values())
+        others = [number[word] for word in gold.others]
+        found.append(Rank(rank(scores, number[gold], others), best=seen.most_common(1)[0][0]))
+    return found
 
 
 def _vectors(train: Sequence[Any], examples: Sequence[Any]) -> tuple[Any, Any]:
@@ -155,12 +216,16 @@ def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example])
 
 
 _PREDICTORS: dict[str, dict[Form, Predictor]] = {
+    "embeddings": {Form.RANKING: _embedded},
     "majority": {
         Form.CLASSIFICATION: _constant,
         Form.REGRESSION: _mean,
         Form.TAGGING: _constant_tag,
         Form.CHOICE: _constant,
         Form.GENERATION: _constant_text,
+        Form.CLOZE: _usual_words,
+        Form.FEW_SHOT: _first_class,
+        Form.RANKING: _usual_candidates,
     },
     "bag-of-words": {
         Form.CLASSIFICATION: _logistic,
@@ -169,5 +234,6 @@ _PREDICTORS: dict[str, dict[Form, Predictor]] = {
         Form.CHOICE: _words_of_choices,
         Form.GENERATION: _nearest_target,
         Form.LANGUAGE_MODELLING: _unigrams,
+        Form.FEW_SHOT: _nearest_class,
     },
 }

@@ -131,11 +131,22 @@ def decoder_flops(module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any])
 
 
 def writing_flops(
-    module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any], written: Sequence[np.ndarray]
+    module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any], written: Sequence[np.ndarray], hypotheses: int = 1
 ) -> float:
-    """FLOPs of writing ``written`` greedily: a pass for each token, over all that was written before it."""
+    """FLOPs of writing ``written`` with so many ``hypotheses`` side by side, each as long as the one that was chosen.
+
+    The source is read once, then a token of each hypothesis at a time: that is one token's share of
+    `Pretrainable.decode` over as many targets. A model that ``READS_AGAIN`` takes a whole ``decode`` for each token.
+    """
     return sum(
-        module.decode_flops(shape, vocabulary, row.tokens, before + 1)
+        _writing(module, shape, vocabulary, row.tokens, int(np.count_nonzero(ids)), hypotheses)
         for row, ids in zip(rows, written, strict=True)
-        for before in range(int(np.count_nonzero(ids)))
     )
+
+
+def _writing(module: Any, shape: Any, vocabulary: Any, source: int, length: int, hypotheses: int) -> float:
+    passes = [module.decode_flops(shape, vocabulary, source, n) for n in range(1, length + 1)]
+    if getattr(module, "READS_AGAIN", False):
+        return hypotheses * sum(passes)
+    start = module.decode_flops(shape, vocabulary, source, 0)
+    return start + hypotheses * sum((whole - start) / n for n, whole in enumerate(passes, start=1))

@@ -98,6 +98,8 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
     tokens = {name: count * min(words * _TOKENS_PER_WORD, longest) for name, (count, words) in seen[cell.task].items()}
     if cell.form is Form.LANGUAGE_MODELLING:
         trained, predicted = 0.0, tokens[task.report] * longest
+    elif cell.form is Form.CLOZE:
+        trained, predicted = 0.0, tokens[task.report]
     elif cell.adaptation == "prompt":  # a row for each answer, as long as its examples make it
         count, words = seen[cell.task][task.report]
         each = min(words * _TOKENS_PER_WORD * (1 + cell.settings["shots"]), longest)
@@ -119,8 +121,11 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
         decode, written = getattr(module, "decode_flops", None), cell.settings["target_length"]
         if decode is None:
             return 0.0, 0.0
-        whole, half = (decode(shape, vocabulary, length, part) / length for part in (written, written / 2))
-        return 3 * whole, written * half  # a pass for each token written, over what was written before it
+        start, half, whole = (decode(shape, vocabulary, length, n) / length for n in (0, written / 2, written))
+        beam = 1 if cell.settings.get("sample") else cell.settings.get("beam", 1)
+        if getattr(module, "READS_AGAIN", False):  # a pass for each token written, over what was written before it
+            return 3 * whole, beam * written * half
+        return 3 * whole, start + beam * 2 * (half - start)
     forward = module.encoder_flops_per_token(shape, length)
     return forward * (1 if cell.adaptation == "features" else 3), forward
 

@@ -16,11 +16,15 @@ from bench.budget import Budget
 from bench.errors import UsageError
 from tasks.forms import Form
 
-BASELINES = {"majority": "majority", "bag-of-words": "bag of words"}
-"""Rows without a network: what the constant answer and a linear model over words reach."""
+BASELINES = {"majority": "majority", "bag-of-words": "bag of words", "embeddings": "embeddings of names"}
+"""Rows without a network: what the constant answer, a linear model over words, and a vector for every name reach."""
+_FLOOR = ("majority", "bag-of-words")
+"""Those that a run brings by itself; the others are asked for by name."""
 RANDOM = "random-"
-_ADAPTATIONS = tuple(name for name in adaptation_names() if name != "likelihood")
-"""What a user may ask for; likelihood is how language modelling is always met."""
+_ONLY = {Form.LANGUAGE_MODELLING: "likelihood", Form.CLOZE: "probe"}
+"""Forms that are met in one way, whatever is asked for."""
+_ADAPTATIONS = tuple(name for name in adaptation_names() if name not in _ONLY.values())
+"""What a user may ask for."""
 VERSION = 3
 """Raised when the harness itself changes what the same cell scores."""
 
@@ -145,7 +149,7 @@ def rows_of(names: Sequence[str], sizes: Sequence[str], baselines: bool) -> list
             if baselines and not name.startswith(RANDOM):
                 rows.append(Row.parse(RANDOM + name, size))
     if baselines:
-        rows += [Row.parse(name, None) for name in BASELINES]
+        rows += [Row.parse(name, None) for name in _FLOOR]
     return list(dict.fromkeys(rows))
 
 
@@ -153,7 +157,7 @@ def adaptation_of(row: Row, form: Form, adaptation: str) -> str:
     """How ``row`` meets a task of ``form`` when ``adaptation`` is asked for: some pairs have only one way."""
     if row.kind == "baseline":
         return "baseline"
-    return "likelihood" if form is Form.LANGUAGE_MODELLING else adaptation
+    return _ONLY.get(form, adaptation)
 
 
 def settings_of(
@@ -191,8 +195,8 @@ def cells_of(
             for asked in adaptations:
                 adaptation = adaptation_of(row, task.form, asked)
                 chosen = settings_of(task.form, adaptation, suite_settings or {}, settings or {})
-                # Baselines, likelihoods and prompts without examples draw nothing at random: one seed is all there is.
-                asks = adaptation == "likelihood" or (adaptation == "prompt" and not chosen["shots"])
+                # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
+                asks = adaptation in _ONLY.values() or (adaptation == "prompt" and not chosen["shots"])
                 drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds
                 for seed in drawn:
                     cell = Cell(

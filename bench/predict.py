@@ -155,6 +155,7 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     network = shared.adapted(
         about["model"], Size(**about["shape"]), tokenizer, task.form, about["adaptation"], codec.outputs, baked
     )
+    network.writes(settings, about["seed"])
     arrays = found.arrays()
     assign(network.network.loss.variables, arrays)
     for i, variable in enumerate(network.own):

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import tasks
+from leaderboard import resampling
 from leaderboard.record import Record
-from leaderboard.resampling import Scored
-from tasks.forms import Answer, Form
+from tasks.forms import Answer, Answers, Form, Part, Reply, Scored, Target
 from tasks.metrics.additive import Additive
 from tasks.task import DataError, Task, UnknownTask, headline
 
@@ -27,7 +27,7 @@ _SUMMED, _CALLED = 1000, 100  # replicates; the fewer where each is a call of th
 _CLOSE = 1e-6
 
 
-def scored(record: Record, roots: Sequence[Path]) -> Scored | None:
+def scored(record: Record, roots: Sequence[Path]) -> resampling.Scored | None:
     """The predictions of ``record`` below one of ``roots``; None when they are not there, not its own, or give another
     score."""
     content = _content(record, roots)
@@ -50,7 +50,7 @@ def scored(record: Record, roots: Sequence[Path]) -> Scored | None:
             redraw = _called(task, gold, guesses)
     except (UnknownTask, DataError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError):
         return None  # files of other versions, of tasks whose answers JSON does not hold whole
-    return Scored(
+    return resampling.Scored(
         ids=ids, groups=groups if any(groups) else None, value=value, each=each, redraw=redraw,
         replicates=_SUMMED if additive else _CALLED,
     )  # fmt: skip
@@ -74,15 +74,41 @@ def _content(record: Record, roots: Sequence[Path]) -> str | None:
 
 
 def _restored(form: Form, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
-    """What JSON made lists of, as the metrics take it."""
-    gold, guesses = [row["gold"] for row in rows], [row["prediction"] for row in rows]
+    """What JSON made lists and plain texts of, as the metrics take it.
+
+    Rows without anything beside gold and prediction are those of plain labels and texts, or of files that were written
+    before it was kept; these give another score than their record where it matters.
+    """
+    gold, guesses = [row["gold"] for row in rows], [_known(row) for row in rows]
     if form is Form.SPAN:
-        gold = [tuple(Answer(*answer) for answer in answers) for answers in gold]
+        gold = [
+            Answers((Answer(*answer) for answer in row["gold"]), map(_name, row.get("gold_facts", ()))) for row in rows
+        ]
+    elif form is Form.CLASSIFICATION:
+        gold = [Part(row["gold"], row.get("whole"), row.get("kind")) for row in rows]
+    elif form in (Form.CLOZE, Form.RANKING):
+        gold = [Target(row["gold"], kind=row.get("kind")) for row in rows]
     elif form is Form.GENERATION:
         gold = [tuple(references) for references in gold]
     elif form is Form.LANGUAGE_MODELLING:
         guesses = [tuple(guess) for guess in guesses]
     return gold, guesses
+
+
+def _known(row: dict[str, Any]) -> Any:
+    """The prediction of ``row`` with what stands beside it."""
+    guess = row["prediction"]
+    if "scores" in row:
+        return Scored(guess, row["scores"])
+    beside = {name: row[name] for name in ("no_answer", "span", "facts") if name in row}
+    if "facts" in beside:
+        beside["facts"] = tuple(map(_name, beside["facts"]))
+    return Reply(guess, **beside) if beside else guess
+
+
+def _name(fact: Any) -> Any:
+    """The name of a `tasks.forms.Piece`: JSON has lists for tuples."""
+    return tuple(fact) if isinstance(fact, list) else fact
 
 
 def _additive(task: Task, gold: list, guesses: list) -> tuple[np.ndarray, Callable[[np.ndarray], float]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.checkpoint import write_bytes
 from leaderboard import stats
-from tasks.forms import beside
+from tasks.forms import behind, beside
 from tasks.metrics.additive import Additive
 from tasks.task import Example, Task, headline
 
@@ -53,6 +53,12 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
     }
 
 
+def signatures(task: Task, examples: Sequence[Example]) -> dict[str, str]:
+    """How scorers that say so have computed the values of ``task``, in one line each, by name."""
+    asked = [metric.signatures for metric in task.metrics if isinstance(metric, Additive) and metric.signatures]
+    return {name: line for ask in asked for name, line in ask([example.gold for example in examples]).items()}
+
+
 def _headed(task: Task, parts: Sequence[dict[str, float]]) -> dict[str, float]:
     """All values of ``parts``, and the headline if they are what it is made of."""
     values = {name: value for part in parts for name, value in part.items()}
@@ -64,12 +70,14 @@ def keep_predictions(folder: Path, key: str, examples: Sequence[Example], predic
     """Write id, gold and prediction of every example as gzipped JSON lines; the path below ``folder`` and the SHA-256
     of the file.
 
-    Equal predictions give equal bytes: the gzip header carries no time and no name.
+    What metrics read besides (which rows belong together, probabilities, evidence) stands in the rows, too. Equal
+    predictions give equal bytes: the gzip header carries no time and no name.
     """
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as packed:
         for example, prediction in zip(examples, predictions, strict=True):
-            row = {"id": example.id, "gold": example.gold, "prediction": prediction} | beside(prediction)
+            row = {"id": example.id, "gold": example.gold, "prediction": prediction}
+            row |= behind(example.gold) | beside(prediction)
             row |= {"group": example.group} if example.group else {}
             packed.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
     content = buffer.getvalue()

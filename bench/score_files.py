@@ -8,12 +8,15 @@ classification, regression  the official file of a split        ``index<TAB>pred
                                                                 or JSON list; where probabilities are judged too,
                                                                 more columns under the labels' names
 choice                      the official file of a split        a line ``{"idx": 0, "label": 1}`` each (SuperGLUE)
-span                        the official file of a split        one JSON object {question id: answer} (SQuAD), or
+span, few_shot              the official file of a split        one JSON object {question id: answer} (SQuAD), or
                                                                 what the task's own scorer reads; ReCoRD as for choice,
                                                                 the label being the answer
 tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
 generation                  one reference a line, or the        one text a line
                             official folder
+cloze, ranking              the data set's folder               a line ``{"id": "...", "ranked": [candidates, the best
+                                                                first]}`` each; what is not listed comes behind
+pointing                    the official file of a split        the same, with predictions in place of gold
 ==========================  ==================================  ================================================
 
 Rows that do not match are refused with the first that does not: a scorer that skips them flatters or hides a mistake.
@@ -32,7 +35,7 @@ from bench import superglue
 from bench.errors import UsageError
 from tasks.columns import sentences
 from tasks.files import RepeatedKey, entry, json_document, json_lines, label, lines, number, rows, without_repeats
-from tasks.forms import Form, Reply, Scored, Tags
+from tasks.forms import Form, Rank, Reply, Scored, Tags, Target
 from tasks.task import DataError, Example, Task
 
 _DOUBT = 1.0
@@ -49,7 +52,10 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise UsageError(
             f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
         )
-    if gold.is_dir() and Path(_official(task, task.report)).suffix:  # official folders have none
+    ranked = task.form in (Form.CLOZE, Form.RANKING)
+    if ranked and not gold.is_dir():
+        raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose facts count.")
+    if not ranked and gold.is_dir() and Path(_official(task, task.report)).suffix:  # official folders have none
         raise DataError(f"{gold} is a folder; name one file of it, such as {_official(task, task.report)}.")
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
@@ -62,6 +68,8 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
 def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     """GLUE: the n-th row of the official file has index n. SuperGLUE: JSON lines, recognised by their first letter, as
     are XML and JSON lists: the format of the gold file, with predictions in place of gold."""
+    if task.predictions is not None and superglue.is_json(predictions):
+        return _matched(_labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
     if task.form is Form.CLASSIFICATION and superglue.is_json(predictions):
         return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     if next((text.lstrip()[:1] for _, text in lines(predictions) if text.strip()), "") in ("<", "["):
@@ -92,6 +100,31 @@ def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
             raise DataError(f"{predictions}, line {line}: idx {key} is there twice.")
         found[key] = entry(predictions, line, record, "label", int)
     return _matched(_labelled(task, gold), found, gold, predictions)
+
+
+def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    """Ranks from lists of candidates; those that a list leaves out share the middle of the places behind it."""
+    examples, lists = list(task.read(gold, task.report)), {}
+    for line, record in json_lines(predictions):
+        key, names = entry(predictions, line, record, "id"), entry(predictions, line, record, "ranked", list)
+        if key in lists:
+            raise DataError(f"{predictions}, line {line}: the id {key} is there twice.")
+        if len(set(map(str, names))) != len(names):
+            raise DataError(f"{predictions}, line {line}: a candidate is in the list twice.")
+        lists[key] = [str(name) for name in names]
+    right, found = _matched(examples, lists, gold, predictions)
+    for target, names in zip(right, found, strict=True):
+        if unknown := next((name for name in names if name not in target.candidates), None):
+            raise DataError(f"{predictions}: {unknown!r:.60} is no candidate of {task.title}.")
+    return right, [_place(target, names) for target, names in zip(right, found, strict=True)]
+
+
+def _place(target: Target, names: Sequence[str]) -> Rank:
+    left = [name for name in names if name == target or name not in target.others]
+    if target in left:
+        return Rank(left.index(target) + 1, best=names[0])
+    behind = len(target.candidates) - len(target.others - {target}) - len(left)
+    return Rank(len(left) + (behind + 1) / 2, best=names[0] if names else None)
 
 
 def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -156,6 +189,12 @@ def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     return right, guesses
 
 
+def _pointings(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    """Predictions in the format of the gold file."""
+    found = {example.id: example.gold for example in _labelled(task, predictions)}
+    return _matched(_labelled(task, gold), found, gold, predictions)
+
+
 def _texts(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     examples = _labelled(task, gold) if gold.is_dir() else None
     right = [(text,) for _, text in lines(gold)] if examples is None else [example.gold for example in examples]
@@ -173,6 +212,10 @@ _READERS = {
     Form.SPAN: _answers,
     Form.TAGGING: _tags,
     Form.GENERATION: _texts,
+    Form.FEW_SHOT: _answers,
+    Form.CLOZE: _ranked,
+    Form.RANKING: _ranked,
+    Form.POINTING: _pointings,
 }
 
 

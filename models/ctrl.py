@@ -46,6 +46,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: conditional_lm.batches(corpus, vocabulary, batch, length),
         decode=loss.decode,
+        writer=loss,
         log_likelihood=loss.log_likelihood,
     )
 

@@ -17,6 +17,7 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
+_TABLE_4 = "Clark et al. (2020), table 4, ELECTRA-Base"
 _TABLE_8 = "Clark et al. (2020), table 8, ELECTRA-Base"
 
 CARD = Card(
@@ -31,7 +32,7 @@ CARD = Card(
     corpus="BooksCorpus and English Wikipedia (3.3B tokens)",
     parameters="110M (base), 14M (small)",
     reported=(
-        Reported(task="glue", metric="average", value=88.6, source="Qiu et al. (2020), table 2"),
+        Reported(task="glue", metric="average", value=88.6, source="Qiu et al. (2020), table 2, ELECTRA-Large"),
         Reported(task="cola", metric="mcc", value=59.7, source=_TABLE_8),
         Reported(task="sst2", metric="accuracy", value=93.4, source=_TABLE_8),
         Reported(task="mrpc", metric="accuracy", value=86.7, source=_TABLE_8),
@@ -40,6 +41,8 @@ CARD = Card(
         Reported(task="mnli", metric="accuracy", value=85.8, source=_TABLE_8),
         Reported(task="qnli", metric="accuracy", value=92.7, source=_TABLE_8),
         Reported(task="rte", metric="accuracy", value=73.1, source=_TABLE_8),
+        Reported(task="squad11", metric="f1", value=90.8, split="dev", source=_TABLE_4),
+        Reported(task="squad20", metric="f1", value=83.3, split="dev", source=_TABLE_4),
     ),
 )
 

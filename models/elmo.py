@@ -34,6 +34,7 @@ CARD = Card(
     reported=(
         Reported(task="conll2003", metric="f1", value=92.22, source=_TABLE_1),
         Reported(task="squad11", metric="f1", value=85.8, source=_TABLE_1),
+        Reported(task="sst5", metric="accuracy", value=54.7, source=_TABLE_1),
     ),
 )
 

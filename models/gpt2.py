@@ -18,7 +18,7 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
-_TABLE_3 = "Radford et al. (2019), table 3, 117M"
+_TABLE_3 = "Radford et al. (2019), table 3, 117M, not fine-tuned"
 
 CARD = Card(
     title="GPT-2",
@@ -54,6 +54,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
         decode=loss.decode,
+        writer=loss,
         log_likelihood=loss.log_likelihood,
     )
 

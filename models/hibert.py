@@ -17,9 +17,11 @@ more than one document; word vectors are the decoder's output layer; see `models
 and `models.objectives.masked_sentences`. No reference implementation is public: the equations are tested term by term.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
+
+_CNN = "Zhang et al. (2019), results on CNN/DailyMail"
 
 CARD = Card(
     title="HIBERT",
@@ -32,6 +34,11 @@ CARD = Card(
     tokenizer="bpe",
     corpus="GIGA-CM: English Gigaword and CNN/DailyMail, then the articles of the task",
     parameters="width 512 (S) and 768 (M)",
+    reported=(
+        Reported(task="cnn_dailymail", metric="rouge1", value=42.37, source=_CNN),
+        Reported(task="cnn_dailymail", metric="rouge2", value=19.95, source=_CNN),
+        Reported(task="cnn_dailymail", metric="rougeL", value=38.83, source=_CNN),
+    ),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, width=768, heads=12, inner=3072)}

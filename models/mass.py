@@ -15,9 +15,12 @@ installable reference has MASS: the layers are held against BART's, the fragment
 The authors' code also bars the decoder from attending to [MASK]; the paper does not tell of it and we do not.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
+
+_GIGAWORD = "Song et al. (2019), results on Gigaword"
+_UNSUPERVISED = "Song et al. (2019), unsupervised translation, 6 + 6 layers"
 
 CARD = Card(
     title="MASS",
@@ -30,6 +33,12 @@ CARD = Card(
     tokenizer="bpe",
     corpus="WMT News Crawl, 2007 to 2017 (English: 190M sentences)",
     parameters="not given; 6 + 6 layers of width 1024",
+    reported=(
+        Reported(task="wmt14_en_fr", metric="bleu", value=37.5, source=_UNSUPERVISED),
+        Reported(task="wmt16_en_de", metric="bleu", value=28.3, source=_UNSUPERVISED),
+        Reported(task="gigaword", metric="rouge2", value=19.71, source=_GIGAWORD),
+        Reported(task="gigaword", metric="rougeL", value=35.96, source=_GIGAWORD),
+    ),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, width=768, heads=12, inner=3072)}
@@ -48,6 +57,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: mass.batches(corpus, vocabulary, batch, length),
         decode=loss.decode,
+        writer=loss,
     )
 
 

@@ -18,7 +18,8 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
-_GLUE = "Song et al. (2020), results on GLUE, MPNet-base"
+_GLUE = "Song et al. (2020), results on the dev sets of GLUE, MPNet-base"
+_SQUAD = "Song et al. (2020), results on SQuAD, MPNet-base"
 
 CARD = Card(
     title="MPNet",
@@ -32,9 +33,17 @@ CARD = Card(
     corpus="English Wikipedia, BooksCorpus, OpenWebText, CC-News and Stories (160 GB)",
     parameters="110M (base)",
     reported=(
+        Reported(task="glue", metric="average", value=87.9, split="dev", source=_GLUE),
         Reported(task="mnli", metric="accuracy", value=88.5, split="dev", source=_GLUE),
         Reported(task="qnli", metric="accuracy", value=93.3, split="dev", source=_GLUE),
         Reported(task="qqp", metric="accuracy", value=91.9, split="dev", source=_GLUE),
+        Reported(task="rte", metric="accuracy", value=85.8, split="dev", source=_GLUE),
+        Reported(task="sst2", metric="accuracy", value=95.5, split="dev", source=_GLUE),
+        Reported(task="mrpc", metric="accuracy", value=91.8, split="dev", source=_GLUE),
+        Reported(task="cola", metric="mcc", value=65.0, split="dev", source=_GLUE),
+        Reported(task="stsb", metric="pearson", value=91.1, split="dev", source=_GLUE),
+        Reported(task="squad11", metric="f1", value=92.7, split="dev", source=_SQUAD),
+        Reported(task="squad20", metric="f1", value=85.7, split="dev", source=_SQUAD),
     ),
 )
 

@@ -15,9 +15,12 @@ Nearest relative: T5 (`models.t5`), which hides short random spans, and tells by
 base model masks single words of the encoder's input besides; its large one, whose recipe this is, does not.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
+
+_BASE = "Zhang et al. (2020), table 1, PEGASUS-base"
+_LARGE = "Zhang et al. (2020), table 1, PEGASUS-large, pre-trained on C4"
 
 CARD = Card(
     title="PEGASUS",
@@ -30,6 +33,14 @@ CARD = Card(
     tokenizer="unigram",
     corpus="C4 (750 GB) and HugeNews (1.5B articles, 3.8 TB)",
     parameters="223M (base), 568M (large)",
+    reported=(
+        Reported(task="aeslc", metric="author_rouge1", value=34.85, source=_BASE),
+        Reported(task="aeslc", metric="author_rouge2", value=18.94, source=_BASE),
+        Reported(task="aeslc", metric="author_rougeL", value=34.10, source=_BASE),
+        Reported(task="aeslc", metric="author_rouge1", value=37.69, source=_LARGE),
+        Reported(task="aeslc", metric="author_rouge2", value=21.85, source=_LARGE),
+        Reported(task="aeslc", metric="author_rougeL", value=36.84, source=_LARGE),
+    ),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
@@ -48,6 +59,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: gap_sentences.batches(corpus, vocabulary, batch, length),
         decode=loss.decode,
+        writer=loss,
     )
 
 

@@ -15,7 +15,7 @@ batch, seed) always gives the same loss, on any device and after any restart.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,6 +34,27 @@ class Encoding(NamedTuple):
     """[B, D] one vector per example, in the way of the paper (first token, last token, mean ...)."""
     layers: tuple
     """L + 1 tensors [B, T, D]: the embeddings, then each layer, for a scalar mix."""
+
+
+class Writer(Protocol):
+    """Next-token logits one token at a time, without computing anything twice.
+
+    Of each row K hypotheses are written side by side. What they share is computed once for all of them, and nothing
+    moves when some are dropped and others branch: keys and values stay in the column where they were computed, and
+    ``seen`` says which columns are a hypothesis's own past.
+    """
+
+    def begin(self, tokens: Any) -> tuple[Any, Any]:
+        """``tokens`` int32 [B, T] to (memory, past): what stays as it is, a nest of tensors with B as the first axis;
+        and what grows, a nest of tensors [B, H, U, D / H], at first as long as the model likes."""
+
+    def step(self, memory: Any, past: Any, written: Any, seen: Any) -> tuple[Any, Any]:
+        """(logits [B, K, V] of the token after ``written``, ``past`` with K more columns).
+
+        ``written`` int32 [B, K, S] is all that each hypothesis says so far, beginning with [CLS]; only its last token
+        is new. ``seen`` bool [B, K, S * K]: the columns, K for each place, that a hypothesis may see, its own new one
+        among them. No dropout.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +81,15 @@ class Pretrainable:
     decode: Callable | None = None
     """(batch with ``tokens`` [B, T] and ``targets`` [B, S] that begin with [CLS], seed=None) to next-token logits [B,
     S, V]: position s predicts target s + 1. None where a model cannot generate."""
+    writer: Writer | None = None
+    """The same logits as ``decode``, token by token; None where a model cannot, or has to read all again for each."""
     log_likelihood: Callable | None = None
     """(batch with ``tokens`` [B, T]) to float [B, T]: ln p(token t | tokens before t), 0 at t = 0 and at padding. None
     where a model is not a left-to-right language model."""
+
+    @property
+    def fill(self) -> Callable | None:
+        """(batch with ``tokens`` [B, T] and ``places`` [B]) to float [B, V]: how well every piece fits there, as
+        logits, whatever stands there now. A left-to-right model goes by what stands before. None where a model's loss
+        has no such answer; [MASK] is what bidirectional ones want to find in the place."""
+        return getattr(self.loss, "fill", None)

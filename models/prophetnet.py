@@ -16,9 +16,12 @@ decoder. The authors train with label smoothing, which the paper's loss is witho
 stream only; theirs keeps both.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
+
+_CNN = "Qi et al. (2020), results on CNN/DailyMail, 16 GB"
+_GIGAWORD = "Qi et al. (2020), results on Gigaword, 16 GB"
 
 CARD = Card(
     title="ProphetNet",
@@ -31,6 +34,11 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="BooksCorpus and English Wikipedia (16 GB), or the 160 GB of RoBERTa",
     parameters="not given; 12 + 12 layers of width 1024",
+    reported=(
+        Reported(task="cnn_dailymail", metric="rouge2", value=20.64, source=_CNN),
+        Reported(task="cnn_dailymail", metric="rougeL", value=40.72, source=_CNN),
+        Reported(task="gigaword", metric="rougeL", value=36.57, source=_GIGAWORD),
+    ),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, width=768, heads=12, inner=3072)}
@@ -49,6 +57,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: future_ngram.batches(corpus, vocabulary, batch, length),
         decode=loss.decode,
+        writer=loss,
     )
 
 

@@ -19,6 +19,7 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
+_SURVEY = "Qiu et al. (2020), table 2, RoBERTa-large, an ensemble"
 _TABLE_5 = "Liu et al. (2019), table 5, RoBERTa-large, median of five runs"
 _TABLE_6 = "Liu et al. (2019), table 6, RoBERTa-large"
 
@@ -34,16 +35,18 @@ CARD = Card(
     corpus="BooksCorpus, English Wikipedia, CC-News, OpenWebText and Stories (160 GB)",
     parameters="125M (base), 355M (large)",
     reported=(
-        Reported(task="glue", metric="average", value=88.5, source="Qiu et al. (2020), table 2"),
+        Reported(task="glue", metric="average", value=88.5, source=_SURVEY),
         Reported(task="mnli", metric="accuracy", value=90.2, split="dev", source=_TABLE_5),
+        Reported(task="mnli_mm", metric="accuracy", value=90.2, split="dev", source=_TABLE_5),
         Reported(task="qnli", metric="accuracy", value=94.7, split="dev", source=_TABLE_5),
         Reported(task="qqp", metric="accuracy", value=92.2, split="dev", source=_TABLE_5),
         Reported(task="rte", metric="accuracy", value=86.6, split="dev", source=_TABLE_5),
         Reported(task="sst2", metric="accuracy", value=96.4, split="dev", source=_TABLE_5),
         Reported(task="mrpc", metric="accuracy", value=90.9, split="dev", source=_TABLE_5),
         Reported(task="cola", metric="mcc", value=68.0, split="dev", source=_TABLE_5),
+        Reported(task="stsb", metric="pearson", value=92.4, split="dev", source=_TABLE_5),
         Reported(task="squad11", metric="f1", value=94.6, split="dev", source=_TABLE_6),
-        Reported(task="squad2", metric="f1", value=89.4, split="dev", source=_TABLE_6),
+        Reported(task="squad20", metric="f1", value=89.4, split="dev", source=_TABLE_6),
     ),
 )
 

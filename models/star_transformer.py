@@ -15,7 +15,7 @@ Nearest relative: RoBERTa (`models.roberta`), the same objective and rows over l
 other, with feed-forward layers, which this has not: the layers of a size weigh two thirds of RoBERTa's.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -30,6 +30,7 @@ CARD = Card(
     tokenizer="word",
     corpus="none: the paper trains on each task by itself, over GloVe vectors",
     parameters="not printed",
+    reported=(Reported(task="sst5", metric="accuracy", value=52.9, source="Guo et al. (2019), results on SST"),),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}

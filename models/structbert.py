@@ -18,6 +18,7 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
+_ABSTRACT = "Wang et al. (2020), abstract, StructBERT-large"
 _TABLE_1 = "Wang et al. (2020), table 1, StructBERT-base"
 
 CARD = Card(
@@ -39,6 +40,7 @@ CARD = Card(
         Reported(task="mnli", metric="accuracy", value=85.5, source=_TABLE_1),
         Reported(task="qnli", metric="accuracy", value=92.6, source=_TABLE_1),
         Reported(task="rte", metric="accuracy", value=76.9, source=_TABLE_1),
+        Reported(task="squad11", metric="f1", value=93.0, split="dev", source=_ABSTRACT),
     ),
 )
 

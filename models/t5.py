@@ -20,6 +20,7 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
+_SURVEY = "Qiu et al. (2020), table 2, T5-11B, without WNLI"
 _TABLE_14 = "Raffel et al. (2020), table 14, T5-Base"
 
 CARD = Card(
@@ -34,7 +35,7 @@ CARD = Card(
     corpus="Colossal Clean Crawled Corpus (C4, about 750 GB)",
     parameters="220M (base)",
     reported=(
-        Reported(task="glue", metric="average", value=89.7, source="Qiu et al. (2020), table 2, without WNLI"),
+        Reported(task="glue", metric="average", value=89.7, source=_SURVEY),
         Reported(task="cola", metric="mcc", value=51.1, source=_TABLE_14),
         Reported(task="sst2", metric="accuracy", value=95.2, source=_TABLE_14),
         Reported(task="mrpc", metric="f1", value=90.7, source=_TABLE_14),
@@ -66,6 +67,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: seq2seq_mlm.batches(corpus, vocabulary, batch, length),
         decode=loss.decode,
+        writer=loss,
     )
 
 

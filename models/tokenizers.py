@@ -17,7 +17,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,8 @@ class TokenizerError(ValueError):
 class Vocabulary:
     """Number of ids, and the ids that mean the same in every kind of tokenizer. Ordinary tokens begin at 37.
 
-    ``template`` is how texts are laid out downstream; objectives lay theirs out themselves.
+    ``template`` is how texts are laid out downstream; objectives lay theirs out themselves. ``pieces`` are the
+    spellings of the ids, for models that read them; None where only the number of ids is known.
     """
 
     size: int
@@ -54,6 +55,7 @@ class Vocabulary:
     mask: int = 4
     sentinels: range = range(5, 5 + SENTINELS)
     template: Template = BERT
+    pieces: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
 
     @property
     def first(self) -> int:
@@ -80,7 +82,7 @@ class Tokenizer:
         self._pieces: list[str] = pieces
         laid = (imported or {}).get("template")
         template = Template(**{k: tuple(v) if isinstance(v, list) else v for k, v in laid.items()}) if laid else BERT
-        self.vocabulary = Vocabulary(size=len(pieces), template=template)
+        self.vocabulary = Vocabulary(size=len(pieces), template=template, pieces=tuple(pieces))
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], size: int, *, lowercase: bool = False) -> "Tokenizer":

@@ -42,6 +42,9 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
+READS_AGAIN = True
+"""Distances are shifted along whole rows of keys, which hypotheses that branch do not have: `decode` writes."""
+
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""

@@ -19,6 +19,7 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
+_QA = "Dong et al. (2019), section 3.2, extractive, UniLM-large"
 _TABLE_11 = "Dong et al. (2019), table 11, UniLM-large"
 
 CARD = Card(
@@ -33,19 +34,25 @@ CARD = Card(
     corpus="English Wikipedia and BooksCorpus",
     parameters="340M",
     reported=(
-        Reported(task="glue", metric="average", value=80.8, source="Qiu et al. (2020), table 2"),
+        Reported(task="glue", metric="average", value=80.8, source="Qiu et al. (2020), table 2, UniLM-large"),
         Reported(task="cola", metric="mcc", value=61.1, source=_TABLE_11),
         Reported(task="sst2", metric="accuracy", value=94.5, source=_TABLE_11),
         Reported(task="mrpc", metric="f1", value=90.0, source=_TABLE_11),
         Reported(task="stsb", metric="spearman", value=87.7, source=_TABLE_11),
         Reported(task="qqp", metric="f1", value=71.7, source=_TABLE_11),
         Reported(task="mnli", metric="accuracy", value=87.0, source=_TABLE_11),
+        Reported(task="mnli_mm", metric="accuracy", value=85.9, source=_TABLE_11),
         Reported(task="qnli", metric="accuracy", value=92.7, source=_TABLE_11),
         Reported(task="rte", metric="accuracy", value=70.9, source=_TABLE_11),
+        Reported(task="squad20", metric="f1", value=83.4, split="dev", source=_QA),
+        Reported(task="coqa", metric="f1", value=84.9, split="dev", source=_QA),
     ),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+READS_AGAIN = True
+"""Each token is asked for by a mask of its own, which no later one sees: `decode` is all there is to write with."""
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:

@@ -15,9 +15,12 @@ Nearest relative: UniLM (`models.unilm`), which takes a row for each mask. There
 held against BERT, given its masks, positions and biases of distance from outside.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
+
+_TABLE_2 = "Bao et al. (2020), table 2, base, mean of five runs"
+_TABLE_3 = "Bao et al. (2020), table 3, base, mean of five runs"
 
 CARD = Card(
     title="UniLMv2",
@@ -30,9 +33,24 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="160 GB: English Wikipedia, BooksCorpus, OpenWebText, CC-News and Stories",
     parameters="110M (base)",
+    reported=(
+        Reported(task="mnli", metric="accuracy", value=88.5, split="dev", source=_TABLE_3),
+        Reported(task="sst2", metric="accuracy", value=95.1, split="dev", source=_TABLE_3),
+        Reported(task="mrpc", metric="accuracy", value=91.8, split="dev", source=_TABLE_3),
+        Reported(task="rte", metric="accuracy", value=81.3, split="dev", source=_TABLE_3),
+        Reported(task="qnli", metric="accuracy", value=93.5, split="dev", source=_TABLE_3),
+        Reported(task="qqp", metric="accuracy", value=91.7, split="dev", source=_TABLE_3),
+        Reported(task="stsb", metric="pearson", value=91.0, split="dev", source=_TABLE_3),
+        Reported(task="cola", metric="mcc", value=65.2, split="dev", source=_TABLE_3),
+        Reported(task="squad11", metric="f1", value=93.1, split="dev", source=_TABLE_2),
+        Reported(task="squad20", metric="f1", value=86.1, split="dev", source=_TABLE_2),
+    ),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+READS_AGAIN = True
+"""Each token is asked for by a mask of its own, which no later one sees: `decode` is all there is to write with."""
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:

@@ -15,7 +15,7 @@ Nearest relative: RoBERTa (`models.roberta`), the same objective and rows over a
 its layers too, but takes all of them for every word.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -30,6 +30,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="none: the paper trains on each task by itself (bAbI, LAMBADA, WMT 2014 and others)",
     parameters="those of one layer, whatever the depth",
+    reported=(Reported(task="wmt14_en_de", metric="bleu", value=28.9, source="Dehghani et al. (2019), WMT, base"),),
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}

@@ -19,6 +19,7 @@ from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Represe
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
+_SURVEY = "Qiu et al. (2020), table 2, XLNet-Large, an ensemble"
 _TABLE_3 = "Yang et al. (2019), table 3, XLNet-Large"
 _TABLE_5 = "Yang et al. (2019), table 5, XLNet-Large, single task, single model"
 
@@ -34,7 +35,7 @@ CARD = Card(
     corpus="BooksCorpus, English Wikipedia, Giga5, ClueWeb 2012-B and Common Crawl (32.89B pieces)",
     parameters="similar to BERT-large",
     reported=(
-        Reported(task="glue", metric="average", value=90.5, source="Qiu et al. (2020), table 2, an ensemble"),
+        Reported(task="glue", metric="average", value=90.5, source=_SURVEY),
         Reported(task="mnli", metric="accuracy", value=90.8, split="dev", source=_TABLE_5),
         Reported(task="qnli", metric="accuracy", value=94.9, split="dev", source=_TABLE_5),
         Reported(task="qqp", metric="accuracy", value=92.3, split="dev", source=_TABLE_5),
@@ -44,6 +45,7 @@ CARD = Card(
         Reported(task="cola", metric="mcc", value=69.0, split="dev", source=_TABLE_5),
         Reported(task="stsb", metric="pearson", value=92.5, split="dev", source=_TABLE_5),
         Reported(task="squad11", metric="f1", value=95.1, split="dev", source=_TABLE_3),
+        Reported(task="squad20", metric="f1", value=90.6, split="dev", source=_TABLE_3),
     ),
 )
 

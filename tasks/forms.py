@@ -1,4 +1,4 @@
-"""The seven forms of a task: what an example holds, what a prediction is.
+"""The forms of a task: what an example holds, what a prediction is.
 
 A form is all that the harness knows of a task, so M models and N tasks need M + N files. The table is the
 contract between readers (which make examples), heads (which make predictions) and metrics (which compare them).
@@ -13,6 +13,10 @@ span                (question, piece of the context, ...)        (`Answer`, ...)
 choice              (context, first choice, second choice, ...)  index of the right one  index of a choice
 generation          (source,)                                    (reference, ...)        the generated text
 language_modelling  (text,)                                      None                    (nats, words, characters)
+cloze               (text with `BLANK` in one place,)            `Target`, a word        its `Rank`
+ranking             (text, or several)                           `Target`, a candidate   its `Rank`
+few_shot            (`Marked` text, solved ones of each class)   a class of theirs       a class of theirs
+pointing            the words of one sentence                    `Pointings`, tuples     tuples
 ==================  ===========================================  ======================  =====================
 
 ``gold`` is None wherever the official file carries no label (the test sets of GLUE, say).
@@ -20,9 +24,16 @@ language_modelling  (text,)                                      None           
 The pieces of a span task's context joined without anything between them are the context; most tasks have one. The
 ``labels`` of a span task are answers that stand in place of a span: "yes", "no"; the empty one is "no answer", whose
 gold is ().
+
+In a cloze and a ranking, many candidates are put in order, and what is predicted is where the right one comes. A cloze
+asks a model as it is which word it would write into a blank; a ranking learns to find the text that fits. `Target`
+holds the candidates, which the examples of a data set share.
+
+A pointing task asks for tuples about words: an aspect, an opinion, a polarity. A span in a tuple is two numbers, of its
+first and its last word, from 0; a class is one of the task's ``labels``; ``extra["pattern"]`` says what a tuple holds.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -35,6 +46,14 @@ class Form(StrEnum):
     CHOICE = "choice"
     GENERATION = "generation"
     LANGUAGE_MODELLING = "language_modelling"
+    CLOZE = "cloze"
+    RANKING = "ranking"
+    FEW_SHOT = "few_shot"
+    POINTING = "pointing"
+
+
+BLANK = "____"
+"""Where the word of a cloze is missing."""
 
 
 class Part(str):
@@ -78,6 +97,18 @@ class Tags(tuple):
     def __new__(cls, tags: Iterable[str], words: Iterable[str]) -> "Tags":
         made = super().__new__(cls, tags)
         made.words = tuple(words)
+        return made
+
+
+class Pointings(tuple):
+    """The gold tuples of a pointing task; ``given`` is what is known of them beforehand, first and last word of an
+    aspect, and not a part of them."""
+
+    given: tuple[int, ...]
+
+    def __new__(cls, tuples: Iterable[tuple] = (), given: Iterable[int] = ()) -> "Pointings":
+        made = super().__new__(cls, tuples)
+        made.given = tuple(given)
         return made
 
 
@@ -145,8 +176,65 @@ class Reply(str):
         return made
 
 
+class Target(str):
+    """The name of the right one among ``candidates``, which are names with the text that a model reads of each.
+
+    ``others`` are the names of candidates that are right as well and take no part in the ranking of this one: the
+    "filtered" setting of Bordes et al. (2013), section 4.1. ``kind`` is as in `Part`.
+    """
+
+    candidates: Mapping[str, str]
+    others: frozenset[str]
+    kind: str | None
+
+    def __new__(
+        cls,
+        name: str,
+        candidates: Mapping[str, str] | None = None,
+        others: Iterable[str] = (),
+        kind: str | None = None,
+    ) -> "Target":
+        made = super().__new__(cls, name)
+        made.candidates, made.others, made.kind = candidates or {}, frozenset(others), kind
+        return made
+
+
+class Marked(str):
+    """A text with marks around two words, of which ``marks`` has the indices of the opening ones; of a solved text
+    ``name`` is the class."""
+
+    marks: tuple[int, int]
+    name: str | None
+
+    def __new__(cls, text: str, marks: tuple[int, int], name: str | None = None) -> "Marked":
+        made = super().__new__(cls, text)
+        made.marks, made.name = marks, name
+        return made
+
+
+class Rank(float):
+    """The rank of the right candidate, from 1, and in ``best`` the name of the first; equals share the middle rank."""
+
+    best: str | None
+
+    def __new__(cls, rank: float, best: str | None = None) -> "Rank":
+        made = super().__new__(cls, rank)
+        made.best = best
+        return made
+
+
 def beside(prediction: Any) -> dict[str, Any]:
-    """What a `Reply` or a `Scored` label knows besides its text, by name; {} for any other prediction."""
-    if not isinstance(prediction, Reply | Scored):
+    """What a `Reply`, a `Scored` label or a `Rank` knows besides, by name; {} for any other prediction."""
+    if not isinstance(prediction, Reply | Scored | Rank):
         return {}
     return {name: value for name, value in vars(prediction).items() if value is not None}
+
+
+def behind(gold: Any) -> dict[str, Any]:
+    """What the gold of an example knows besides its label or its texts, for JSON: of a `Part` the ``whole`` and the
+    ``kind``, of a `Target` the ``kind``, of `Answers` the facts as ``gold_facts``; {} for any other gold."""
+    if isinstance(gold, Target):
+        return {"kind": gold.kind} if gold.kind is not None else {}
+    if isinstance(gold, Answers):
+        return {"gold_facts": sorted(gold.facts, key=repr)} if gold.facts else {}
+    return {name: value for name, value in vars(gold).items() if value is not None} if isinstance(gold, Part) else {}

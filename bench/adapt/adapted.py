@@ -17,6 +17,7 @@ from bench.adapt.settings import Settings
 from bench.cost import Traced
 from bench.engine import networks
 from bench.engine.step import TrainStep
+from bench.generate import Generator, Writing
 from models.card import Size
 from models.pretrainable import Encoding
 from models.tokenizers import Tokenizer, Vocabulary
@@ -59,8 +60,9 @@ class Adapted:
             self._loss, self.learning, weight_decay=settings.weight_decay, clip=settings.clip, dynamic=True
         )
         self._forward: Any = None
-        self._next: Any = None
         self._evaluate: Any = None
+        self._generators: dict[Writing, Generator] = {}
+        self.writes(settings, 0)
 
     def reset(self, weights: Mapping[str, np.ndarray], seed: int) -> None:
         """Begin anew: the network's weights as given, the adaptation's own drawn from ``seed``, the optimizer empty."""
@@ -69,6 +71,10 @@ class Adapted:
         for variable, value in zip(self.own, self._beginning, strict=True):
             variable.assign(rng.normal(0.0, 0.02, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
         self.step.reset()
+
+    def writes(self, settings: Settings, seed: int) -> None:
+        """From now on texts are written as ``settings`` say; samples follow from ``seed``."""
+        self.writing, self._longest, self._seed = writing_of(settings), settings.target_length - 1, seed
 
     def training_flops(self, rows: Sequence[Row]) -> float:
         """FLOPs of one step on ``rows``: the backward pass takes twice the forward pass, and a frozen encoder none."""
@@ -82,9 +88,11 @@ class Adapted:
             variable.assign(value)
 
     def forward(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The head's numbers for a batch; for generation, greedily decoded ids [B, S]."""
+        """The head's numbers for a batch; for generation, the ids [B, S] of the best text."""
         if self.form is Form.GENERATION:
-            return self._generate(batch)
+            if self.writing not in self._generators:
+                self._generators[self.writing] = Generator(self.network, self.vocabulary, self.writing)
+            return self._generators[self.writing](batch["tokens"], self._longest, self._seed).ids[:, 0]
         if self._forward is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
             self._forward = _traced(self._predicted, specs)
@@ -107,7 +115,7 @@ class Adapted:
         if self.form is Form.GENERATION:
             return self.network.decode(batch, seed)
         inputs = {name: batch[name] for name in ("tokens", "segments")}
-        if self.form is Form.CHOICE:  # [B, C, T] to [B * C, T]
+        if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
             inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)
         if self.adaptation.FREEZES:
@@ -119,28 +127,18 @@ class Adapted:
         numbers, predicted = self._outputs(batch, None), getattr(self.head, "predicted", None)
         return numbers if predicted is None else predicted(numbers, batch)
 
-    def _generate(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        tokens, longest = tf.convert_to_tensor(batch["tokens"]), batch["targets"].shape[1]
-        if self._next is None:
 
-            def following(tokens: Any, targets: Any, place: Any) -> Any:
-                logits = self.network.decode({"tokens": tokens, "targets": targets}, None)  # [B, S, V]
-                never = [self.vocabulary.pad, self.vocabulary.cls]  # padding and the start symbol are no words
-                barred = tf.reduce_sum(tf.one_hot(never, self.vocabulary.size, 1e9, 0.0), axis=0)
-                return tf.argmax(logits[:, place] - barred, axis=-1, output_type=tf.int32)
-
-            spec = tf.TensorSpec([None, None], tf.int32)
-            self._next = _traced(following, spec, spec, tf.TensorSpec([], tf.int32))
-        targets = np.zeros((len(tokens), longest), np.int32)
-        targets[:, 0] = batch["targets"][:, 0]  # [CLS]
-        ended = np.zeros(len(tokens), bool)
-        for place in range(longest - 1):
-            ids = self._next(tokens, tf.convert_to_tensor(targets[:, : place + 1]), tf.constant(place)).numpy()
-            targets[:, place + 1] = np.where(ended, 0, ids)
-            ended |= ids == self.vocabulary.sep
-            if ended.all():
-                break
-        return targets[:, 1:]
+def writing_of(settings: Settings) -> Writing:
+    """How ``settings`` have a text written: one sample, or the best that a beam finds."""
+    return Writing(
+        beam=1 if settings.sample else max(1, settings.beam),
+        length_penalty=settings.length_penalty,
+        no_repeat_ngram=settings.no_repeat_ngram,
+        sample=bool(settings.sample),
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+    )
 
 
 @lru_cache(maxsize=4)
@@ -179,10 +177,11 @@ def _traced(function: Callable, *specs: Any) -> Traced:
 
 def _example(form: Form) -> dict[str, np.ndarray]:
     """A batch of the smallest kind, to make variables with."""
-    tokens = np.full((2, 2, 8) if form is Form.CHOICE else (2, 8), 5, np.int32)
+    tokens = np.full((2, 2, 8) if form in (Form.CHOICE, Form.FEW_SHOT, Form.RANKING) else (2, 8), 5, np.int32)
     scalar = np.zeros(2, np.int32)
     return {
         "tokens": tokens, "segments": tokens * 0, "inside": tokens * 0 + 1, "tags": tokens * 0,
-        "label": scalar, "choice": scalar,
+        "label": scalar, "choice": scalar, "answer": scalar,
+        "marks": np.zeros((2, 2, 2), np.int32), "classes": scalar[:, None], "others": scalar[:, None],
         "unused": np.zeros((2, 4096), np.float32),
     }  # fmt: skip

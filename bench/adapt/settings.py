@@ -47,14 +47,30 @@ class Settings:
     per_token: int = 1
     """1: answers to a prompt compare by the mean over their tokens; 0: by the sum, which favours short ones."""
 
+    beam: int = 0
+    """Hypotheses that generation keeps side by side; 1 is greedy (`bench.generate` tells what these do)."""
+    length_penalty: float = 1.0
+    """Power of its length that a hypothesis's log-probability is divided by."""
+    no_repeat_ngram: int = 0
+    """Runs of so many tokens occur once in a text; 0: as often as they come."""
+    sample: int = 0
+    """1: the text is drawn, and ``beam`` is without effect; 0: it is searched for."""
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    """What samples are drawn from: logits / temperature, the k likeliest tokens, the likeliest that make up p."""
+
 
 _BY_FORM: Mapping[Form, Mapping[str, float]] = {
     Form.REGRESSION: {"epochs": 6},
     Form.TAGGING: {"epochs": 6, "learning_rate": 5e-4},
     Form.SPAN: {"epochs": 3, "length": 256, "stride": 128},
     Form.CHOICE: {"epochs": 10, "batch": 16, "patience": 4},
-    Form.GENERATION: {"epochs": 8, "learning_rate": 1e-3, "patience": 3},
+    Form.GENERATION: {"epochs": 8, "learning_rate": 1e-3, "patience": 3, "beam": 4},
     Form.LANGUAGE_MODELLING: {"batch": 16},
+    Form.FEW_SHOT: {"batch": 8},
+    Form.RANKING: {"batch": 128, "length": 64, "selection": 500},
+    Form.POINTING: {"epochs": 20, "learning_rate": 5e-4, "patience": 5},
 }
 _FEATURES: Mapping[str, float] = {"learning_rate": 2e-3, "epochs": 8, "patience": 3}
 """Frozen features: only a small head learns, which takes larger and more steps."""
@@ -62,8 +78,14 @@ _FEATURES: Mapping[str, float] = {"learning_rate": 2e-3, "epochs": 8, "patience"
 _PROMPT = ("shots", "per_token")
 """What only prompts have; other records, and the keys of other cells, are without it."""
 
-_TAGGING = ("crf", "context")
-"""Recorded only where they are set, so that cells without them keep their keys."""
+_SWITCHES = ("crf", "context", "sample")
+
+_WRITING = ("beam", "length_penalty", "no_repeat_ngram", "sample", "temperature", "top_k", "top_p")
+
+_SPARING = ("crf", "context", *_WRITING)
+"""Recorded only where they differ from the first default, so that cells without them keep their keys."""
+
+_POSITIVE = ("epochs", "batch", "length", "stride", "evaluations", "beam", "temperature", "top_p")
 
 _KINDS = {int: "a whole number", float: "a number"}
 
@@ -88,19 +110,18 @@ def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Set
             values[name] = kinds[name](number)
         except ValueError as error:
             raise SettingError(f"{name} takes a number, not '{value}'.") from error
-        if name in _TAGGING and number not in (0, 1):
+        if name in _SWITCHES and number not in (0, 1):
             raise SettingError(f"{name}={value} is out of range: it is 0 (off) or 1 (on).")
-        if (
-            values[name] != number
-            or number < 0
-            or (number == 0 and name in ("epochs", "batch", "length", "stride", "evaluations"))
-        ):
+        if values[name] != number or number < 0 or (number == 0 and name in _POSITIVE):
             raise SettingError(f"{name}={value} is out of range: it takes {_KINDS[kinds[name]]} above 0.")
+        if name == "top_p" and number > 1:
+            raise SettingError(f"top_p={value} is out of range: it is a probability, 1 at most.")
     return replace(settings, **values)
 
 
 def recorded(settings: Settings, adaptation: str = "") -> dict[str, float]:
     """For the record: every hyper-parameter of ``adaptation`` by name."""
-    values = asdict(settings)
-    unused = {*(() if adaptation == "prompt" else _PROMPT), *(name for name in _TAGGING if not values[name])}
+    values, usual = asdict(settings), asdict(Settings())
+    unused = {*(() if adaptation == "prompt" else _PROMPT)}
+    unused |= {name for name in _SPARING if values[name] == usual[name]}
     return {name: value for name, value in values.items() if name not in unused}

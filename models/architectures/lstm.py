@@ -86,7 +86,7 @@ class BidirectionalLstm(keras.layers.Layer):
 
         return SimpleNamespace(
             input=weight("input", width, 4 * cells),
-            bias=weight("bias", 4 * cells, start=_remember),
+            bias=weight("bias", 4 * cells, start=remember),
             recurrent=weight("recurrent", width, 4 * cells),
             project=weight("project", cells, width),
         )
@@ -124,7 +124,7 @@ class BidirectionalLstm(keras.layers.Layer):
         return Encoding(tokens=layers[-1], pooled=tf.reduce_max(layers[-1] + hidden, axis=1), layers=layers)
 
 
-def _remember(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
+def remember(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
     """Biases of 0, and of 1 for the forget gate: a fresh cell keeps what it holds (Jozefowicz et al., 2015)."""
     cells = dims[0] // 4
     return tf.concat([tf.zeros(2 * cells, dtype), tf.ones(cells, dtype), tf.zeros(cells, dtype)], 0)

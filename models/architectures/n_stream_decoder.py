@@ -119,6 +119,72 @@ class Decoder(keras.layers.Layer):
             layers.append(block(partial(layer, salt=1000 + 10 * (index + 1)), layers[-1], weights, memory))
         return [tf.reshape(x, [batch, 1 + N, length, self.width]) for x in layers]
 
+    def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
+        """What `step` needs of ``memory`` [B, T, D], the encoding of ``tokens`` [B, T]: each layer's keys and values of
+        it; and a past without any (see `models.pretrainable.Writer`)."""
+        batch, source = shape(tokens)
+        flat = tf.reshape(memory, [-1, self.width])  # [B * T, D]
+        cross = [
+            split_heads(dense(flat, w.cross_kv_kernel, w.cross_kv_bias), batch, source, self.heads, 2)
+            for w in self.blocks
+        ]
+        none = tf.zeros([batch, self.heads, 0, self.width // self.heads], flat.dtype)
+        return (padding_bias(tokens), cross), [(none, none) for _ in self.blocks]
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        `models.pretrainable.Writer`): those of the main stream, the only ones that anything later looks at."""
+        (absent, cross), (batch, beam, length), kept = memory, shape(written), []
+        check_length(length, self.length - 1, "decoder")
+        places = tf.zeros([1, 1], tf.int32) + length - 1  # all hypotheses stand at the same one
+        x = self._inputs(tf.reshape(written[:, :, -1], [-1, 1]), places, 1)  # [B * K, 2, 1, D]
+        x = tf.transpose(tf.reshape(x, [batch, beam, 2, self.width]), [0, 2, 1, 3])  # [B, 2, K, D]
+        x = tf.reshape(x, [-1, self.width])  # [B * 2 * K, D]
+        x = layer_norm(x, self.embedding_norm_scale, self.embedding_norm_bias, EPSILON)
+        visible = tf.where(seen, 0.0, HIDDEN)[:, None]  # [B, 1, K, U]
+        for w, looked_at, before in zip(self.blocks, cross, past, strict=True):
+            qkv = split_heads(dense(x, w.qkv_kernel, w.qkv_bias), batch, 2 * beam, self.heads, 3)
+            q, k, v = (tf.reshape(part, [batch, self.heads, 2, beam, part.shape[-1]]) for part in qkv)
+            kept.append(tuple(tf.concat([old, new[:, :, 0]], axis=2) for old, new in zip(before, (k, v), strict=True)))
+            near = tf.reshape(dense(x, w.distances_kernel, w.distances_bias), [batch, 2, beam, BUCKETS, self.heads])
+            h = self._looking_back(q * q.shape[-1] ** -0.5, k, v, near, kept[-1], visible)  # [B * 2 * K, D]
+            h = dense(h, w.output_kernel, w.output_bias)
+            x = layer_norm(x + h, w.attention_norm_scale, w.attention_norm_bias, EPSILON)
+            (q,) = split_heads(dense(x, w.cross_q_kernel, w.cross_q_bias), batch, 2 * beam, self.heads)
+            h = attention(q * q.shape[-1] ** -0.5, *looked_at, absent, 0.0, None, 0)
+            h = dense(h, w.cross_output_kernel, w.cross_output_bias)
+            x = layer_norm(x + h, w.cross_norm_scale, w.cross_norm_bias, EPSILON)
+            h = dense(tf.nn.gelu(dense(x, w.inner_kernel, w.inner_bias)), w.outer_kernel, w.outer_bias)
+            x = layer_norm(x + h, w.norm_scale, w.norm_bias, EPSILON)
+        x = tf.reshape(tf.reshape(x, [batch, 2, beam, self.width])[:, 1], [-1, self.width])  # [B * K, D]
+        logits = tf.matmul(x, self.encoder.token_embedding, transpose_b=True)
+        return tf.reshape(logits, [batch, beam, logits.shape[-1]]), kept
+
+    def _looking_back(
+        self, q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, near: tf.Tensor, past: Any, visible: tf.Tensor
+    ) -> tf.Tensor:
+        """`stream_attention` of both streams of K hypotheses at one place, [B, H, 2, K, ...], over the main stream's
+        keys and values of all places, ``past`` [B, H, U, ...]: [B * 2 * K, D]."""
+        batch, heads, _, beam, size = shape(q)
+        flat, keys = [batch, heads, 2 * beam, size], shape(past[0])[2]
+        scores = tf.reshape(
+            tf.matmul(tf.reshape(q, flat), past[0], transpose_b=True), [batch, heads, 2, beam, keys]
+        )  # [B, H, 2, K, U]
+        back = keys // beam - 1 - tf.repeat(tf.range(keys // beam), beam)  # [U]: how far each column lies back
+        buckets = tf.constant(distance_buckets(BUCKETS))
+        far = [
+            tf.gather(near[:, stream], tf.gather(buckets, tf.minimum(back + stream, FARTHEST)), axis=2)
+            for stream in (0, 1)
+        ]  # two of [B, K, U, H]
+        scores += tf.transpose(tf.stack(far, axis=1), [0, 4, 1, 2, 3])
+        own = tf.reduce_sum(q * k, axis=-1) + tf.transpose(near[:, :, :, 0], [0, 3, 1, 2])  # [B, H, 2, K]
+        itself = tf.constant([HIDDEN, 0.0])[:, None, None]  # the main stream's own key is in the past already
+        scores = tf.cast(tf.concat([scores + visible[:, :, None], own[..., None] + itself], axis=-1), tf.float32)
+        weights = tf.cast(tf.nn.softmax(scores), v.dtype)  # [B, H, 2, K, U + 1]
+        context = tf.matmul(tf.reshape(weights[..., :-1], [batch, heads, 2 * beam, keys]), past[1])
+        context += tf.reshape(weights[..., -1:] * v, flat)
+        return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, heads * size])
+
     def _inputs(self, targets: tf.Tensor, positions: tf.Tensor, streams: int) -> tf.Tensor:
         """What goes in, [B, 1 + N, S, D]. The first stream takes the last vector of the table (authors' code)."""
         batch, length = shape(targets)

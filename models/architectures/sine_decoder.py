@@ -105,20 +105,58 @@ class SineDecoder(keras.layers.Layer):
         layers = [x]
 
         def layer(x: tf.Tensor, weights: SimpleNamespace, salt: int) -> tf.Tensor:
-            h = layer_norm(x, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
-            q, k, v = split_heads(
-                dense(h, weights.qkv_kernel, weights.qkv_bias), batch, length, self.heads, 3
-            )  # [B, H, T, K]
-            context = attention(q * q.shape[-1] ** -0.5, k, v, bias, self.dropout, seed, salt)  # [B * T, D]
-            x += dropout(dense(context, weights.output_kernel, weights.output_bias), self.dropout, seed, salt + 1)
-            h = layer_norm(x, weights.norm_scale, weights.norm_bias, EPSILON)
-            h = tf.nn.relu(dense(h, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
-            return x + dropout(dense(h, weights.outer_kernel, weights.outer_bias), self.dropout, seed, salt + 2)
+            return self._layer(x, weights, None, bias, (batch, length), seed, salt)[0]
 
         for index, weights in enumerate(self.blocks):
             layers.append(block(partial(layer, salt=10 * (index + 1)), layers[-1], weights))
         layers[-1] = layer_norm(layers[-1], self.norm_scale, self.norm_bias, EPSILON)
         return layers
+
+    def _layer(
+        self, x: tf.Tensor, weights: SimpleNamespace, past: Any, bias: tf.Tensor, rows: tuple, seed: Any, salt: int
+    ) -> tuple[tf.Tensor, tuple]:
+        """A layer for x [B * T, D] of (B, T) = ``rows``, and the keys and values that it looked at: those of the
+        ``past``, if any, and its own. ``bias`` hides some of them."""
+        h = layer_norm(x, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
+        q, k, v = split_heads(dense(h, weights.qkv_kernel, weights.qkv_bias), *rows, self.heads, 3)  # [B, H, T, K]
+        if past is not None:
+            k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
+        context = attention(q * q.shape[-1] ** -0.5, k, v, bias, self.dropout, seed, salt)  # [B * T, D]
+        x += dropout(dense(context, weights.output_kernel, weights.output_bias), self.dropout, seed, salt + 1)
+        h = layer_norm(x, weights.norm_scale, weights.norm_bias, EPSILON)
+        h = tf.nn.relu(dense(h, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
+        return x + dropout(dense(h, weights.outer_kernel, weights.outer_bias), self.dropout, seed, salt + 2), (k, v)
+
+    def begin(self, tokens: tf.Tensor) -> tuple[Any, Any]:
+        """What `step` needs of ``tokens`` [B, T], and each layer's keys and values of them as the past (see
+        `models.pretrainable.Writer`)."""
+        batch, length = shape(tokens)
+        check_length(length, self.length, "decoder")
+        bias = tf.linalg.band_part(tf.fill([length, length], -HIDDEN), -1, 0)[None, None] + HIDDEN  # [1, 1, T, T]
+        x = tf.gather(self.token_embedding.value, tokens) * self.width**0.5  # [B, T, D]
+        x += tf.cast(waves(tf.range(length), self.width), x.dtype)
+        x, past = tf.reshape(x, [-1, self.width]), []  # [B * T, D]
+        for weights in self.blocks:
+            x, kept = self._layer(x, weights, None, bias, (batch, length), None, 0)
+            past.append(kept)
+        present = tf.not_equal(tokens, 0)  # [B, T]
+        count = tf.reduce_sum(tf.cast(present, tf.int32), axis=1)  # [B]
+        return (count, tf.where(present, 0.0, HIDDEN)[:, None, None]), past
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Vectors [B * K, D] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        `models.pretrainable.Writer`)."""
+        (count, absent), (batch, beam, length) = memory, shape(written)
+        place = count + length - 1  # [B]
+        check_length(tf.reduce_max(place) + 1, self.length, "decoder")
+        absent = tf.repeat(absent, beam, axis=2)  # [B, 1, K, T]
+        bias, kept = tf.concat([absent, tf.where(seen, 0.0, HIDDEN)[:, None]], axis=3), []  # [B, 1, K, T + U]
+        x = tf.gather(self.token_embedding.value, written[:, :, -1]) * self.width**0.5  # [B, K, D]
+        x = tf.reshape(x + tf.cast(waves(place, self.width), x.dtype)[:, None], [-1, self.width])  # [B * K, D]
+        for weights, before in zip(self.blocks, past, strict=True):
+            x, grown = self._layer(x, weights, before, bias, (batch, beam), None, 0)
+            kept.append(grown)
+        return layer_norm(x, self.norm_scale, self.norm_bias, EPSILON), kept
 
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
         tokens = batch["tokens"]

@@ -58,6 +58,13 @@ def position_bias(table: Any, length: Any, both_ways: bool) -> tf.Tensor:
     return bias if both_ways else tf.where(ahead > 0, HIDDEN, bias)
 
 
+def distance_bias(table: Any, length: Any) -> tf.Tensor:
+    """The last row of a one-way `position_bias`: scores [1, H, 1, T] for the last of ``length`` positions."""
+    back = length - 1 - tf.range(length)  # [T], query minus key
+    bucket = tf.gather(tf.constant(distance_buckets(BUCKETS)), tf.minimum(back, FARTHEST))
+    return tf.transpose(tf.cast(tf.gather(table.value, bucket), tf.float32))[None, :, None]
+
+
 def padding_bias(tokens: tf.Tensor) -> tf.Tensor:
     """[B, 1, 1, T]: hides the keys that are padding."""
     return tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, None, None, :]
@@ -172,22 +179,68 @@ class Decoder(keras.layers.Layer):
         x = dropout(x, rate, seed, 1000)
 
         def layer(x: tf.Tensor, weights: SimpleNamespace, bias: tf.Tensor, memory: tf.Tensor, salt: int) -> tf.Tensor:
-            h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
-            q, k, v = split_heads(h, batch, length, self.heads, 3)  # [B, H, S, K]
-            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
-            x += dropout(h, rate, seed, salt + 1)
-            h = tf.matmul(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
-            (q,) = split_heads(h, batch, length, self.heads)  # [B, H, S, K]
-            h = tf.matmul(memory, weights.cross_kv_kernel)  # [B * T, 2 D]
-            k, v = split_heads(h, batch, source, self.heads, 2)  # [B, H, T, K]
-            h = tf.matmul(attention(q, k, v, hidden, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
-            x += dropout(h, rate, seed, salt + 3)
-            h = tf.nn.relu(tf.matmul(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * S, F]
-            h = tf.matmul(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
-            return x + dropout(h, rate, seed, salt + 5)
+            cross = self._cross(memory, weights, batch, source)
+            return self._layer(x, weights, cross, None, bias, hidden, (batch, length), seed, salt)[0]
 
         for index, weights in enumerate(self.blocks):
             x = block(partial(layer, salt=1000 + 10 * (index + 1)), x, weights, bias, memory)
         x = dropout(rms_norm(x, self.norm_scale, EPSILON), rate, seed, 1001)
         logits = tf.matmul(x * self.width**-0.5, embedding, transpose_b=True)  # [B * S, V]
         return tf.reshape(logits, [batch, length, embedding.shape[0]])
+
+    def _cross(self, memory: tf.Tensor, weights: SimpleNamespace, batch: Any, source: Any) -> list[tf.Tensor]:
+        """Keys and values [B, H, T, K] of memory [B * T, D]."""
+        return split_heads(tf.matmul(memory, weights.cross_kv_kernel), batch, source, self.heads, 2)
+
+    def _layer(
+        self,
+        x: tf.Tensor,
+        weights: SimpleNamespace,
+        cross: list[tf.Tensor],
+        past: Any,
+        bias: tf.Tensor,
+        absent: tf.Tensor,
+        rows: tuple,
+        seed: Any,
+        salt: int,
+    ) -> tuple[tf.Tensor, tuple]:
+        """A layer for x [B * S, D] of (B, S) = ``rows``, and the keys and values that it looked at: those of the
+        ``past``, if any, and its own. ``bias`` hides some of them, ``absent`` some of the memory's, ``cross``."""
+        rate = self.encoder.dropout
+        h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
+        q, k, v = split_heads(h, *rows, self.heads, 3)  # [B, H, S, K]
+        if past is not None:
+            k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
+        h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
+        x += dropout(h, rate, seed, salt + 1)
+        h = tf.matmul(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
+        (q,) = split_heads(h, *rows, self.heads)  # [B, H, S, K]
+        h = tf.matmul(attention(q, *cross, absent, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
+        x += dropout(h, rate, seed, salt + 3)
+        h = tf.nn.relu(tf.matmul(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * S, F]
+        h = tf.matmul(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
+        return x + dropout(h, rate, seed, salt + 5), (k, v)
+
+    def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
+        """What `step` needs of ``memory`` [B, T, D], the encoding of ``tokens`` [B, T]: each layer's keys and values of
+        it; and a past without any (see `models.pretrainable.Writer`)."""
+        batch, source = shape(tokens)
+        flat = tf.reshape(memory, [-1, self.width])  # [B * T, D]
+        cross = [self._cross(flat, weights, batch, source) for weights in self.blocks]
+        none = tf.zeros([batch, self.heads, 0, self.width // self.heads], flat.dtype)
+        return (padding_bias(tokens), cross), [(none, none) for _ in self.blocks]
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        `models.pretrainable.Writer`)."""
+        (absent, cross), (*rows, length) = memory, shape(written)
+        near = tf.repeat(distance_bias(self.distances, length), rows[1], axis=3)  # [1, H, 1, U]
+        bias, kept = tf.where(seen[:, None], near, HIDDEN), []  # [B, H, K, U]
+        x = tf.gather(self.encoder.token_embedding.value, tf.reshape(written[:, :, -1], [-1]))  # [B * K, D]
+        for weights, looked_at, before in zip(self.blocks, cross, past, strict=True):
+            x, grown = self._layer(x, weights, looked_at, before, bias, absent, tuple(rows), None, 1000)
+            kept.append(grown)
+        logits = tf.matmul(
+            rms_norm(x, self.norm_scale, EPSILON) * self.width**-0.5, self.encoder.token_embedding, transpose_b=True
+        )
+        return tf.reshape(logits, [*rows, logits.shape[-1]]), kept

@@ -148,24 +148,70 @@ class Decoder(Stack):
         layers = [embed(self.encoder.token_embedding, targets, rate, seed, 1000)]  # [B * S, D]
 
         def layer(x: tf.Tensor, w: SimpleNamespace, memory: tf.Tensor, salt: int) -> tf.Tensor:
-            h = layer_norm(x, w.attention_norm_scale, w.attention_norm_bias, EPSILON)
-            q, k, v = split_heads(dense(h, w.qkv_kernel, w.qkv_bias), batch, length, self.heads, 3)  # [B, H, S, K]
-            h = attention(q * q.shape[-1] ** -0.5, k, v, future, rate, seed, salt)  # [B * S, D]
-            x += dropout(dense(h, w.output_kernel, w.output_bias), rate, seed, salt + 1)
-            h = layer_norm(x, w.cross_norm_scale, w.cross_norm_bias, EPSILON)
-            (q,) = split_heads(dense(h, w.cross_q_kernel, w.cross_q_bias), batch, length, self.heads)  # [B, H, S, K]
-            h = dense(memory, w.cross_kv_kernel, w.cross_kv_bias)  # [B * T, 2 D]
-            k, v = split_heads(h, batch, source, self.heads, 2)  # [B, H, T, K]
-            h = attention(q * q.shape[-1] ** -0.5, k, v, absent, rate, seed, salt + 2)  # [B * S, D]
-            x += dropout(dense(h, w.cross_output_kernel, w.cross_output_bias), rate, seed, salt + 3)
-            h = layer_norm(x, w.norm_scale, w.norm_bias, EPSILON)
-            h = tf.nn.relu(dense(h, w.inner_kernel, w.inner_bias))  # [B * S, F]
-            return x + dropout(dense(h, w.outer_kernel, w.outer_bias), rate, seed, salt + 4)
+            cross = self._cross(memory, w, batch, source)
+            return self._layer(x, w, cross, None, future, absent, (batch, length), seed, salt)[0]
 
         for index, weights in enumerate(self.blocks):
             layers.append(block(partial(layer, salt=1000 + 10 * (index + 1)), layers[-1], weights, memory))
         layers[-1] = layer_norm(layers[-1], self.norm_scale, self.norm_bias, EPSILON)
         return layers
+
+    def _cross(self, memory: tf.Tensor, w: SimpleNamespace, batch: Any, source: Any) -> list[tf.Tensor]:
+        """Keys and values [B, H, T, K] of memory [B * T, D]."""
+        return split_heads(dense(memory, w.cross_kv_kernel, w.cross_kv_bias), batch, source, self.heads, 2)
+
+    def _layer(
+        self,
+        x: tf.Tensor,
+        w: SimpleNamespace,
+        cross: list[tf.Tensor],
+        past: Any,
+        bias: tf.Tensor,
+        absent: tf.Tensor,
+        rows: tuple,
+        seed: Any,
+        salt: int,
+    ) -> tuple[tf.Tensor, tuple]:
+        """A layer for x [B * S, D] of (B, S) = ``rows``, and the keys and values that it looked at: those of the
+        ``past``, if any, and its own. ``bias`` hides some of them, ``absent`` some of the memory's, ``cross``."""
+        rate = self.encoder.dropout
+        h = layer_norm(x, w.attention_norm_scale, w.attention_norm_bias, EPSILON)
+        q, k, v = split_heads(dense(h, w.qkv_kernel, w.qkv_bias), *rows, self.heads, 3)  # [B, H, S, K]
+        if past is not None:
+            k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
+        h = attention(q * q.shape[-1] ** -0.5, k, v, bias, rate, seed, salt)  # [B * S, D]
+        x += dropout(dense(h, w.output_kernel, w.output_bias), rate, seed, salt + 1)
+        h = layer_norm(x, w.cross_norm_scale, w.cross_norm_bias, EPSILON)
+        (q,) = split_heads(dense(h, w.cross_q_kernel, w.cross_q_bias), *rows, self.heads)  # [B, H, S, K]
+        h = attention(q * q.shape[-1] ** -0.5, *cross, absent, rate, seed, salt + 2)  # [B * S, D]
+        x += dropout(dense(h, w.cross_output_kernel, w.cross_output_bias), rate, seed, salt + 3)
+        h = layer_norm(x, w.norm_scale, w.norm_bias, EPSILON)
+        h = tf.nn.relu(dense(h, w.inner_kernel, w.inner_bias))  # [B * S, F]
+        return x + dropout(dense(h, w.outer_kernel, w.outer_bias), rate, seed, salt + 4), (k, v)
+
+    def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
+        """What `step` needs of ``memory`` [B, T, D], the encoding of ``tokens`` [B, T]: each layer's keys and values of
+        it; and a past without any (see `models.pretrainable.Writer`)."""
+        batch, source = shape(tokens)
+        flat = tf.reshape(memory, [-1, self.width])  # [B * T, D]
+        cross = [self._cross(flat, w, batch, source) for w in self.blocks]
+        none = tf.zeros([batch, self.heads, 0, self.width // self.heads], flat.dtype)
+        return (padding_bias(tokens), cross), [(none, none) for _ in self.blocks]
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        `models.pretrainable.Writer`)."""
+        (absent, cross), (*rows, length) = memory, shape(written)
+        bias, kept = tf.where(seen, 0.0, HIDDEN)[:, None], []  # [B, 1, K, U]
+        table = self.encoder.token_embedding
+        x = tf.gather(table.value, tf.reshape(written[:, :, -1], [-1])) * self.width**0.5  # [B * K, D]
+        x += tf.cast(sinusoids(length, self.width)[-1], x.dtype)
+        for w, looked_at, before in zip(self.blocks, cross, past, strict=True):
+            x, grown = self._layer(x, w, looked_at, before, bias, absent, tuple(rows), None, 1000)
+            kept.append(grown)
+        x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
+        logits = tf.matmul(x, table, transpose_b=True)
+        return tf.reshape(logits, [*rows, logits.shape[-1]]), kept
 
     def call(self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
         """Logits [B, S, V] after each of ``targets``; the arguments are those of `hidden`."""

@@ -20,6 +20,12 @@ class Joint(keras.layers.Layer):
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {name: total for head in self.heads for name, total in head.totals(batch).items()}
 
+    @property
+    def fill(self) -> Any:
+        """The `models.pretrainable.Pretrainable.fill` of the head that predicts tokens; None when there is none."""
+        head = next((head for head in self.heads if hasattr(head, "fill")), None)
+        return head and (lambda batch: head.fill(self.encoder(batch, seed=None), batch["places"]))
+
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         encoding = self.encoder(batch, seed=seed)

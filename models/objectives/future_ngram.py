@@ -85,6 +85,15 @@ class FutureNgramLm(keras.layers.Layer):
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
         return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed, streams=1)[:, 0]
 
+    def begin(self, tokens: Any) -> tuple[Any, Any]:
+        """Encodes ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""
+        tokens = tf.convert_to_tensor(tokens, tf.int32)
+        return self.decoder.begin(self.encoder({"tokens": tokens}).tokens, tokens)
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
+        return self.decoder.step(memory, past, written, seen)
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"targets": tf.math.count_nonzero(batch["targets"], dtype=tf.int32)}
 

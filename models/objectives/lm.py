@@ -30,7 +30,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class CausalLm(keras.layers.Layer):
-    """``loss`` of a decoder with tied embeddings, and the two ways of asking it for probabilities.
+    """``loss`` of a decoder with tied embeddings, and the ways of asking it for probabilities.
 
     ``encoder`` gives ``hidden(tokens, seed, gaps, documents)`` (see `models.architectures.transformer_decoder`) and
     ``token_embedding`` [V, D].
@@ -54,6 +54,15 @@ class CausalLm(keras.layers.Layer):
         nll = self._nll(tf.convert_to_tensor(batch["tokens"], tf.int32), None)
         return tf.pad(-nll, [[0, 0], [1, 0]])
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from what stands before; all alike where
+        nothing does."""
+        tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
+        rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
+        before = tf.range(rows) * length + tf.maximum(places - 1, 0)
+        logits = self._logits(tf.gather(self.encoder.hidden(tokens)[-1], before))
+        return logits * tf.cast(places > 0, tf.float32)[:, None]
+
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] for ``targets`` [B, S] as the continuation of ``tokens`` [B, T].
 
@@ -67,6 +76,16 @@ class CausalLm(keras.layers.Layer):
         x = tf.reshape(x, [rows, -1, width])[:, tf.shape(tokens)[1] :]  # [B, S, D]
         logits = self._logits(tf.reshape(x, [-1, width]))
         return tf.reshape(logits, [rows, length, logits.shape[-1]])
+
+    def begin(self, tokens: Any) -> tuple[Any, Any]:
+        """Reads ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""
+        return self.encoder.begin(tf.convert_to_tensor(tokens, tf.int32))
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
+        x, past = self.encoder.step(memory, past, written, seen)
+        logits = self._logits(x)  # [B * K, V]
+        return tf.reshape(logits, [tf.shape(written)[0], tf.shape(written)[1], logits.shape[-1]]), past
 
     def _logits(self, x: tf.Tensor) -> tf.Tensor:
         """[N, D] to [N, V]."""

@@ -131,6 +131,10 @@ class MaskedLm(keras.layers.Layer):
         logits = tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
         return tf.cast(logits, tf.float32)
 
+    def fill(self, encoding: Any, places: tf.Tensor) -> tf.Tensor:
+        """Scores [B, V] of every piece at one place [B] of each row."""
+        return self.logits(encoding.tokens, places[:, None])
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"masked": tf.math.count_nonzero(batch["masked_weights"], dtype=tf.int32)}
 

@@ -16,10 +16,12 @@ class Additive:
     """A metric as per-example statistics and a function of their sum.
 
     ``statistics(gold, predictions)`` gives float64 [N, K]; ``value(sums [K])`` gives {name: value}.
+    ``signatures(gold)`` gives {name: the scorer's own line on how it computes that value}, for the record.
     """
 
     statistics: Callable[[Sequence[Any], Sequence[Any]], np.ndarray]
     value: Callable[[np.ndarray], dict[str, float]]
+    signatures: Callable[[Sequence[Any]], dict[str, str]] | None = None
 
     def __call__(self, gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
         return self.value(self.statistics(gold, predictions).sum(axis=0))

@@ -7,7 +7,7 @@ task, labelled files. The same (seed, sizes) gives the same bytes on any machine
     meaning     what a sentence says           lexicon    the words, in a shown and a held half
     world       facts                          speech     sentences about them
     grammar     meaning to English             mowari     meaning to the invented language
-    documents   the corpus                     judgements, pairs, reading    what is labelled
+    documents   the corpus                     judgements, pairs, reading, opinions    what is labelled
     writers     the official formats
 
 It is no benchmark of language, only of the machinery: a score on it may be compared with other scores on the same

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.microworld import documents, judgements, pairs, reading, writers
+from tasks.microworld import documents, judgements, opinions, pairs, reading, writers
 from tasks.microworld.grammar import english, sentence
 from tasks.microworld.lexicon import Lexicon, lexicon
 from tasks.microworld.meaning import Sentence
@@ -167,6 +167,8 @@ def _fill(root: Path, seed: int, sizes: Sizes) -> None:
         writers.conll(root / "conll2003" / file, (map(sentence, told[i : i + 8]) for i in range(0, len(told), 8)))
     for name, split in splits("SQuAD", "train", "dev"):
         writers.squad(root / f"squad/{name}-v1.1.json", reading.paragraphs(split.tell(reading.paragraph), split.rows))
+    for name, split in splits("ABSA"):
+        writers.opinions(root / f"absa/pengb/14lap/{name}_convert.json", split.draw(opinions.review))
     for name, split in splits("AESLC"):
         writers.letters(root / "aeslc/enron_subject_line" / name, split.tell(reading.letter), annotated=name != "train")
     _running_text(root, seed, sizes, words)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tasks.microworld.grammar import Word, iob1
 from tasks.microworld.judgements import Judged
+from tasks.microworld.opinions import Review
 from tasks.microworld.pairs import Choice
 from tasks.microworld.reading import Letter, Paragraph
 
@@ -136,3 +137,22 @@ def wikitext(path: Path, articles: Iterable[tuple[str, Sequence[str]]]) -> None:
         body = " ".join(sentences).replace(",", " ,").replace(".", " .")
         lines += [f" = {title} = ", " ", f" {body} ", " "]
     write(path, lines)
+
+
+def opinions(path: Path, rows: Sequence[Review]) -> None:
+    """BARTABSA's layout of D20: the aspect and the opinion of one index are a pair, ``to`` is past the last word."""
+    entries = []
+    for row in rows:
+        entry: dict[str, object] = {"raw_words": " ".join(row.words), "words": row.words}
+        for kind in ("aspect", "said"):
+            spans = [getattr(one, kind) for one in row.opinions]
+            found = [
+                {"index": i, "from": first, "to": last + 1, "term": row.words[first : last + 1]}
+                for i, (first, last) in enumerate(spans)
+            ]
+            entry["aspects" if kind == "aspect" else "opinions"] = found
+        entry["aspects"] = [
+            one | {"polarity": opinion.polarity} for one, opinion in zip(entry["aspects"], row.opinions, strict=True)
+        ]
+        entries.append(entry)
+    write(path, [json.dumps(entries, indent=1)])

@@ -90,6 +90,7 @@ def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, ada
         assert found.cost["steps"] > 0 and found.curve
         assert found.cost["flops"] > 0 or model == "word2vec"  # a lookup multiplies nothing
     assert (context.out / found.predictions["file"]).stat().st_size > 0
+    assert ("signatures" in found.task) == task.startswith("multi30k")  # by sacrebleu
 
 
 def test_tags_may_be_a_chain_and_sentences_stand_in_their_document(context):

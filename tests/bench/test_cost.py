@@ -63,5 +63,13 @@ def test_flops_are_counted_at_each_rows_own_length():
     choices = Row({"tokens": np.array([[7, 7, 0], [7, 0, 0], [0, 0, 0]], np.int32)}, 1)
     assert cost.encoder_flops(module, None, [padded, choices]) == 3 * 13 + 2 * 12 + 1 * 11
     assert cost.decoder_flops(module, None, None, rows(3, 5)) == 302 + 502
+
+
+def test_writing_reads_the_source_once_and_each_token_once():
+    """decode: 100 FLOPs a source token; a target 7, and 2 for each target that it sees. With two hypotheses."""
+    module = SimpleNamespace(decode_flops=lambda shape, vocabulary, length, n: 100 * length + n * (7 + 2 * n))
     written = [np.array([4, 4, 0]), np.array([4, 0, 0])]
-    assert cost.writing_flops(module, None, None, rows(3, 5), written) == (301 + 302) + 501
+    assert cost.writing_flops(module, None, None, rows(3, 5), written) == (300 + 9 + 11) + (500 + 9)
+    assert cost.writing_flops(module, None, None, rows(3, 5), written, 2) == (300 + 18 + 22) + (500 + 18)
+    module.READS_AGAIN = True
+    assert cost.writing_flops(module, None, None, rows(3, 5), written, 2) == 2 * ((309 + 322) + 509)

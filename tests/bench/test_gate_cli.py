@@ -1,6 +1,7 @@
 """`gate` and `accept` on the command line: exit statuses, files, GitHub, and predictions of real tasks."""
 
 import gzip
+import hashlib
 import itertools
 import json
 from dataclasses import replace
@@ -20,7 +21,8 @@ from leaderboard.baseline import verify
 from leaderboard.record import write
 from leaderboard.store import load
 from leaderboard.verdicts import PASS, REGRESSION
-from tasks.forms import Answer
+from tasks import semeval14_restaurants, sentihood
+from tasks.forms import Answer, Answers, Part, Reply, Scored
 from tasks.task import Example
 from tests.leaderboard.made import record
 
@@ -141,6 +143,56 @@ def test_kept_predictions_are_scored_again_as_they_were(tmp_path, name):
     twice = np.full((1, len(gold)), 2.0)
     assert found.redraw(twice)[0] == pytest.approx(found.value)
     assert (found.groups is not None) == (name == "squad11")
+
+
+def wholes(name):
+    """Gold that belongs together and predictions, some with probabilities, for the headline to depend on which rows are
+    whole: a guess at random over 12 wholes of three or four rows."""
+    rng = np.random.default_rng(7)
+    if name.startswith("hotpotqa"):
+        facts = [("Vodia", 0), ("Zürich", 2), ("Zürich", 3)]
+        gold = [Answers((Answer("the cat", 0),), facts[i % 2 : 2]) for i in range(12)]
+        return gold, [Reply(("cat", "dog")[i % 3 == 0], facts=facts[: 1 + i % 3]) for i in range(12)]
+    if name == "squad20":
+        gold = [(Answer("the cat", 0),) if i % 2 else () for i in range(12)]
+        return gold, [Reply("" if i % 3 else "cat", no_answer=float(i % 5), span="cat" if i % 3 else None)
+                      for i in range(12)]  # fmt: skip
+    task = tasks.load(name)
+    kinds = {"multirc": (None,) * 3, "sentihood": sentihood.ASPECTS}.get(name, tuple(semeval14_restaurants.CATEGORIES))
+    gold = [Part(str(rng.choice(task.labels)), whole=f"{whole}", kind=kind) for whole in range(12) for kind in kinds]
+    if not task.scored:
+        return gold, [str(rng.choice(task.labels)) for _ in gold]
+    return gold, [Scored.best(task.labels, rng.dirichlet(np.ones(len(task.labels)))) for _ in gold]
+
+
+@pytest.mark.parametrize("name", ["multirc", "sentihood", "semeval14_restaurants", "hotpotqa", "squad20"])
+def test_what_belongs_together_is_kept_with_the_predictions(tmp_path, name):
+    """Every score of the record, not the headline alone, follows from the file; without what is beside gold and
+    prediction, as in files from before, most do not, and such a file is only used where its headline does."""
+    gold, guesses = wholes(name)
+    task = tasks.load(name)
+    examples = [Example(id=str(i), inputs=("x",), gold=one) for i, one in enumerate(gold)]
+    made = record(task=name, scores=score.scores(task, examples, guesses))
+    made = replace(made, predictions=score.keep_predictions(tmp_path, made.key, examples, guesses))
+    packed = (tmp_path / made.predictions["file"]).read_bytes()
+    rows = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
+    right, found = rescore._restored(task.form, rows)
+    again = task.score(right, found)
+    assert {key: again[key] for key in made.scores} == pytest.approx({k: v["value"] for k, v in made.scores.items()})
+    scored = rescore.scored(made, [tmp_path])
+    assert scored.value == pytest.approx(made.headline["value"])
+    assert scored.redraw(np.full((1, len(gold)), 2.0))[0] == pytest.approx(scored.value)
+
+    for row in rows:
+        for key in row.keys() - {"id", "gold", "prediction"}:
+            del row[key]
+    content = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+    (tmp_path / "old.gz").write_bytes(content)
+    old = replace(made, predictions={"file": "old.gz", "sha256": hashlib.sha256(content).hexdigest()})
+    plain = task.score(*rescore._restored(task.form, rows))
+    assert plain != pytest.approx(again)
+    usable = plain["headline"] == pytest.approx(again["headline"])
+    assert (rescore.scored(old, [tmp_path]) is not None) == usable == (name in ("semeval14_restaurants", "squad20"))
 
 
 def test_predictions_that_cannot_be_trusted_are_not_used(tmp_path):

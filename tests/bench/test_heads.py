@@ -151,6 +151,64 @@ def test_choices_lie_side_by_side():
     assert made.predictions([example], [row], [np.array([0.3, 0.1])]) == [0]
 
 
+CHOICES = [
+    Example(id="0", inputs=("The miller", "lives", "sees the old river"), gold=1),
+    Example(id="1", inputs=("Who lives", "Vodia", "the miller", "naïve café !", "near", "river"), gold=4),
+    Example(id="2", inputs=("Once", "the old river and the old miller", "near", "Zürich"), gold=0),
+]
+
+
+def test_a_shorter_row_of_choices_repeats_its_first_text_and_says_what_is_none():
+    one, two, three = codec(choice, "copa").rows(CHOICES)
+    batch = stack([one, two, three])
+    assert batch["tokens"].shape[:2] == (3, 5)
+    assert (batch["tokens"][0, 2:] == batch["tokens"][0, 0]).all() and batch["tokens"].any(axis=-1).all()
+    assert (batch["unused"] < -1e8).tolist() == [[c >= n for c in range(8)] for n in (2, 5, 3)]
+
+
+def test_choices_that_are_none_are_never_chosen():
+    made = codec(choice, "copa")
+    rows = made.rows(CHOICES)
+    outputs = [np.array([1.0, 3.0, 9, 9, 9]), np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 1, 1, 9, 9])]
+    assert made.predictions(CHOICES, rows, outputs) == [1, 4, 0]
+
+
+def test_choices_of_other_examples_change_neither_scores_nor_loss_nor_gradients():
+    """Each example alone, with as many choices as it has, is what a batch of examples with 2, 5 and 3 is held
+    against."""
+    import tensorflow as tf
+
+    from bench.adapt.adapted import adapted
+    from models.card import Size
+
+    made = codec(choice, "copa")
+    rows = made.rows(CHOICES)
+    shape = Size(layers=1, width=16, heads=2, inner=32, length=32)
+    for name in ("bert", "gpt"):
+        network = adapted(name, shape, TOKENIZER, Form.CHOICE, "finetune", made.outputs, (0.0, 0.01, 1.0))
+
+        def of(batch, network=network):
+            batch = {key: tf.convert_to_tensor(value) for key, value in batch.items()}
+            with tf.GradientTape() as tape:
+                scores = network._outputs(batch, None)
+                loss = network.head.loss(scores, batch)
+            gradient = tape.gradient(loss, network.head.dense.kernel.value)
+            return scores.numpy(), float(loss), gradient.numpy()
+
+        alone = [of(stack([row])) for row in rows]
+        for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
+            scores, loss, gradient = of(stack([rows[i] for i in order]))
+            for line, i in zip(scores, order, strict=True):
+                count = len(CHOICES[i].inputs) - 1
+                np.testing.assert_allclose(line[:count], alone[i][0][0, :count], atol=2e-5)
+                assert (line[count:] < -1e8).all()
+            assert loss == pytest.approx(np.mean([one[1] for one in alone]), abs=1e-5)
+            np.testing.assert_allclose(gradient, np.mean([one[2] for one in alone], axis=0), atol=1e-5)
+            assert made.predictions([CHOICES[i] for i in order], [rows[i] for i in order], list(scores)) == [
+                int(np.argmax(alone[i][0][0])) for i in order
+            ]
+
+
 def test_generated_text_ends_at_its_end_symbol():
     example = Example(id="0", inputs=("The miller",), gold=("The old river",))
     made = codec(generation, "aeslc")

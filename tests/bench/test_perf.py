@@ -113,3 +113,13 @@ def test_a_picture_places_every_point_to_scale_and_escapes_names():
     assert peer[0][1] == pytest.approx((ours[0][1] + ours[1][1]) / 2, abs=0.11) and ours[1][1] == peer[1][1]
     words = [text.text for text in root.iter(f"{space}text")]
     assert {"a < b", "ours", "<peer>", "0", "200", "8.00", "4.00"} <= set(words)
+
+
+@pytest.mark.slow
+def test_our_search_is_measured_by_the_tokens_that_it_writes():
+    shape = ["--batch", "2", "--length", "12", "--tokens", "5", "--vocabulary", "300", "--threads", "1"]
+    options = ["--models", "bart", "--sizes", "tiny", "--rounds", "1", "--seconds", "0.1", "--json"]
+    done = CliRunner().invoke(perf, ["generate", *options, *shape], catch_exceptions=False)
+    (row,) = map(json.loads, done.output.splitlines())
+    assert row["by"] == "ours" and row["ratio"] is None
+    assert 2 <= round(row["tokens_per_second"] * row["seconds"]) <= 10

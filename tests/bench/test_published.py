@@ -121,7 +121,7 @@ def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
     (cell,) = planned[0].cells
     row = cells.row_of(cell)
     assert (row["name"], row["label"], row["kind"], row["division"]) == ("some-bert",) * 2 + ("published",) * 2
-    assert row["card"]["title"] == "BERT" and not row["card"]["reported"]
+    assert row["card"]["title"] == "BERT" and not row["card"]["reported"] and row["card"]["layers"] == "12"
     assert cell.pretraining == f"checkpoint:{checkpoint.read(tmp_path / 'c').weights_sha256}"
 
 

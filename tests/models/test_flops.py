@@ -37,6 +37,11 @@ HAND = {
     "electra": (2 * LAYER, 2 * LAYER + 2 * 2 * 928 + 2 * 64 + MASKED + 2 * 64 + 2 * 8),
     # 9 of 10 tokens are predicted over 100 words: in two directions of width 4, or in one of width 8.
     "elmo": (2 * 2 * DIRECTION, 2 * 2 * DIRECTION + 2 * 2 * 4 * 100 * 9 / 10),
+    # A layer of 8 cells: twice 8 x 32. The autoencoder reads 10 tokens, and again 9 to write 9.
+    "lm_lstm": (2 * 2 * 512, 2 * 2 * 512 + 2 * 8 * 100 * 9 / 10),
+    "sa_lstm": (2 * 2 * 512, 2 * 2 * 512 * 19 / 10 + 2 * 8 * 100 * 9 / 10),
+    # 16 cells from 8 numbers, 8 cells from 16: 64 x (8 + 16) and 32 x (16 + 8).
+    "ulmfit": (2 * (1536 + 768), 2 * (1536 + 768) + 2 * 8 * 100 * 9 / 10),
     "gpt": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
     "ctrl": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
     # 2 hidden tokens are 4 more behind the 10: layers of 512 + 2 x 14 x 8 products, and 4 predictions.
@@ -105,7 +110,28 @@ HAND = {
     ),
     # 10 words and 64 noise words, 8 wide.
     "word2vec": (0, 2 * 8 * 74),
+    "fasttext": (0, 2 * 8 * 74),
+    # The shares of the 10 words in a mean have no gradient.
+    "cbow": (0, 2 * 8 * (10 * 2 / 3 + 64)),
+    # 100 words are told apart by 7 turns, and ways may have 8 more; 10 neighbours go down each.
+    "word2vec_hs": (0, 2 * 8 * 15 * 10),
+    "cbow_hs": (0, 2 * 8 * (10 * 2 / 3 + 15)),
+    # One pair of words.
+    "glove": (0, 2 * 8),
+    # 11 places of a window and another middle, 8 x 16 each, and two scores of 16.
+    "cw": (0, 2 * (12 * 8 * 16 + 2 * 16)),
+    # Four words to 16 units, and 9 of 10 tokens are predicted over 100 words.
+    "nnlm": (0, 2 * (4 * 8 * 16 + 16 * 100 * 9 / 10)),
+    # ELMo's two layers in two directions; 8 of 10 tokens reach two layers of 8 x 8 and 64 noise words.
+    "context2vec": (2 * 2 * DIRECTION, 2 * 2 * DIRECTION + 2 * (2 * 64 + 8 * 64) * 8 / 10),
 }
+LOOPED = {
+    **dict.fromkeys(("elmo", "context2vec"), lambda s, t: t * s.layers * 2 * (s.width // 2) * 5 * s.inner),
+    "lm_lstm": lambda s, t: t * s.layers * 4 * s.width**2,
+    "sa_lstm": lambda s, t: (2 * t - 1) * s.layers * 4 * s.width**2,
+    "ulmfit": lambda s, t: t * 4 * ((s.layers - 1) * s.inner**2 + s.width**2),
+}
+"""Recurrent products of a forward pass over a row, which stand in the bodies of loops."""
 RATIO = {
     **dict.fromkeys(("bert", "electra", "structbert", "albert", "unilm", "unilm_v2"), 0.003),
     **dict.fromkeys(("t5", "t5_1_1", "prophetnet"), 0.005),
@@ -144,15 +170,15 @@ def test_asking_and_writing_are_parts_of_the_same_count():
 def test_formulas_are_what_the_graph_multiplies(name):
     """The matrix products of the traced forward and backward pass, by their shapes.
 
-    What stands in the bodies of while loops is not seen: ELMo's recurrent products.
+    What stands in the bodies of while loops is not seen: the recurrent products of LSTMs.
     """
     module, rows, length = models.load(name), 2, 64
     size = Size(layers=2, width=64, heads=2, inner=256, length=length)
     expected = rows * length * module.flops_per_token(size, VOCABULARY, length)
-    if name == "elmo":
-        state, cells = size.width // 2, size.inner
-        looped = 2 * size.layers * 2 * (state * 4 * cells + cells * state)
-        expected -= 3 * rows * length * looped
+    if name == "glove":
+        expected = 0  # its products are those of two vectors, element by element
+    if name in LOOPED:
+        expected -= 3 * rows * 2 * LOOPED[name](size, length)
     assert multiplied(module, size, rows, length) == pytest.approx(expected, rel=RATIO.get(name, 1e-6))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tasks
-from tasks.forms import Answer, Answers, Form, Reply
+from tasks.forms import Answer, Answers, Form, Pointings, Rank, Reply, Target
 from tasks.task import MissingData, Task, UnknownTask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +32,8 @@ SAMPLES = {
     "mnli": _MNLI,
     "mnli_mm": _MNLI,
     "ax": _MNLI,
+    "xnli": "premise\thypo\tlabel\nA \u2028 .\tB.\tcontradictory\n",
+    "xnli_zh": "text_a\ttext_b\tlabel\n他说 \u2028 。\t他没说。\tcontradiction\n",
     "qnli": "index\tquestion\tsentence\tlabel\n0\tWho?\tThe cat.\tentailment\n",
     "rte": _PAIRS.format("not_entailment"),
     "wnli": _PAIRS.format("0"),
@@ -76,6 +78,9 @@ SAMPLES = {
     "jnlpba": "###MEDLINE:95369245\n\nIL-2\tB-DNA\ngene\tI-DNA\n\n",
     "wnut17": "@paulwalk\tO\nEmpire\tB-location\nState\tI-location\n\t\nx\tO\n",
     "wikiann": "en:Shortly\tO\nen:Oslo\tB-LOC\n\n",
+    "absa": '[{"raw_words": "fine \\u2028 food", "words": ["fine", "\\u2028", "food"], "aspects": [{"index": 0, '
+    '"from": 2, "to": 3, "polarity": "POS", "term": ["food"]}], "opinions": [{"index": 0, "from": 0, "to": 1, '
+    '"term": ["fine"]}]}]\n',
     "wikitext2": " \n = Title = \n \n A text of words . \n",
 }
 """A training file of one row for each task whose splits are one file of plain text."""
@@ -100,6 +105,16 @@ def _gold(task: Task) -> list[Any]:
             return [("a man is riding a brown horse",), ("two dogs run over the green grass",)]
         case Form.LANGUAGE_MODELLING:
             return [None, None]
+        case Form.FEW_SHOT:
+            return ["P17", "P26", "P17"]
+        case Form.CLOZE | Form.RANKING:
+            return [Target("Rome", kind="P36"), Target("Oslo", kind="P36"), Target("jazz", kind="P136")]
+        case Form.POINTING:
+            return [
+                Pointings([(0, 1, 3, 3, "POS"), (4, 4, 3, 3, "NEG")]),
+                Pointings([(2, 2, 0, 0, "POS")]),
+                Pointings(),
+            ]
 
 
 def _perfect(task: Task, gold: list[Any]) -> list[Any]:
@@ -110,6 +125,8 @@ def _perfect(task: Task, gold: list[Any]) -> list[Any]:
             return [references[0] for references in gold]
         case Form.LANGUAGE_MODELLING:
             return [(0.0, 7, 30), (0.0, 5, 20)]
+        case Form.CLOZE | Form.RANKING:
+            return [Rank(1.0)] * len(gold)
     return gold
 
 
@@ -154,7 +171,7 @@ def test_labels_belong_to_the_form(task: Task) -> None:
     if task.form in (Form.CLASSIFICATION, Form.TAGGING):
         assert len(task.labels) >= 2
         assert len(set(task.labels)) == len(task.labels)
-    elif task.form is Form.SPAN:  # answers that are no span
+    elif task.form in (Form.SPAN, Form.POINTING):  # answers that are no span
         assert len(set(task.labels)) == len(task.labels)
     else:
         assert task.labels == ()
@@ -180,6 +197,8 @@ def test_a_wrong_prediction_scores_less(task: Task) -> None:
             wrong = ["zebra"] * len(gold)
         case Form.LANGUAGE_MODELLING:
             wrong = [(9.0, 7, 30), (9.0, 5, 20)]
+        case Form.CLOZE | Form.RANKING:
+            wrong = [Rank(4.0)] * len(gold)
         case _:
             wrong = gold[1:] + gold[:1]
     right = task.score(gold, _perfect(task, gold))["headline"]

@@ -191,7 +191,7 @@ def test_squad_takes_the_mean_over_questions_and_refuses_one_without_answer() ->
         squad([()], ["cat"])
 
 
-def test_bleu_and_chrf_equal_sacrebleu() -> None:
+def test_bleu_chrf_and_ter_equal_sacrebleu() -> None:
     rng = random.Random(3)
     for _ in range(60):
         gold = [tuple(_sentence(rng) + " x" for _ in range(2)) for _ in range(rng.randrange(1, 8))]
@@ -200,12 +200,13 @@ def test_bleu_and_chrf_equal_sacrebleu() -> None:
         found = bleu(gold, guess)
         assert found["bleu"] == sacrebleu.corpus_bleu(guess, streams).score
         assert found["chrf"] == sacrebleu.corpus_chrf(guess, streams).score
+        assert found["ter"] == sacrebleu.corpus_ter(guess, streams).score
 
 
 def test_bleu_takes_any_number_of_references() -> None:
     gold, guess = [("a b c d e",), ("f g h i j", "k l m n o")], ["a b c d e", "k l m n o"]
-    assert bleu(gold, guess) == pytest.approx({"bleu": 100, "chrf": 100})
-    assert bleu([("a b",)], [""]) == {"bleu": 0.0, "chrf": 0.0}
+    assert bleu(gold, guess) == pytest.approx({"bleu": 100, "chrf": 100, "ter": 0})
+    assert bleu([("a b",)], [""]) == {"bleu": 0.0, "chrf": 0.0, "ter": 100.0}
     for metric in (bleu, rouge):
         with pytest.raises(DataError, match="Example 1 needs a tuple"):
             metric(["a bare string"], ["x"])
@@ -242,6 +243,19 @@ def test_perplexity() -> None:
     assert found["bits_per_character"] == pytest.approx(9 / 16)
     assert perplexity([None], [(1e6, 10, 50)])["perplexity"] == math.inf
     assert perplexity([None], [(0.0, 0, 0)])["perplexity"] == math.inf
+
+
+def test_the_signatures_are_those_that_sacrebleu_gives_after_scoring() -> None:
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    for gold in ([("a b", "c"), ("d e", "f")], [("a b",), ("d e",)], [("a b",), ("d e", "f")]):
+        most = max(map(len, gold))
+        streams = list(zip(*[list(texts) + [None] * (most - len(texts)) for texts in gold], strict=True))
+        found = bleu.signatures(gold)
+        for name, scorer in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
+            scorer.corpus_score(["a b", "x"], streams)
+            assert found[name] == str(scorer.get_signature())
+    assert "tok:13a" in found["bleu"] and f"version:{sacrebleu.__version__}" in found["bleu"]
 
 
 CASES = {

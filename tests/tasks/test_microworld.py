@@ -28,6 +28,7 @@ SMALL = Sizes(corpus_tokens=60_000, people=100, train=400, dev=200, test=200, tr
 TINY = Sizes(corpus_tokens=200, people=10, train=8, dev=4, test=4, translations=4, wiki_tokens=300)
 REPO = Path(__file__).resolve().parents[2]
 READERS = ("cola", "sst2", "mrpc", "stsb", "rte", "qnli", "mnli", "mnli_mm", "copa", "conll2003", "squad11", "aeslc")
+READERS += ("absa", "absa-pair-14lap", "absa-aesc-14lap")
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,28 @@ def test_spans_are_where_they_say(data: Path) -> None:
     for example in _rows(data, "squad11", "dev"):
         for answer in example.gold:
             assert example.inputs[1][answer.start :].startswith(answer.text + ".")
+
+
+def test_opinions_are_where_they_say(data: Path) -> None:
+    """Against the sentence itself: subjects stand before "is" or "was" and a determiner, and "not" turns the adjective
+    behind it; every adjective of every clause is in one triplet."""
+    words = lexicon(0)
+    worth = dict.fromkeys(words.plain, 0) | words.valence
+    seen = Counter()
+    for example in _rows(data, "absa", "train"):
+        said = example.inputs
+        for first, last, start, end, polarity in example.gold:
+            assert said[last + 1] in ("is", "was") and (first == 0 or said[first - 1].lower() in ("the", "and", "but"))
+            negated = said[start] == "not"
+            assert end == start + negated
+            value = worth[said[end]] * (-1 if negated else 1)
+            assert polarity == {1: "POS", 0: "NEU", -1: "NEG"}[value]
+            seen[polarity, negated] += 1
+        places = {end for *_, end, _ in example.gold}
+        assert places == {i for i, word in enumerate(said) if word in worth}
+    assert min(seen.values()) > 20 and len(seen) == 6
+    pairs = _rows(data, "absa-pair-14lap", "train")
+    assert [{one[:4] for one in e.gold} for e in _rows(data, "absa", "train")] == [set(e.gold) for e in pairs]
 
 
 def test_tags_mark_names_and_only_names(data: Path) -> None:
@@ -328,7 +351,7 @@ def _bags(train: list, dev: list) -> tuple:
     return tuple(hstack(side) for side in zip(*parts, strict=True))
 
 
-@pytest.mark.parametrize("task", ["cola", "sst2", "rte", "conll2003"])
+@pytest.mark.parametrize("task", ["cola", "sst2", "rte", "conll2003", "absa"])
 def test_dev_words_are_new_to_training_and_known_to_the_corpus(data: Path, corpus: str, task: str) -> None:
     content = set(lexicon(0).good + lexicon(0).bad + lexicon(0).women + lexicon(0).men)
     content |= {form for n in lexicon(0).nouns for form in (n.lemma, n.plural)}
@@ -367,7 +390,7 @@ def test_a_share_of_the_corpus_is_mowari(corpus: str) -> None:
 
 
 def test_splits_share_no_item(data: Path) -> None:
-    for task in ("sst2", "mrpc", "rte", "qnli", "copa"):
+    for task in ("sst2", "mrpc", "rte", "qnli", "copa", "absa"):
         seen = [set(e.inputs for e in _rows(data, task, split)) for split in ("train", "dev", "test")]
         assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
 

@@ -36,12 +36,26 @@ class Row:
         return int(np.count_nonzero(self.arrays["tokens"]))
 
 
-PADDING = {"tags": -1, "facts": -1, "starts": -1, "ends": -1, "places": -1}
+PADDING = {
+    "tags": -1,
+    "facts": -1,
+    "starts": -1,
+    "ends": -1,
+    "places": -1,
+    "unused": -1e9,
+    "chosen": -1,
+    "classes": -1,
+    "others": -1,
+}
 """What fills an array up to the longest of its batch, where that is not 0."""
 
 
 def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
-    """A batch: every array filled up at its right end to the longest, rounded up so that few different shapes occur."""
+    """A batch: every array filled up at its right end to the longest, rounded up so that few different shapes occur.
+
+    Where a row has fewer texts side by side than another, its first one is repeated: not every network has an answer to
+    a text without a token.
+    """
     batch = {}
     for name, first in rows[0].arrays.items():
         arrays = [np.asarray(row.arrays[name]) for row in rows]
@@ -53,6 +67,8 @@ def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
         filled = np.full([len(rows), *shape], PADDING.get(name, 0), first.dtype)
         for target, array in zip(filled, arrays, strict=True):
             target[tuple(slice(0, n) for n in array.shape)] = array
+            if array.ndim > 1:
+                target[len(array) :] = target[0]
         batch[name] = filled
     return batch
 

@@ -1,5 +1,8 @@
 """Choice: each choice is read with the context, one score each, a softmax over them (Radford et al., 2018, section
-3.3)."""
+3.3).
+
+Examples of a batch may have different numbers of choices: what fills the shorter ones up is pushed out of the softmax.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,11 +31,12 @@ class Codec:
             context, *choices = self.tokenizer.encode(example.inputs)
             each = [Row(layout(vocabulary, [context, choice], self.settings.length), i) for choice in choices]
             gold = np.int32(-1 if example.gold is None else example.gold)
-            rows.append(Row(stack(each, multiple=1) | {"choice": gold}, i))  # tokens [C, T]
+            arrays = stack(each, multiple=1)  # tokens [C, T]
+            rows.append(Row(arrays | {"choice": gold, "unused": np.zeros(len(choices), np.float32)}, i))
         return rows
 
     def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[int]:
-        return [int(np.argmax(scores)) for scores in outputs]
+        return [int(np.argmax(scores[: len(row.arrays["unused"])])) for row, scores in zip(rows, outputs, strict=True)]
 
 
 class Head(keras.layers.Layer):
@@ -44,7 +48,8 @@ class Head(keras.layers.Layer):
         self.dense = keras.layers.Dense(1, name="score")
 
     def call(self, reading: Any, batch: dict[str, Any]) -> Any:
-        return ops.reshape(self.dense(reading.pooled), (ops.shape(batch["choice"])[0], -1))  # [B, C]
+        scores = ops.reshape(self.dense(reading.pooled), (ops.shape(batch["choice"])[0], -1))  # [B, C]
+        return scores + batch["unused"][:, : ops.shape(scores)[1]]
 
     def loss(self, scores: Any, batch: dict[str, Any]) -> Any:
         return ops.mean(keras.losses.sparse_categorical_crossentropy(batch["choice"], scores, from_logits=True))

@@ -1,0 +1,109 @@
+"""Ranking: question and candidate become vectors of their own, and what fits lies in the same direction.
+
+Two towers with shared weights (Wang et al., 2022, SimKGC, sections 3.2 to 3.4; as the Siamese part of StAR, Wang et
+al., 2021): each candidate is encoded once, not once with every question as in KG-BERT (Yao et al., 2019). The answers
+of a batch are each other's wrong answers:
+
+    p(a | q) = softmax_a  s cos(q, a)        over the batch's answers that training does not know as right for q, and a
+
+The scale s = 1 / temperature is learnt and begins at 20 (SimKGC, section 4.1).
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bench.adapt.heads import Row, layout, stack
+from bench.adapt.settings import Settings
+from models.tokenizers import Tokenizer
+from tasks.forms import Rank
+from tasks.metrics.ranks import rank
+from tasks.task import Example, Task
+
+_SCALE = 20.0
+_CHUNK = 256
+"""Questions whose scores of all candidates are in memory at the same time."""
+
+
+class Codec:
+    """Training examples to rows of question and answer, others to their questions, followed by all candidates."""
+
+    outputs = 1
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
+        self.tokenizer, self.settings, self.train = tokenizer, settings, train
+        self.right: dict[tuple, set[str]] = defaultdict(set)
+        for example in train:  # not `Target.others`, which know the answers of the other splits
+            self.right[_question(example)].add(str(example.gold))
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        candidates = next((e.gold.candidates for e in examples), {})
+        number = {name: place for place, name in enumerate(candidates)}
+        learned = examples is self.train
+        texts = list(dict.fromkeys([*(t for e in examples for t in e.inputs), *candidates.values()]))
+        ids = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
+        rows = []
+        for i, example in enumerate(examples):
+            sequences = [self._sequence([ids[example.inputs[0]], self._rest(ids, example)])]
+            others = [-1]
+            if learned:
+                sequences.append(self._sequence([ids[candidates[example.gold]]]))
+                others = [number[name] for name in self.right[_question(example)]]
+            rows.append(_row(sequences, number[example.gold], others, i))
+        if not learned:
+            rows += [_row([self._sequence([ids[text]])], n, [-1], -1) for n, text in enumerate(candidates.values())]
+        return rows
+
+    def _rest(self, ids: dict[str, list[int]], example: Example) -> list[int]:
+        return [token for text in example.inputs[1:] for token in ids[text]]
+
+    def _sequence(self, parts: list[list[int]]) -> Row:
+        return Row(layout(self.tokenizer.vocabulary, [part for part in parts if part], self.settings.length), 0)
+
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+    ) -> list[Rank]:
+        vectors = np.stack([output[0] for output in outputs])  # [questions + candidates, D]
+        asked, offered = vectors[: len(examples)], vectors[len(examples) :]
+        names, found = list(examples[0].gold.candidates) if examples else [], []
+        number = {name: place for place, name in enumerate(names)}
+        for first in range(0, len(examples), _CHUNK):
+            scores = asked[first : first + _CHUNK] @ offered.T  # [n, C]
+            for example, row in zip(examples[first : first + _CHUNK], scores, strict=True):
+                others = [number[name] for name in example.gold.others]
+                found.append(Rank(rank(row, number[example.gold], others), best=names[int(np.argmax(row))]))
+        return found
+
+
+class Head(keras.layers.Layer):
+    """Reads texts that lie side by side, [B * C, T]; in training C is 2, the question and its answer."""
+
+    def __init__(self, outputs: int):
+        super().__init__(name="head")
+        self.scale = self.add_weight(shape=(), initializer=keras.initializers.Constant(math.log(_SCALE)), name="scale")
+
+    def call(self, reading: Any, batch: dict[str, Any]) -> Any:
+        x = tf.math.l2_normalize(tf.convert_to_tensor(reading.pooled), axis=-1)  # [B * C, D]
+        return tf.reshape(x, [tf.shape(batch["answer"])[0], -1, x.shape[-1]])  # [B, C, D]
+
+    def loss(self, vectors: Any, batch: dict[str, Any]) -> Any:
+        scores = tf.exp(self.scale) * tf.matmul(vectors[:, 0], vectors[:, -1], transpose_b=True)  # [B, B]
+        right = tf.reduce_any(tf.equal(batch["others"][:, :, None], batch["answer"][None, None]), axis=1)  # [B, B]
+        own = tf.eye(tf.shape(scores)[0], dtype=tf.bool)
+        scores -= 1e9 * tf.cast(right & ~own, tf.float32)
+        labels = tf.range(tf.shape(scores)[0])
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
+
+
+def _question(example: Example) -> tuple:
+    return getattr(example.inputs[0], "name", example.inputs[0]), *map(str, example.inputs[1:])
+
+
+def _row(sequences: list[Row], answer: int, others: Sequence[int], example: int) -> Row:
+    arrays = stack(sequences, multiple=1)  # tokens [C, T]
+    return Row(arrays | {"answer": np.int32(answer), "others": np.array(others, np.int32)}, example)

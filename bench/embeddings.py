@@ -1,0 +1,107 @@
+"""A ranking without a language model: a vector for every name, learnt from the training examples alone. No TensorFlow.
+
+ComplEx (Trouillon et al., 2016, equation 9) as Lacroix et al. (2018) train it: each question about a fact is a relation
+of its own, the loss is a softmax over candidates (here the batch's answers and a sample, theirs all), weights pay the
+cube of their modulus (section 4), and steps follow Adagrad:
+
+    score(h, r, t) = Re sum_d  h_d r_d conj(t_d)
+
+The first of an example's texts is taken for its name (`tasks.forms.Piece`), the others for the relation. What never
+occurs in training keeps a vector of noise.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tasks.forms import Rank
+from tasks.metrics.ranks import rank
+from tasks.task import Example
+
+WIDTH = 64
+"""Complex numbers per vector."""
+EPOCHS, BATCH, SAMPLED = 12, 512, 512
+RATE, WEIGHT = 0.1, 0.15
+"""Adagrad's rate; what a cube of a modulus costs, per example."""
+
+
+def ranks(train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
+    """The rank of each of ``examples``' targets after training on ``train``."""
+    names = {name: place for place, name in enumerate(examples[0].gold.candidates)}
+    for example in (*train, *examples):
+        names.setdefault(_name(example), len(names))
+    relations = {key: place for place, key in enumerate(dict.fromkeys(e.inputs[1:] for e in (*train, *examples)))}
+    known = [(names[_name(e)], relations[e.inputs[1:]], names[str(e.gold)]) for e in train]
+    entities, turns = fit(np.array(known, np.int64), len(names), len(relations))
+    candidates, found = list(examples[0].gold.candidates), []
+    for example in examples:
+        asked = entities[names[_name(example)]] * turns[relations[example.inputs[1:]]]  # [D]
+        scores = _real(asked[None], entities[: len(candidates)])[0]  # [C]
+        others = [names[other] for other in example.gold.others]
+        best = candidates[int(np.argmax(scores))]
+        found.append(Rank(rank(scores, names[str(example.gold)], others), best=best))
+    return found
+
+
+def fit(
+    triples: np.ndarray, entities: int, relations: int, epochs: int = EPOCHS, width: int = WIDTH
+) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors complex64 [N, D] of the entities and [R, D] of the relations, from ``triples`` int [M, 3] of questions
+    (entity, relation) and their answers."""
+    rng = np.random.default_rng(0)
+    tables = [
+        (1e-1 * (rng.normal(size=(n, width)) + 1j * rng.normal(size=(n, width)))).astype(np.complex64)
+        for n in (entities, relations)
+    ]
+    sums = [np.full(table.shape, 1e-10, np.float32) for table in tables]
+    for _ in range(epochs):
+        order = rng.permutation(len(triples))
+        for first in range(0, len(order), BATCH):
+            part = triples[order[first : first + BATCH]]
+            sample = rng.integers(0, entities, SAMPLED)
+            _step(tables, sums, part, np.concatenate([part[:, 2], sample]))
+    return tables[0], tables[1]
+
+
+def _step(tables: list[np.ndarray], sums: list[np.ndarray], part: np.ndarray, offered: np.ndarray) -> None:
+    """One step of Adagrad on ``part`` int [B, 3], against the candidates ``offered`` int [K], whose first B are the
+    answers."""
+    count = len(part)
+    h, r, t = tables[0][part[:, 0]], tables[1][part[:, 1]], tables[0][offered]
+    asked = h * r  # [B, D]
+    scores = _real(asked, t)  # [B, K]
+    scores[(offered[None] == part[:, 2:]) & (np.arange(len(offered)) != np.arange(count)[:, None])] = -np.inf
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    shares[np.arange(count), np.arange(count)] -= 1.0  # the loss's slope by the scores, [B, K]
+    slope = shares.astype(np.complex64) @ t  # [B, D]; by the conjugate, so that a step goes against it
+    back = shares.T.astype(np.complex64) @ asked  # [K, D]
+    h_slope, r_slope = slope * np.conj(r), slope * np.conj(h)
+    back[:count] += _penalty(t[:count])
+    _descend(tables[0], sums[0], np.concatenate([part[:, 0], offered]), np.concatenate([h_slope + _penalty(h), back]))
+    _descend(tables[1], sums[1], part[:, 1], r_slope + _penalty(r))
+
+
+def _penalty(x: np.ndarray) -> np.ndarray:
+    """Slope of the cube of the modulus: 3 |x| x."""
+    return 3.0 * WEIGHT * np.abs(x) * x
+
+
+def _descend(table: np.ndarray, sums: np.ndarray, rows: np.ndarray, slopes: np.ndarray) -> None:
+    """Adagrad with one rate for both parts of a complex number; slopes of the same row are added first."""
+    which, place = np.unique(rows, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    starts = np.searchsorted(place[order], np.arange(len(which)))
+    total = np.add.reduceat(slopes[order], starts, axis=0)
+    sums[which] += np.abs(total) ** 2
+    table[which] -= (RATE * total / np.sqrt(sums[which])).astype(np.complex64)
+
+
+def _real(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Re a conj(b), float [A, B], as one product of real matrices."""
+    left = np.concatenate([a.real, a.imag], axis=1)
+    return left @ np.concatenate([b.real, b.imag], axis=1).T
+
+
+def _name(example: Example) -> str:
+    return getattr(example.inputs[0], "name", str(example.inputs[0]))

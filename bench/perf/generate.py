@@ -1,0 +1,160 @@
+"""Tokens per second of beam search, ours and a peer's, turn by turn in one run.
+
+    python -m bench perf generate --peer transformers [--models t5,bart --sizes mini] [--peer-python PYTHON]
+
+Both sides have the same encoder-decoder with the same weights (random, far from uniform), exported as `bench export`
+does it, and write for the same sources with the same beam, penalty, end of search and longest length, with a cache.
+So the texts have to be the same, too: the share of rows where they are stands in the table. Tokens per second count
+the tokens of the best texts, not those of the hypotheses beside them.
+"""
+
+import itertools
+import json
+import statistics
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+import models
+from bench import environment
+from bench.errors import OK
+from bench.perf.pretrain import PEERS, check_peer
+from bench.perf.table import Table
+from bench.perf.worker import Worker, interleave, serve
+
+MODELS = ("t5", "bart")
+
+
+def prepare(folder: Path, case: dict[str, Any]) -> None:
+    """Write the network, as a folder that both sides read, and ``sources.json``: rows of half to full length."""
+    import numpy as np
+
+    from bench.engine import networks
+    from models.published import folder as published
+    from models.tokenizers import Tokenizer
+
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefghijklmnop"), 5)) for _ in range(2 * case["vocabulary"])]
+    tokenizer = Tokenizer.train("wordpiece", [" ".join(words)], case["vocabulary"])
+    size = networks.sized(models.load(case["model"]), case["size"], case["length"])
+    network = networks.build(case["model"], size, tokenizer, 0)
+    arrays = networks.weights(network.loss.variables)
+    arrays = {path: a + rng.normal(0.0, 0.1, a.shape).astype(np.float32) for path, a in arrays.items()}
+    published.write(folder, model=case["model"], size=size, tokenizer=tokenizer, arrays=arrays)
+    vocabulary = tokenizer.vocabulary
+    rows = []
+    for _ in range(case["batch"]):
+        count = int(rng.integers(case["length"] // 2, case["length"] + 1))
+        text = rng.integers(vocabulary.first, vocabulary.size, count - 2).tolist()
+        rows.append([vocabulary.cls, *text, vocabulary.sep] + [vocabulary.pad] * (case["length"] - count))
+    (folder / "sources.json").write_text(json.dumps(rows))
+
+
+def compare(
+    names: Sequence[str],
+    sizes: Sequence[str],
+    *,
+    peer: str | None,
+    python: str,
+    rounds: int,
+    seconds: float,
+    **case: Any,
+) -> Iterator[dict[str, Any]]:
+    """Rows of the table, as they are measured. ``ratio`` is the median over rounds of the peer's seconds over ours,
+    ``equal`` the share of rows for which both wrote the same text."""
+    for model, size in itertools.product(names, sizes):
+        with tempfile.TemporaryDirectory() as place:
+            settings = {**case, "model": model, "size": size, "folder": place}
+            prepare(Path(place), settings)
+            workers = [Worker("ours", [sys.executable, "-m", "bench.perf.generate", json.dumps(settings)])]
+            if peer:
+                workers.append(Worker(peer, [python, "-P", str(PEERS / "generate.py"), json.dumps(settings)]))
+            interleave(workers, rounds, seconds, jobs=("write",))
+        theirs = workers[-1]
+        for worker in workers:
+            each, written = worker.seconds["write"], worker.answer["value"]
+            same = [a == b for a, b in zip(written["texts"], theirs.answer["value"]["texts"], strict=True)]
+            turns = zip(each, theirs.seconds["write"], strict=True)
+            yield {
+                "model": f"{model}-{size}",
+                "by": worker.name,
+                "seconds": statistics.median(each),
+                "low": min(each),
+                "high": max(each),
+                "tokens_per_second": written["tokens"] / statistics.median(each),
+                "equal": statistics.mean(same) if peer else None,
+                "ratio": statistics.median(other / own for own, other in turns) if peer else None,
+            }
+
+
+def main(argument: str) -> None:
+    """Serve requests to write for all sources: the worker of our side. ``argument`` is a case of `compare` as JSON."""
+    settings = json.loads(argument)
+    environment.prepare(threads=settings["threads"])
+    import numpy as np
+
+    from bench.engine import networks
+    from bench.generate import Generator, Writing
+    from models.published import folder as published
+
+    found = published.read(Path(settings["folder"]))
+    network = networks.build(found.model, found.size, found.tokenizer, 0)
+    arrays, _, _ = found.weights({v.path: tuple(v.shape) for v in network.loss.variables})
+    networks.assign(network.loss.variables, arrays)
+    network.encoder.dropout = 0.0
+    generator = Generator(network, found.tokenizer.vocabulary, Writing(beam=settings["beam"]))
+    sources = np.array(json.loads((Path(settings["folder"]) / "sources.json").read_text()), np.int32)
+
+    def write() -> dict[str, Any]:
+        rows = [[int(id) for id in ids if id] for ids in generator(sources, settings["tokens"]).ids[:, 0]]
+        return {"tokens": sum(map(len, rows)), "texts": [zlib.crc32(str(row).encode()) for row in rows]}
+
+    serve({"write": write})
+
+
+COLUMNS = {
+    "model": ("model", "{}"),
+    "by": ("by", "{}"),
+    "seconds": ("s/batch", "{:.3f}"),
+    "low": ("fastest", "{:.3f}"),
+    "high": ("slowest", "{:.3f}"),
+    "tokens_per_second": ("tokens/s", "{:.0f}"),
+    "equal": ("same texts", "{:.0%}"),
+    "ratio": ("x peer", "{:.2f}"),
+}
+
+
+@click.command("generate")
+@click.option("--peer", type=click.Choice(("transformers",)), help="Whom to run beside us.")
+@click.option(
+    "--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter that has the peer's packages."
+)
+@click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, by commas.")
+@click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
+@click.option("--batch", default=16, show_default=True, help="Sources that are written for at once.")
+@click.option("--length", default=64, show_default=True, help="Tokens of the longest source.")
+@click.option("--tokens", default=48, show_default=True, help="Tokens of a text at most.")
+@click.option("--beam", default=4, show_default=True, help="Hypotheses of each source.")
+@click.option("--vocabulary", default=8192, show_default=True, help="Number of token ids.")
+@click.option("--threads", default=2, show_default=True, help="Threads of each worker.")
+@click.option("--rounds", default=5, show_default=True, help="Turns of each worker.")
+@click.option("--seconds", default=5.0, show_default=True, help="Length of a turn, about.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
+    """Tokens per second of beam search, as a Markdown table."""
+    environment.prepare()
+    if peer:
+        check_peer(peer_python)
+    table = Table(COLUMNS, as_json)
+    for row in compare(names.split(","), sizes.split(","), peer=peer, python=peer_python, **shape):
+        table.add(row)
+    return OK
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,72 @@
+"""Context2Vec: a vector for the sentence around a word, in the same space as the words.
+
+Melamud, Goldberger and Dagan (2016). context2vec: Learning Generic Context Embedding with Bidirectional LSTM. CoNLL.
+Taxonomy: contextual; LSTM; word from its sentence by negative sampling; no extension.
+
+CBOW with a better bag: what stands before a word is read by one LSTM, what stands behind it by another in the other
+direction, and a small network makes one vector of the two. It has to lie near the vector of the word that is missing,
+and away from random words. So contexts can be compared with words, and with each other.
+
+    L = - ln s(u_x . c) - k E_{n ~ p} ln s(- u_n . c),        c = MLP([forward up to the word; backward up to the word])
+
+Nearest relative: ELMo (`models.elmo`), the same network as two language models, which never look to both sides at once.
+Here both directions share the words' vectors, and a layer has a projection.
+"""
+
+from models.card import Architecture, Card, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="Context2Vec",
+    citation="Melamud et al. (2016)",
+    year=2016,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.LSTM,
+    objectives=("context2vec",),
+    loss="L_c2v",
+    tokenizer="word",
+    corpus="ukWaC (two billion words)",
+    parameters="300 per word, 600 per context",
+)
+
+# One layer of cells (``inner``), as in the paper.
+SIZES = {
+    "tiny": Size(layers=1, width=128, inner=512, length=4096),
+    "mini": Size(layers=1, width=256, inner=1280, length=4096),
+    "small": Size(layers=1, width=512, inner=2560, length=4096),
+    "base": Size(layers=1, width=1024, inner=8192, length=4096),
+}
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.lstm import BidirectionalLstm
+    from models.objectives import context2vec
+
+    encoder = BidirectionalLstm(size, vocabulary.size)
+    return Pretrainable(
+        encoder=encoder,
+        loss=context2vec.Context2Vec(encoder),
+        batches=lambda corpus, batch, length: context2vec.batches(corpus, vocabulary, batch, length),
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in lookup tables: of what is read, and of what is predicted."""
+    P, C, D, V = size.width // 2, size.inner, size.width, vocabulary.size
+    direction = 2 * P * 4 * C + 4 * C + C * P
+    return V * P + V * D + size.layers * 2 * direction + 2 * (D * D + D), V * P + V * D
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products of both directions."""
+    P, C = size.width // 2, size.inner
+    return 2 * size.layers * 2 * (2 * P * 4 * C + C * P)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times both directions, the network on top and the noise words."""
+    predicted, noise = (length - 2) / length, 64
+    top = predicted * 2 * (2 * size.width * size.width + size.width * noise)
+    return 3 * (encoder_flops_per_token(size, length) + top)

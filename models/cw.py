@@ -1,0 +1,69 @@
+"""C&W: word vectors from telling a window of text from the same with another word in the middle.
+
+Collobert and Weston (2008). A Unified Architecture for Natural Language Processing: Deep Neural Networks with
+Multitask Learning. ICML. The details are those of Collobert et al. (2011), Natural Language Processing (Almost) from
+Scratch, JMLR 12.
+Taxonomy: non-contextual; lookup table; pairwise ranking; no extension.
+
+A language model has to say how probable a text is, over the whole vocabulary. To learn vectors, it is enough to score
+windows: the one that somebody wrote has to score higher, by 1 at least, than one whose middle word was replaced by a
+random word. So no sum over the vocabulary is needed, and the window may reach to both sides. The small network that
+scores is thrown away.
+
+    L = max(0, 1 - f(x) + f(x^(w))),        f(x) = a . HardTanh(M [v_1; ...; v_11] + d) + e
+
+Nearest relative: `models.nnlm`, which looks to the left only and predicts; word2vec (`models.word2vec`) later dropped
+the network as well.
+"""
+
+from models.card import Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_4 = "Pennington et al. (2014), table 4, 50 per word, as features of a CRF"
+
+CARD = Card(
+    title="C&W",
+    citation="Collobert and Weston (2008)",
+    year=2008,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("ranking",),
+    loss="L_rank",
+    tokenizer="word",
+    corpus="English Wikipedia (631 million words)",
+    parameters="50 per word; 130,000 words",
+    reported=(Reported(task="conll2003", metric="f1", value=87.4, source=_TABLE_4),),
+)
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, inner=128, length=4096),
+    "mini": Size(layers=0, width=256, inner=256, length=4096),
+    "small": Size(layers=0, width=512, inner=512, length=4096),
+    "base": Size(layers=0, width=1000, inner=1000, length=4096),
+}
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The table and the network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.word_vectors import WordVectors
+    from models.objectives import ranking
+
+    encoder = WordVectors(size, vocabulary.size)
+    return Pretrainable(encoder=encoder, loss=ranking.WindowRanking(encoder, size.inner), batches=ranking.batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in the lookup table."""
+    table = vocabulary.size * size.width
+    return table + 11 * size.width * size.inner + 2 * size.inner, table
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
+    return 0.0
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times a window of 11, another middle, and both scores."""
+    return 3 * 2 * (12 * size.width * size.inner + 2 * size.inner)

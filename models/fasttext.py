@@ -1,0 +1,68 @@
+"""fastText: word vectors that know how words are spelled.
+
+Bojanowski, Grave, Joulin and Mikolov (2017). Enriching Word Vectors with Subword Information. TACL.
+Taxonomy: non-contextual; lookup table of words and character n-grams; skip-gram; no extension.
+
+"Writes", "writer" and "writing" are strangers to word2vec. Here a word is the mean of its own vector and those of its
+n-grams of 3 to 6 characters, with < and > where the word begins and ends, so that what is learned of one word serves
+its relatives, above all in languages with many forms. The n-grams share a fixed number of vectors by a hash. Neighbours
+and noise words keep plain vectors.
+
+    L = - ln s(u_c . v_w) - k E_{n ~ p} ln s(- u_n . v_w),        v_w = mean over g in {w} and n-grams of w of z_g
+
+Nearest relative: `models.word2vec`, the same loss on a table without n-grams.
+"""
+
+from models.card import Architecture, Card, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="fastText",
+    citation="Bojanowski et al. (2017)",
+    year=2017,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("skipgram",),
+    loss="L_SGNS",
+    tokenizer="word",
+    corpus="Wikipedia in nine languages",
+    parameters="300 per word, and 2 million n-grams",
+)
+
+# ``inner`` is the number of vectors that the n-grams share; the paper has two million.
+SIZES = {
+    "tiny": Size(layers=0, width=128, inner=20_000, length=4096),
+    "mini": Size(layers=0, width=256, inner=50_000, length=4096),
+    "small": Size(layers=0, width=512, inner=200_000, length=4096),
+    "base": Size(layers=0, width=1000, inner=2_000_000, length=4096),
+}
+
+LEARNING_RATE = 1e-2
+"""That of `models.word2vec`, whose loss it has."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The tables of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.subword_vectors import SubwordVectors
+    from models.objectives import skipgram
+
+    encoder = SubwordVectors(size, vocabulary)
+    return Pretrainable(encoder=encoder, loss=skipgram.SkipGram(encoder), batches=skipgram.batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in lookup tables: the same, the words', n-grams' and contexts' vectors."""
+    weights = (2 * vocabulary.size + size.inner) * size.width
+    return weights, weights
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
+    return 0.0
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the scores with the row's tokens and its noise words."""
+    noise = 64  # words per row
+    return 3 * 2 * size.width * (length + noise)

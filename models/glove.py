@@ -1,0 +1,69 @@
+"""GloVe: word vectors whose products are the logarithms of how often two words meet.
+
+Pennington, Socher and Manning (2014). GloVe: Global Vectors for Word Representation. EMNLP.
+Taxonomy: non-contextual; lookup table; weighted least squares on co-occurrences; no extension.
+
+The corpus is read once, to count how often each word stands near each other one; then only the counts are looked at.
+Ratios of co-occurrence tell meaning (ice and steam differ in what they meet: solid, gas), and differences of logarithms
+are such ratios, so vectors are fitted to logarithms. Seldom pairs are noise and weigh less; very frequent ones weigh no
+more than others. The two vectors of a word are added up in the end.
+
+    L = f(X_ij) (w_i . w~_j + b_i + b~_j - ln X_ij)^2,        f(x) = min(1, (x / 100)^(3/4)),        v_i = w_i + w~_i
+
+Nearest relative: `models.word2vec`, which meets the same pairs one by one and fits them by logistic regression. The
+paper trains by AdaGrad; here the engine's optimizer serves all models alike.
+"""
+
+from models.card import Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_4 = "Pennington et al. (2014), table 4, 50 per word, as features of a CRF"
+
+CARD = Card(
+    title="GloVe",
+    citation="Pennington et al. (2014)",
+    year=2014,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("glove",),
+    loss="L_GloVe",
+    tokenizer="word",
+    corpus="Wikipedia 2014 and Gigaword 5 (6 billion words); Common Crawl (42 billion)",
+    parameters="300 per word; 400,000 words",
+    reported=(Reported(task="conll2003", metric="f1", value=88.3, source=_TABLE_4),),
+)
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, length=4096),
+    "mini": Size(layers=0, width=256, length=4096),
+    "small": Size(layers=0, width=512, length=4096),
+    "base": Size(layers=0, width=1000, length=4096),
+}
+
+LEARNING_RATE = 1e-2
+"""That of `models.word2vec`, another pair of tables."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The tables of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.summed_vectors import SummedVectors
+    from models.objectives import glove
+
+    encoder = SummedVectors(size, vocabulary.size)
+    return Pretrainable(encoder=encoder, loss=glove.Glove(encoder), batches=glove.batches)
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in lookup tables: both vectors of each word, and both biases."""
+    return 2 * vocabulary.size * (size.width + 1), 2 * vocabulary.size * size.width
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
+    return 0.0
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token, which here is a pair of words: three times one product."""
+    return 3 * 2 * size.width

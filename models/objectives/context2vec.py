@@ -1,0 +1,83 @@
+"""Words from their whole sentence, by negative sampling. Melamud, Goldberger and Dagan (2016), sections 2.2 and 2.3:
+
+    c_t = MLP([forward_{t-1}; backward_{t+1}])        L = - mean_t  ln s(u_{x_t} . c_t) + k E_{n ~ p} ln s(- u_n . c_t)
+
+forward_{t-1} has read what stands before the word and backward_{t+1} what stands behind it, so that a word's context
+never holds the word. The MLP has one hidden layer of rectified units, as wide as its input; k = 10 and p(n) ~
+count(n)^(3/4). The noise words are shared by a row, as in `models.objectives.skipgram`.
+
+Rows are [CLS] text [SEP] here where the authors take sentences; the two marks are read and not predicted.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives.sampling import FullSentences, generator
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+NEGATIVES, SHARED = 10, 64
+"""k, and the noise words of a row."""
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` int32 [B, T] and ``noise`` int32 [B, K]."""
+    texts = FullSentences(corpus, vocabulary, length)
+    noise = np.cumsum(corpus.counts().astype(np.float64) ** 0.75)
+    noise /= noise[-1]
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rows, _ = texts(step, batch, seed)
+        drawn = np.searchsorted(noise, generator(seed, step).random((batch, SHARED)), side="right")
+        return rows | {"noise": drawn.astype(np.int32)}
+
+    return make
+
+
+class Context2Vec(keras.layers.Layer):
+    """``loss`` of an encoder with ``forward`` and ``backward`` (see `models.architectures.lstm`): holds the MLP and the
+    words' own vectors."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, width = encoder, encoder.width
+        self.hidden = self.add_weight((width, width), "glorot_uniform", name="hidden")
+        self.hidden_bias = self.add_weight((width,), "zeros", name="hidden_bias")
+        self.output_kernel = self.add_weight((width, width), "glorot_uniform", name="output_kernel")
+        self.output_bias = self.add_weight((width,), "zeros", name="output_bias")
+        words = (encoder.token_embedding.shape[0], width)
+        self.targets = self.add_weight(words, keras.initializers.RandomNormal(stddev=width**-0.5), name="targets")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"words": tf.math.count_nonzero(_words(batch), dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        tokens = tf.convert_to_tensor(batch["tokens"])
+        contexts = self.contexts(tokens, seed)  # [B, T - 2, D]
+        targets = tf.gather(self.targets.value, tokens[:, 1:-1])
+        near = tf.cast(tf.reduce_sum(contexts * targets, axis=2), tf.float32)  # [B, T - 2]
+        far = tf.matmul(contexts, tf.gather(self.targets.value, batch["noise"]), transpose_b=True)  # [B, T - 2, K]
+        false = tf.reduce_mean(tf.math.softplus(tf.cast(far, tf.float32)), axis=2)
+        each = (tf.math.softplus(-near) + NEGATIVES * false) * tf.cast(_words(batch), tf.float32)
+        return {"loss": tf.reduce_sum(each) / tf.cast(tf.maximum(totals["words"], 1), tf.float32)}
+
+    def contexts(self, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
+        """c_t of all tokens [B, T] but the first and the last, [B, T - 2, D]."""
+        before = self.encoder.forward(tokens, seed)[-1][:-2]  # [T - 2, B, D / 2]
+        behind = self.encoder.backward(tokens, seed)[-1][2:]
+        both = tf.transpose(tf.concat([before, behind], axis=2), [1, 0, 2])  # [B, T - 2, D]
+        flat = tf.reshape(both, [-1, self.encoder.width])
+        hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(flat, self.hidden), self.hidden_bias))
+        return tf.reshape(tf.nn.bias_add(tf.matmul(hidden, self.output_kernel), self.output_bias), tf.shape(both))
+
+
+def _words(batch: dict[str, Any]) -> tf.Tensor:
+    """Which tokens are predicted, bool [B, T - 2]: all but marks and the ends of rows."""
+    inner = tf.convert_to_tensor(batch["tokens"])[:, 1:-1]
+    return inner > 4  # the special ids, as `models.tokenizers.Vocabulary` numbers them

@@ -1,0 +1,92 @@
+"""Weighted least squares on the logarithms of co-occurrence counts. Pennington et al. (2014), section 3, equation 8:
+
+    L = mean over pairs i, j that meet of  f(X_ij) (w_i . w~_j + b_i + b~_j - ln X_ij)^2
+
+    f(x) = min(1, (x / x_max)^(3/4)),        x_max = 100
+
+Two words that stand d places apart in a sentence, 10 at most, add 1 / d to X, in both directions (section 4.2). The
+corpus is counted before the first step, and the table of pairs that met stays in memory: 16 bytes for each.
+
+Such a pair is what elsewhere is a token: a row has T of them. Every pair comes once per epoch, in an order that has
+nothing to do with the text, like that of the authors' program.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import dropout
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, generator, take
+from models.pretrainable import Batches
+
+WINDOW, MOST, POWER = 10, 100.0, 0.75
+"""Places to either side, x_max and the exponent of f."""
+_BLOCK = 1 << 18  # tokens that are counted together
+
+
+def count(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pairs that meet, as i and j int32 [N] in ascending order, and X_ij float64 [N]."""
+    size = len(corpus.counts())
+    keys, sums = np.zeros(0, np.int64), np.zeros(0)
+    for begin in range(0, corpus.tokens, _BLOCK):
+        end = min(begin + _BLOCK + WINDOW, corpus.tokens)  # the last words of a block look into the next one
+        where = np.arange(begin, end)
+        ids = corpus.ids.take(where, mode="wrap").astype(np.int64)
+        sentence = corpus.sentences.searchsorted(where, side="right")
+        found, weights = [keys], [sums]
+        for distance in range(1, WINDOW + 1):
+            first = np.arange(max(0, min(_BLOCK, len(ids) - distance)))
+            first = first[sentence[first] == sentence[first + distance]]
+            one, other = ids[first], ids[first + distance]
+            found += [one * size + other, other * size + one]
+            weights += [np.full(2 * len(first), 1.0 / distance)]
+        keys, inverse = np.unique(np.concatenate(found), return_inverse=True)
+        sums = np.bincount(inverse, np.concatenate(weights), len(keys))
+    return (keys // size).astype(np.int32), (keys % size).astype(np.int32), sums
+
+
+def batches(corpus: Corpus, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` and ``others`` int32 [B, T], i and j of pairs, and ``counts`` float32 [B, T], X_ij."""
+    one, other, counts = count(corpus)
+    if not len(counts):
+        raise ValueError("No two words share a sentence of this corpus: GloVe has nothing to count. Give longer text.")
+    order = generator(0, len(counts)).permutation(len(counts)).astype(np.int32)
+    one, other, counts = one[order], other[order], counts[order].astype(np.float32)
+    runs = Runs(one, length)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        where = runs.starts(step, batch, seed)[:, None] + np.arange(length)  # [B, T]
+        return {"tokens": take(one, where), "others": take(other, where), "counts": counts.take(where, mode="wrap")}
+
+    return make
+
+
+class Glove(keras.layers.Layer):
+    """``loss`` of an encoder with ``table`` and ``contexts``: holds the biases."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        words = encoder.table.shape[0]
+        self.bias = self.add_weight((words,), "zeros", name="bias")
+        self.context_bias = self.add_weight((words,), "zeros", name="context_bias")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"pairs": tf.size(batch["tokens"])}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        one, other = batch["tokens"], batch["others"]  # [B, T]
+        words = dropout(tf.gather(self.encoder.table.value, one), self.encoder.dropout, seed, 0)  # [B, T, D]
+        contexts = dropout(tf.gather(self.encoder.contexts.value, other), self.encoder.dropout, seed, 1)
+        # Not a product of matrices of one row and one column, which takes 2.3 times as long.
+        product = tf.cast(tf.reduce_sum(words * contexts, axis=2), tf.float32)  # [B, T]
+        biases = tf.gather(self.bias.value, one) + tf.gather(self.context_bias.value, other)
+        counts = tf.convert_to_tensor(batch["counts"])
+        error = product + tf.cast(biases, tf.float32) - tf.math.log(counts)
+        weights = tf.minimum(1.0, (counts / MOST) ** POWER)
+        return {"loss": tf.reduce_sum(weights * tf.square(error)) / tf.cast(totals["pairs"], tf.float32)}

@@ -1,0 +1,153 @@
+"""Hierarchical softmax: the probability of a word as that of the turns on its way down a binary tree.
+
+Morin and Bengio (2005); Mikolov, Sutskever et al. (2013), section 2.1, equation 3, with a Huffman tree:
+
+    p(w | h) = prod over inner nodes n on the way to w of  s(+- u_n . h),        + where the way goes left
+
+The probabilities of all words add up to one, and one costs about log2 V products where a softmax costs V. h is the
+vector of a neighbour (skip-gram, `HierarchicalSkipGram`) or the mean of all of them (CBOW, `HierarchicalCbow`). Words,
+subsampling and windows are those of `models.objectives.skipgram`.
+
+Frequent words have short ways, so that rows come with ways of one length only if they are padded. Where the tree
+would be deeper than ``depth(V)``, the smallest counts are raised until it is not.
+"""
+
+import heapq
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import shape
+from models.architectures.word_vectors import initializer
+from models.corpus import Corpus
+from models.objectives import skipgram
+from models.objectives.cbow import context_means, words_with_context
+from models.pretrainable import Batches
+
+SLOTS = 2 * skipgram.WINDOW
+"""Words at most whose windows hold a given word."""
+
+
+def depth(vocabulary: int) -> int:
+    """Turns at most on the way to one of ``vocabulary`` words."""
+    return max(1, (vocabulary - 1).bit_length()) + 8
+
+
+def tree(counts: np.ndarray, deepest: int) -> np.ndarray:
+    """The ways to the words of a Huffman tree for ``counts`` int [V]: int32 [V, deepest].
+
+    A way lists its inner nodes from the root on: n + 1 where it goes left at node n, -(n + 1) where right, 0 behind its
+    end. Words that never occur have none.
+    """
+    words = np.flatnonzero(counts)
+    floor = 1
+    while True:
+        ways = _huffman(np.maximum(counts[words], floor).tolist())
+        if max(map(len, ways)) <= deepest:
+            break
+        floor *= 2
+    paths = np.zeros((len(counts), deepest), np.int32)
+    for word, way in zip(words, ways, strict=True):
+        paths[word, : len(way)] = way
+    return paths
+
+
+def _huffman(counts: list[int]) -> list[list[int]]:
+    """The ways to the leaves: Huffman (1952), ties to what was made first."""
+    leaves = len(counts)
+    heap = [(count, number) for number, count in enumerate(counts)]
+    heapq.heapify(heap)
+    children = []
+    for number in range(leaves, 2 * leaves - 1):
+        (one, left), (other, right) = heapq.heappop(heap), heapq.heappop(heap)
+        children.append((left, right))
+        heapq.heappush(heap, (one + other, number))
+    ways: list[list[int]] = [[] for _ in range(2 * leaves - 1)]
+    for node in reversed(range(len(children))):  # parents were made after their children
+        left, right = children[node]
+        above = ways[leaves + node]
+        ways[left], ways[right] = [*above, node + 1], [*above, -(node + 1)]
+    return ways[:leaves]
+
+
+def batches(corpus: Corpus, vocabulary: int, batch: int, length: int) -> Batches:
+    """(step, seed) to `models.objectives.skipgram`'s ``tokens``, ``places`` and ``windows`` int32 [B, T], and with them
+    ``paths`` int32 [B, T, L], the way to each token, and ``centres`` int32 [B, T, C], the places in the row of the
+    tokens whose windows hold it, -1 where there are fewer."""
+    make_rows = skipgram.batches(corpus, batch, length)
+    paths = tree(corpus.counts(), depth(vocabulary))
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rows = make_rows(step, seed)
+        del rows["noise"]
+        return rows | {"paths": paths[rows["tokens"]], "centres": holders(rows["places"], rows["windows"])}
+
+    return make
+
+
+def holders(places: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """The places in the row of the tokens whose windows hold each token: int32 [B, T, C], -1 where there are fewer."""
+    rows, length = windows.shape
+    kept = windows > 0
+    order = np.argsort(~kept, axis=1, kind="stable")  # where the first, second ... kept token of a row stands
+    rank, count = np.cumsum(kept, axis=1) - 1, kept.sum(axis=1)[:, None]
+    found = np.full((rows, length, SLOTS), -1, np.int32)
+    for slot, distance in enumerate([*range(-skipgram.WINDOW, 0), *range(1, skipgram.WINDOW + 1)]):
+        other = rank + distance
+        there = kept & (other >= 0) & (other < count)
+        centre = np.take_along_axis(order, np.clip(other, 0, length - 1), axis=1)
+        there &= np.take_along_axis(places, centre, axis=1) - places == distance  # of the same sentence
+        there &= np.take_along_axis(windows, centre, axis=1) >= abs(distance)
+        found[:, :, slot] = np.where(there, centre, -1)
+    return found
+
+
+class _Hierarchical(keras.layers.Layer):
+    """Holds the vectors of the tree's inner nodes, of which a tree of V words has V - 1."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        nodes = (encoder.table.shape[0] - 1, encoder.width)
+        self.nodes = self.add_weight(nodes, initializer(encoder.width), name="nodes")
+        self.built = True
+
+    def surprise(self, paths: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
+        """- ln p(w | h) of the words with ``paths`` [B, T, L], each for its own ``vectors`` [B, T, C, D]: float32
+        [B, T, C]."""
+        nodes = tf.gather(self.nodes.value, tf.maximum(tf.abs(paths) - 1, 0))  # [B, T, L, D]
+        turns = tf.cast(tf.matmul(nodes, vectors, transpose_b=True), tf.float32)  # [B, T, L, C]
+        signs = tf.cast(tf.sign(paths), tf.float32)[:, :, :, None]  # [B, T, L, 1]
+        return tf.reduce_sum(tf.abs(signs) * tf.math.softplus(-signs * turns), axis=2)
+
+
+class HierarchicalSkipGram(_Hierarchical):
+    """``loss``: each word from each neighbour."""
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"pairs": tf.math.count_nonzero(tf.convert_to_tensor(batch["centres"]) >= 0, dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        centres = tf.convert_to_tensor(batch["centres"])  # [B, T, C]
+        rows, length = shape(centres)[:2]
+        vectors = tf.reshape(self.encoder(batch, seed=seed).tokens, [-1, self.encoder.width])  # [B * T, D]
+        flat = tf.maximum(centres, 0) + length * tf.range(rows)[:, None, None]
+        nll = self.surprise(tf.convert_to_tensor(batch["paths"]), tf.gather(vectors, flat))  # [B, T, C]
+        total = tf.cast(tf.maximum(totals["pairs"], 1), tf.float32)
+        return {"loss": tf.reduce_sum(nll * tf.cast(centres >= 0, tf.float32)) / total}
+
+
+class HierarchicalCbow(_Hierarchical):
+    """``loss``: each word from the mean of its neighbours."""
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"words": words_with_context(batch)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        means, weights = context_means(self.encoder(batch, seed=seed).tokens, batch)  # [B, T, D], [B, T]
+        nll = self.surprise(tf.convert_to_tensor(batch["paths"]), means[:, :, None])[:, :, 0]  # [B, T]
+        return {"loss": tf.reduce_sum(nll * weights) / tf.cast(tf.maximum(totals["words"], 1), tf.float32)}

@@ -1,0 +1,83 @@
+"""Pairwise ranking of windows: what was written has to score higher than the same with a random word in the middle.
+
+Collobert and Weston (2008), section 5; Collobert et al. (2011), section 4.2, equation 17, and section 3.2 for f:
+
+    L = mean over windows x of  max(0, 1 - f(x) + f(x^(w)))        f(x) = a . HardTanh(M [v_1; ...; v_11] + d)
+
+x^(w) has in the middle w, any word of the dictionary as likely as any other. A dictionary here is what occurs in the
+corpus. Beyond the ends of a row there are zeros. A constant added to f changes no difference, so f has none.
+
+M applied to a window is a sum over its 11 places: what each token contributes to each place is one product, and the
+second window differs from the first in one place.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import shape
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, generator, take
+from models.pretrainable import Batches
+
+SIDE = 5
+WINDOW = 2 * SIDE + 1
+
+
+def batches(corpus: Corpus, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` int32 [B, T] and ``others`` int32 [B, T], the random word for each."""
+    runs = Runs(corpus.ids, length)
+    dictionary = np.flatnonzero(corpus.counts()).astype(np.int32)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        tokens = take(corpus.ids, runs.starts(step, batch, seed)[:, None] + np.arange(length))
+        return {
+            "tokens": tokens,
+            "others": dictionary[generator(seed, step).integers(len(dictionary), size=tokens.shape)],
+        }
+
+    return make
+
+
+class WindowRanking(keras.layers.Layer):
+    """``loss`` of a table of word vectors: holds the network that scores windows, of ``hidden`` units."""
+
+    def __init__(self, encoder: keras.layers.Layer, hidden: int, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.hidden = encoder, hidden
+        # [D, 11 F]: the parts of M for the places of a window, from the first on, side by side. The units begin with
+        # a variance of 1: were they small, HardTanh would be linear, and all but the middle word cancel out of L.
+        start = keras.initializers.RandomNormal(stddev=(3 / WINDOW) ** 0.5)
+        self.places = self.add_weight((encoder.width, WINDOW * hidden), start, name="places")
+        self.bias = self.add_weight((hidden,), "zeros", name="bias")
+        self.score = self.add_weight((hidden, 1), "glorot_uniform", name="score")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"windows": tf.size(batch["tokens"])}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        rows, length = shape(batch["tokens"])
+        width, hidden = self.encoder.width, self.hidden
+        vectors = tf.reshape(self.encoder(batch, seed=seed).tokens, [-1, width])  # [B * T, D]
+        parts = tf.reshape(tf.matmul(vectors, self.places), [rows, length, WINDOW, hidden])
+        padded = tf.pad(parts, [[0, 0], [SIDE, SIDE], [0, 0], [0, 0]])
+        written = sum(padded[:, place : place + length, place] for place in range(WINDOW)) + self.bias  # [B, T, F]
+        others = tf.reshape(tf.gather(self.encoder.table.value, batch["others"]), [-1, width])
+        middle = self.places.value[:, SIDE * hidden : (SIDE + 1) * hidden]
+        other = tf.reshape(tf.matmul(others, tf.cast(middle, others.dtype)), [rows, length, hidden])
+        changed = written - parts[:, :, SIDE] + tf.cast(other, parts.dtype)
+        margin = 1.0 - self._scored(written) + self._scored(changed)  # [B * T]
+        total = tf.cast(totals["windows"], tf.float32)
+        return {
+            "loss": tf.reduce_sum(tf.nn.relu(margin)) / total,
+            "ranking_accuracy": tf.reduce_sum(tf.cast(margin < 1.0, tf.float32)) / total,
+        }
+
+    def _scored(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[B, T, F] before the HardTanh to scores, float32 [B * T]."""
+        flat = tf.clip_by_value(tf.reshape(hidden, [-1, self.hidden]), -1.0, 1.0)
+        return tf.cast(tf.matmul(flat, self.score), tf.float32)[:, 0]

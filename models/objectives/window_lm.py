@@ -1,0 +1,64 @@
+"""Language modelling from the last four words, by one hidden layer. Bengio et al. (2003), section 2, equation 1:
+
+    ln p(x_t | x_{t-4} ... x_{t-1}) = ln softmax(b + U tanh(d + H [v_{t-4}; ...; v_{t-1}]))_{x_t}
+
+without the direct connections W. Text comes as in `models.objectives.lm`. Before the first token of a row there are
+zeros, and what another document said counts as unsaid.
+
+H applied to four vectors is a sum over the places: what a token contributes to each place is one product.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.parts import shape
+
+ORDER = 4
+"""Words that are looked back at: n - 1 of an n-gram of 5, the best in the paper's tables."""
+
+
+class WindowLm(keras.layers.Layer):
+    """``loss`` of a table of word vectors: holds the network, of ``hidden`` units, and the output layer."""
+
+    def __init__(self, encoder: keras.layers.Layer, hidden: int, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.hidden, words = encoder, hidden, encoder.table.shape[0]
+        # [D, 4 F]: the parts of H for the word just before, the one before that, and so on, side by side.
+        self.places = self.add_weight((encoder.width, ORDER * hidden), "glorot_uniform", name="places")
+        self.bias = self.add_weight((hidden,), "zeros", name="bias")
+        self.output_kernel = self.add_weight((hidden, words), "glorot_uniform", name="output_kernel")
+        self.output_bias = self.add_weight((words,), "zeros", name="output_bias")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"tokens": tf.math.count_nonzero(batch["tokens"][:, 1:], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        return {"loss": tf.reduce_sum(self._nll(batch, seed)) / tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)}
+
+    def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
+        """ln p(token t | the four tokens before), float [B, T]; 0 at t = 0 and at padding."""
+        return tf.pad(-self._nll({"tokens": tf.convert_to_tensor(batch["tokens"], tf.int32)}, None), [[0, 0], [1, 0]])
+
+    def _nll(self, batch: dict[str, Any], seed: Any) -> tf.Tensor:
+        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding."""
+        tokens = batch["tokens"]
+        rows, length = shape(tokens)
+        vectors = tf.reshape(self.encoder(batch, seed=seed).tokens, [-1, self.encoder.width])  # [B * T, D]
+        parts = tf.reshape(tf.matmul(vectors, self.places), [rows, length, ORDER, self.hidden])
+        hidden = self.bias
+        for back in range(1, ORDER + 1):  # to the prediction of token t comes what token t - back says
+            said = tf.pad(parts[:, :, back - 1], [[0, 0], [back, 0], [0, 0]])[:, 1:length]  # [B, T - 1, F]
+            if "documents" in batch:
+                numbers = tf.pad(batch["documents"], [[0, 0], [back, 0]], constant_values=-1)[:, :length]
+                same = tf.equal(numbers, batch["documents"])[:, 1:, None]
+                said = tf.where(same, said, tf.zeros_like(said))
+            hidden = hidden + said
+        logits = tf.matmul(tf.reshape(tf.tanh(hidden), [-1, self.hidden]), self.output_kernel)
+        logits = tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32)  # [B * (T - 1), V]
+        following = tokens[:, 1:]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(following, [-1]), logits)
+        return tf.reshape(nll, [rows, length - 1]) * tf.cast(tf.not_equal(following, 0), tf.float32)

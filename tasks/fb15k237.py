@@ -1,0 +1,46 @@
+"""FB15k-237 (survey, section 4.1): which thing does a relation of Freebase lead to, from another, either way?
+
+Toutanova & Chen, 2015: Observed versus latent features for knowledge base and text inference, CVSC. Licence: CC BY 4.0
+(Freebase). Official files: train.txt, valid.txt, test.txt, ``head<TAB>relation<TAB>tail`` (272115, 17535 and 20466
+triples; 14541 entities, 237 relations). Names are numbers such as /m/027rn; KG-BERT's entity2text.txt has their texts,
+and relation2text.txt those of relations, which are otherwise read off the relation's own name.
+
+Questions and ranks are those of `tasks.wn18rr`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tasks import wn18rr
+from tasks.files import pick
+from tasks.task import Example, Source
+from tasks.triples import questions, texts
+
+_SPLITS = {"train": "train.txt|train.tsv", "dev": "valid.txt|dev.tsv", "test": "test.txt|test.tsv"}
+_ALL = (*_SPLITS.values(), "entity2text.txt")
+FILES = {split: (name, *(other for other in _ALL if other != name)) for split, name in _SPLITS.items()}
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Two questions for each triple, in file order."""
+    every, optional = [pick(folder, name) for name in _SPLITS.values()], folder / "relation2text.txt"
+    relations = texts(optional) if optional.exists() else {}
+    entities = texts(pick(folder, _ALL[-1]))
+    yield from questions(pick(folder, FILES[split][0]), every, entities, relations)
+
+
+TASK = replace(
+    wn18rr.TASK,
+    name="fb15k237",
+    title="FB15k-237",
+    source=Source(
+        citation="Toutanova & Chen, 2015: Observed versus latent features for knowledge base and text inference",
+        licence="CC BY 4.0",
+        url="https://www.microsoft.com/en-us/download/details.aspx?id=52312",
+        survey="4.1",
+    ),
+    folders=("FB15k-237", "fb15k-237"),
+    files=FILES,
+    read=read,
+)

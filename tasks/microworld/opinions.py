@@ -1,0 +1,46 @@
+"""Sentences with opinions on people, places, buildings and works, and which words say them."""
+
+import random
+from typing import NamedTuple
+
+from tasks.microworld import speech
+from tasks.microworld.grammar import Word, capital, clause
+from tasks.microworld.lexicon import BE, Lexicon
+from tasks.microworld.meaning import Clause
+
+
+class Opinion(NamedTuple):
+    """First and last word of what it is about and of what is said, and its polarity."""
+
+    aspect: tuple[int, int]
+    said: tuple[int, int]
+    polarity: str
+
+
+class Review(NamedTuple):
+    words: tuple[str, ...]
+    opinions: tuple[Opinion, ...]
+
+
+def review(rng: random.Random, lexicon: Lexicon) -> Review:
+    """One to three clauses of one or two adjectives each. A "not" turns what its clause says, half of the time, so that
+    no adjective tells its polarity by itself; words that are neither praise nor blame are neutral either way."""
+    words: list[Word] = []
+    opinions: list[Opinion] = []
+    for number in range(rng.choice((1, 2, 2, 3))):
+        if number:
+            words += [Word(",", ","), Word(rng.choice(("and", "but")), "CC")]
+        valence, negated = rng.choice((1, 1, -1, -1, 0)), rng.random() < 0.5
+        stock = {1: lexicon.good, -1: lexicon.bad, 0: lexicon.plain}[valence]
+        adjectives = tuple(rng.sample(stock, 1 if negated else rng.choice((1, 1, 2))))
+        said = Clause(BE, speech.topic(rng, lexicon), adjectives=adjectives, past=rng.random() < 0.5, negated=negated)
+        spoken, first = clause(said), len(words)
+        verb = next(i for i, word in enumerate(spoken) if word.pos.startswith("VB"))
+        start = first + (spoken[0].pos == "DT")
+        polarity = ("NEG", "NEU", "POS")[1 + (-valence if negated else valence)]
+        for place, word in enumerate(spoken[verb + 1 :], start=first + verb + 1):
+            if word.pos == "JJ":
+                opinions.append(Opinion((start, first + verb - 1), (place - negated, place), polarity))
+        words += spoken
+    words[0] = capital(words[0])
+    return Review(tuple(word.text for word in [*words, Word(".", ".")]), tuple(opinions))

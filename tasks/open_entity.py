@@ -1,0 +1,80 @@
+"""Open Entity (survey, section 4.1): of which types is the entity that a sentence mentions? Any number of them.
+
+Choi et al., 2018: Ultra-fine entity typing, ACL. Licence: none stated, for research. Official files: JSON lines
+``{annot_id, left_context_token: [...], mention_span, right_context_token: [...], y_str: [types]}``, 1998 mentions each.
+Of the 10331 types that people wrote, the nine general ones count here, as since ERNIE (Zhang et al., 2019, section
+4.4); mentions that have none of these stay, with no right type.
+
+Each type of a mention is an example of its own, as in `tasks.multirc`: the sentence with the mention between asterisks,
+and the type. Predictions to be scored may have the format that the official scorer reads, {annot_id: {gold, pred}}.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import entry, json_document, json_lines, malformed, marked, pick
+from tasks.forms import Form, Part
+from tasks.metrics.types import types
+from tasks.task import DataError, Example, Source, Task
+
+FILES = {split: (f"crowd/{split}.json",) for split in ("train", "dev", "test")}
+TYPES = ("person", "group", "organization", "location", "entity", "time", "object", "event", "place")
+LABELS = ("0", "1")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """(sentence, type) in file order; ids are "annot_id-type"; ``group`` and gold's whole: the mention."""
+    path = pick(folder, FILES[split][0])
+    for line, record in json_lines(path):
+        name, mention = entry(path, line, record, "annot_id"), entry(path, line, record, "mention_span")
+        left, right, given = (
+            _words(path, line, record, key) for key in ("left_context_token", "right_context_token", "y_str")
+        )
+        before = " ".join([*left, ""])
+        text = marked(" ".join([before + mention, *right]), len(before), len(before) + len(mention))
+        for kind in TYPES:
+            gold = Part(LABELS[kind in given], whole=name, kind=kind)
+            yield Example(id=f"{name}-{kind}", inputs=(text, kind), gold=gold, group=name)
+
+
+def _words(path: Path, line: int, record: dict, key: str) -> list[str]:
+    found = entry(path, line, record, key, list)
+    if not all(isinstance(word, str) for word in found):
+        raise malformed(path, line, f'the key "{key}" must be a list of texts.')
+    return found
+
+
+def predictions(path: Path) -> dict[str, str]:
+    """What the official scorer reads: ``pred`` lists the types of a mention; others than the nine are left out."""
+    content = json_document(path)
+    if not isinstance(content, dict):
+        raise DataError(f"{path} must be one JSON object from annot_id to {{gold, pred}}.")
+    found = {}
+    for name, answer in content.items():
+        if not isinstance(answer, dict) or not isinstance(answer.get("pred"), list):
+            raise DataError(f'{path}: the answer to {name} needs a list of types under "pred", not {answer!r:.80}.')
+        found |= {f"{name}-{kind}": LABELS[kind in answer["pred"]] for kind in TYPES}
+    return found
+
+
+TASK = Task(
+    name="open_entity",
+    title="Open Entity (9 types)",
+    form=Form.CLASSIFICATION,
+    source=Source(
+        citation="Choi et al., 2018: Ultra-fine entity typing",
+        licence="none stated, for research",
+        url="https://www.cs.utexas.edu/~eunsol/html_pages/open_entity.html",
+        survey="4.1",
+    ),
+    folders=("open_entity", "OpenEntity"),
+    files=FILES,
+    read=read,
+    metrics=(types,),
+    headline="micro_f1",
+    labels=LABELS,
+    words=("False", "True"),
+    prompt="{0} Question: is it of the type {1}? True or False? Answer:",
+    report="test",
+    predictions=predictions,
+)

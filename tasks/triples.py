@@ -1,0 +1,62 @@
+"""Files of triples, as knowledge graphs have them: head, relation, tail, tab-separated, and texts for their names."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tasks.files import lines, malformed, rows
+from tasks.forms import Piece, Target
+from tasks.task import Example
+
+INVERSE = "inverse"
+"""Stands before a relation's text where its head is asked for (Wang et al., 2022, SimKGC, section 3.1)."""
+
+
+def triples(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line, [head, relation, tail]) of every row."""
+    for line, names in rows(path, ("head", "relation", "tail"), header=False):
+        if not all(names):
+            raise malformed(path, line, "a triple needs a head, a relation and a tail.")
+        yield line, names
+
+
+def texts(path: Path) -> dict[str, str]:
+    """{name: text} of a file of two columns (Yao et al., 2019, KG-BERT)."""
+    found = {}
+    for line, row in lines(path):
+        name, _, text = row.partition("\t")
+        if row and not text.strip():
+            raise malformed(path, line, "a name and its text, separated by a tab, were expected.")
+        if row:
+            found[name] = " ".join(text.split())
+    return found
+
+
+def spelled(relation: str) -> str:
+    """A relation's name in words: "_member_meronym" is "member meronym"."""
+    return " ".join(relation.replace("_", " ").replace("/", " ").replace(".", " ").split())
+
+
+def questions(
+    path: Path, every: Sequence[Path], entities: Mapping[str, str], relations: Mapping[str, str]
+) -> Iterator[Example]:
+    """Two examples for each triple of ``path``: which tail, which head? ``entities`` are the candidates, with texts.
+
+    What the triples of ``every`` file answer to the same question is right as well. Ids are "3-tail", "3-head" with
+    the triple's number from 0, which is the ``group`` too.
+    """
+    right: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for file in every:
+        for line, (head, relation, tail) in triples(file):
+            if unknown := next((name for name in (head, tail) if name not in entities), None):
+                raise malformed(file, line, f"there is no text for the entity {unknown!r:.60}.")
+            right["tail", head, relation].add(tail)
+            right["head", tail, relation].add(head)
+    others = {question: frozenset(names) for question, names in right.items()}
+    for count, (_, (head, relation, tail)) in enumerate(triples(path)):
+        text = relations.get(relation) or spelled(relation)
+        for kind, given, answer, asked in (("tail", head, tail, text), ("head", tail, head, f"{INVERSE} {text}")):
+            gold = Target(answer, entities, others[kind, given, relation], kind=kind)
+            yield Example(
+                id=f"{count}-{kind}", inputs=(Piece(entities[given], given), asked), gold=gold, group=str(count)
+            )

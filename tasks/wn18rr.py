@@ -1,0 +1,72 @@
+"""WN18RR (survey, section 4.1): which word meaning does a relation lead to, from another, either way?
+
+Dettmers et al., 2018: Convolutional 2D knowledge graph embeddings, AAAI, without the inverse facts of WN18 (Bordes et
+al., 2013). WordNet's licence. Official files: train.txt, valid.txt, test.txt, ``head<TAB>relation<TAB>tail`` with
+numbers of synsets (40943 of them, 11 relations), and texts for these: KG-BERT's entity2text.txt (Yao et al., 2019),
+or a folder ``text`` with the same rows in synsets' names (land_reform.n.01), of which word and part of speech are read.
+
+Each triple asks for its tail and for its head among all 40943; other right answers of all three files are left out
+("filtered"), and equals share the middle rank. KG-BERT reads every triple with every candidate, 256 million texts for
+the test set; what is learnt here puts question and candidate into vectors of their own (`bench.adapt.heads.ranking`),
+as SimKGC (Wang et al., 2022) does.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import malformed, pick
+from tasks.forms import Form
+from tasks.metrics.ranks import directions, ranking
+from tasks.task import Example, Source, Task
+from tasks.triples import questions, texts, triples
+
+_SPLITS = {"train": "train.txt|train.tsv", "dev": "valid.txt|dev.tsv", "test": "test.txt|test.tsv"}
+_ALL = (*_SPLITS.values(), "entity2text.txt|text")
+FILES = {split: (name, *(other for other in _ALL if other != name)) for split, name in _SPLITS.items()}
+"""A split's own file first, then the others, whose facts are right as well."""
+_KINDS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Two questions for each triple, in file order."""
+    every = [pick(folder, name) for name in _SPLITS.values()]
+    found = pick(folder, _ALL[-1])
+    entities = texts(found) if found.is_file() else _named(every, found)
+    yield from questions(pick(folder, FILES[split][0]), every, entities, {})
+
+
+def _named(every: list[Path], folder: Path) -> dict[str, str]:
+    """Texts of all entities, from the same triples in names."""
+    found: dict[str, str] = {}
+    for path in every:
+        other = folder / path.name
+        for (line, ours), (_, names) in zip(triples(path), triples(other), strict=True):
+            if ours[1] != names[1]:
+                raise malformed(other, line, f"its relation is not that of the same line of {path.name}.")
+            found |= {ours[i]: _words(names[i]) for i in (0, 2)}
+    return found
+
+
+def _words(name: str) -> str:
+    """ "land_reform.n.01" in words: "land reform , noun"."""
+    word, _, rest = name.rpartition(".")[0].rpartition(".")
+    return f"{word.replace('_', ' ')} , {_KINDS.get(rest, rest)}" if word else name.replace("_", " ")
+
+
+TASK = Task(
+    name="wn18rr",
+    title="WN18RR",
+    form=Form.RANKING,
+    source=Source(
+        citation="Dettmers et al., 2018: Convolutional 2D knowledge graph embeddings",
+        licence="WordNet's licence",
+        url="https://github.com/TimDettmers/ConvE",
+        survey="4.1",
+    ),
+    folders=("WN18RR", "wn18rr"),
+    files=FILES,
+    read=read,
+    metrics=(ranking, directions),
+    headline="mrr",
+    report="test",
+)

@@ -1,0 +1,104 @@
+"""Rankings: rows of two towers, the loss against numpy, ranks from vectors, and a cell from data to record."""
+
+import numpy as np
+import pytest
+
+from bench import cell as cells
+from bench.adapt import settings as adaptation_settings
+from bench.adapt.heads import ranking, stack
+from bench.adapt.settings import Settings
+from bench.answers import Context
+from bench.plan import Cell, Row, rows_of
+from leaderboard import record
+from models.card import Size
+from models.pretrainable import Encoding
+from models.tokenizers import Tokenizer
+from tasks import load
+from tasks.forms import Form, Piece, Target
+from tasks.task import Example
+
+TEXTS = {"1": "land reform", "2": "reform", "3": "call", "4": "shout aloud"}
+TOKENIZER = Tokenizer.train("word", [*TEXTS.values(), "hypernym inverse , noun"] * 3, 200)
+
+
+def ask(name, answer, relation="hypernym", others=()):
+    gold = Target(answer, TEXTS, {answer, *others}, kind="tail")
+    return Example(id=f"{name}-{answer}", inputs=(Piece(TEXTS[name], name), relation), gold=gold)
+
+
+TRAIN = [ask("1", "2", others=("3", "4")), ask("1", "3", others=("2", "4")), ask("4", "3", "inverse hypernym")]
+
+
+def codec(train=TRAIN, **changes):
+    return ranking.Codec(load("wn18rr"), TOKENIZER, Settings(**changes), train)
+
+
+def spelled(tokens):
+    return " ".join(TOKENIZER.pieces(tokens[tokens != 0]))
+
+
+def test_training_rows_have_their_answer_beside_them():
+    rows = codec().rows(TRAIN)
+    assert [[spelled(text) for text in row.arrays["tokens"]] for row in rows] == [
+        ["[CLS] land reform [SEP] hypernym [SEP]", "[CLS] reform [SEP]"],
+        ["[CLS] land reform [SEP] hypernym [SEP]", "[CLS] call [SEP]"],
+        ["[CLS] shout aloud [SEP] inverse hypernym [SEP]", "[CLS] call [SEP]"],
+    ]
+    assert [int(row.arrays["answer"]) for row in rows] == [1, 2, 2]
+    # What only other splits know (4) is not used in training.
+    assert [sorted(row.arrays["others"].tolist()) for row in rows] == [[1, 2], [1, 2], [2]]
+
+
+def test_other_rows_are_questions_and_then_all_candidates():
+    asked = [ask("1", "4"), ask("3", "2")]
+    made = codec()
+    rows = made.rows(asked)
+    assert [spelled(row.arrays["tokens"][0]) for row in rows[2:]] == [f"[CLS] {text} [SEP]" for text in TEXTS.values()]
+    assert [row.arrays["tokens"].shape[0] for row in rows] == [1] * 6
+    vectors = {"q0": [1, 0], "q1": [0, 1], "1": [0.1, 0.1], "2": [0.9, 0.3], "3": [0.5, 0.2], "4": [0.4, 0.5]}
+    outputs = [np.array([v, [9, 9]], float) for v in vectors.values()]  # the second is a repeated text
+    # Of 1 by hypernym: scores .1 .9 .5 .4; 4 is third, and first where 2 and 3 are right too. Of 3: .1 .3 .2 .5.
+    found = made.predictions(asked, rows, outputs)
+    assert found == [3, 2] and [guess.best for guess in found] == ["2", "4"]
+    assert made.predictions([ask("1", "4", others=("2", "3")), asked[1]], rows, outputs) == [1, 2]
+
+
+def test_the_loss_leaves_out_what_is_right_as_well():
+    rng, head = np.random.default_rng(0), ranking.Head(1)
+    batch = stack(codec().rows(TRAIN))
+    pooled = rng.normal(size=(6, 5)).astype(np.float32)  # three questions, each followed by its answer
+    vectors = head(Encoding(tokens=None, pooled=pooled, layers=()), batch)
+    unit = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+    scores = 20.0 * unit[::2] @ unit[1::2].T
+    scores[0, [1, 2]] = scores[1, [0, 2]] = -np.inf  # 2 and 3 are both right for 1, and answer 3 is there twice
+    scores[2, 1] = -np.inf  # the same answer
+    expected = np.mean(np.log(np.exp(scores).sum(axis=1)) - np.diag(scores))
+    assert float(head.loss(vectors, batch)) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_embeddings_are_asked_for_by_name():
+    names = [row.name for row in rows_of(["bert", "embeddings"], ["tiny"], True)]
+    assert names == ["bert", "random-bert", "embeddings", "majority", "bag-of-words"]
+
+
+def test_a_cell_learns_a_graph_and_is_recorded(tmp_path):
+    folder = tmp_path / "data" / "WN18RR"
+    folder.mkdir(parents=True)
+    (folder / "entity2text.txt").write_text("".join(f"{n}\t{text}\n" for n, text in TEXTS.items()))
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.txt").write_text("1\thypernym\t2\n3\thypernym\t4\n")
+    settings = adaptation_settings.changed(
+        adaptation_settings.defaults(Form.RANKING, "finetune"), {"epochs": 12, "patience": 12, "length": 32}
+    )
+    cell = Cell(
+        row=Row(name="random-bert", kind="random", model="bert", size="tiny"), task="wn18rr", task_version=1,
+        form=Form.RANKING, data_sha256="x", adaptation="finetune", settings=adaptation_settings.recorded(settings),
+        seed=0, tokenizer="x",
+    )  # fmt: skip
+    shape = Size(layers=1, width=32, heads=2, inner=64, length=32)
+    context = Context(data=tmp_path / "data", out=tmp_path, shape=shape, tokenizer=TOKENIZER, source={"name": "x"})
+    result = cells.run(cell, context)
+    assert result.status == "ok", result.reason
+    found = record.read(record.write(context.out, result))
+    assert found.curve[-1]["loss"] < found.curve[0]["loss"]
+    assert 25 <= found.headline["value"] <= 100 and found.task["examples"] == 4

@@ -1,0 +1,84 @@
+"""Beam search and greedy decoding against `transformers`, with the same weights: the same tokens, the same scores.
+
+Both end a row's search when as many texts have ended as there are hypotheses (``early_stopping=True`` there).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench.generate import Generator, Writing
+from models import published
+from tests.models.references.common import (
+    SIZE,
+    VOCABULARY,
+    batch,
+    difference,
+    long,
+    ours,
+    reference,
+    transformers,
+)
+from tests.models.references.test_seq2seq import bart_like
+
+LONGEST = 24
+CLASSES = {
+    "t5": (transformers.T5ForConditionalGeneration, transformers.T5Config),
+    "bart": (transformers.BartForConditionalGeneration, transformers.BartConfig),
+}
+
+
+def networks(name: str):
+    """Ours and theirs."""
+    given = published.load(name).config(SIZE, VOCABULARY) if name == "t5" else bart_like(activation_function="gelu")
+    given |= {"forced_eos_token_id": None} if name == "bart" else {}  # this class ends every text with id 2 by default
+    network = reference(*CLASSES[name], **given)
+    return ours(name, network), network
+
+
+def until(ids: np.ndarray, end: int) -> list[int]:
+    """``ids`` up to and with the first ``end``: what follows is padding, for which they may take the end itself."""
+    found = ids.tolist()
+    return found[: found.index(end) + 1] if end in found else found
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_same_texts(name):
+    built, network = networks(name)
+    rng, tokens = np.random.default_rng(3), batch(40)["tokens"]
+    tokens = np.concatenate([tokens, rng.integers(5, VOCABULARY.size, (6, 40))]).astype(np.int32)
+    tokens[3:5, 17:] = 0
+    # A random network hardly ever says [SEP]: the word that greedy decoding writes at the eighth place ends texts here.
+    end = int(Generator(built, VOCABULARY, Writing())(tokens, 8).ids[0, 0, -1])
+    vocabulary, lengths = replace(VOCABULARY, sep=end), set()
+    for beam, penalty, repeats in ((4, 1.0, 0), (3, 0.6, 2), (1, 1.0, 0)):
+        theirs = network.generate(
+            input_ids=long(tokens),
+            attention_mask=long(tokens > 0),
+            num_beams=beam,
+            num_return_sequences=beam,
+            do_sample=False,
+            early_stopping=beam > 1,
+            length_penalty=penalty,
+            no_repeat_ngram_size=repeats,
+            suppress_tokens=[VOCABULARY.pad, VOCABULARY.cls],
+            max_new_tokens=LONGEST,
+            pad_token_id=VOCABULARY.pad,
+            eos_token_id=end,
+            decoder_start_token_id=VOCABULARY.cls,
+            output_scores=True,
+            return_dict_in_generate=True,
+        )
+        writing = Writing(beam=beam, length_penalty=penalty, no_repeat_ngram=repeats)
+        found = Generator(built, vocabulary, writing)(tokens, LONGEST)
+        texts = theirs.sequences.numpy()[:, 1:].reshape(len(tokens), beam, -1)
+        for row in range(len(tokens)):
+            for rank in range(beam):
+                mine, other = (until(ids[row, rank], end) for ids in (found.ids, texts))
+                assert mine == other, (beam, row, rank)
+                lengths.add(len(mine))
+        if beam > 1:
+            scores = theirs.sequences_scores.reshape(len(tokens), beam)
+            assert difference(found.scores, scores) < 2e-4
+    assert min(lengths) < LONGEST == max(lengths), lengths  # some texts ended, some were cut

@@ -1,0 +1,349 @@
+"""Word vectors against their papers: trees, counts, n-grams and samples by brute force, losses in NumPy."""
+
+import itertools
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from models.architectures.subword_vectors import SubwordVectors, hashed, ngrams, spelled
+from models.architectures.summed_vectors import SummedVectors
+from models.architectures.word_vectors import WordVectors
+from models.card import Size
+from models.corpus import Corpus
+from models.objectives import cbow, context2vec, glove, hierarchical_softmax, ranking, skipgram, window_lm
+from models.tokenizers import Tokenizer, Vocabulary
+
+SIZE = Size(layers=0, width=6, inner=30)
+ROW = {  # 42 was dropped, and a sentence ends behind 44
+    "tokens": np.array([[40, 41, 42, 43, 44, 45, 46]], np.int32),
+    "windows": np.array([[2, 1, 0, 3, 1, 2, 1]], np.int32),
+    "places": np.array([[1, 2, 2, 3, 4, 65541, 65542]], np.int32),
+    "noise": np.array([[50, 51, 50]], np.int32),
+}
+AROUND = {40: (41, 43), 41: (40, 43), 43: (40, 41, 44), 44: (43,), 45: (46,), 46: (45,)}
+"""The words inside the window of each."""
+
+
+def corpus(sizes, ids) -> Corpus:
+    sentences = np.concatenate([[0], np.cumsum(sizes)])
+    return Corpus(np.asarray(ids, np.int32), sentences, np.array([0, len(sizes)]), np.ones(len(ids), bool))
+
+
+def random(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def table(words=60):
+    """A table of random vectors, and these."""
+    encoder = WordVectors(SIZE, words)
+    encoder.table.assign(random(0, words, 6))
+    return encoder, np.asarray(encoder.table, np.float64)
+
+
+def surprise(x):
+    return math.log1p(math.exp(-x))
+
+
+# cbow
+
+
+def test_cbow_loss_is_the_papers():
+    encoder, v = table()
+    loss = cbow.Cbow(encoder)
+    loss.answers.assign(random(1, 60, 6))
+    u = np.asarray(loss.answers, np.float64)
+    each = []
+    for word, context in AROUND.items():
+        h = v[list(context)].mean(axis=0)
+        each.append(surprise(u[word] @ h) + 5 * np.mean([surprise(-u[n] @ h) for n in (50, 51, 50)]))
+    assert float(loss(ROW)["loss"]) == pytest.approx(np.mean(each), rel=1e-5)
+    assert int(loss.totals(ROW)["words"]) == 6
+
+
+# hierarchical softmax
+
+
+def test_tree_is_huffmans():
+    """The textbook's tree: 45, 13, 12, 16, 9 and 5 take 1, 3, 3, 3, 4 and 4 turns. No way begins with another."""
+    paths = hierarchical_softmax.tree(np.array([45, 0, 13, 12, 16, 9, 5]), 10)
+    assert (paths != 0).sum(axis=1).tolist() == [1, 0, 3, 3, 3, 4, 4]
+    ways = [tuple(path[path != 0]) for path in paths if path.any()]
+    assert not any(other[: len(way)] == way for way, other in itertools.permutations(ways, 2))
+    assert {abs(turn) for way in ways for turn in way} == {1, 2, 3, 4, 5}
+
+
+def test_tree_is_no_deeper_than_asked():
+    """Counts that double with each word give a way of 29 turns where nothing limits it."""
+    counts = 2 ** np.arange(30)
+    assert (hierarchical_softmax.tree(counts, 40) != 0).sum(axis=1).max() == 29
+    limited = hierarchical_softmax.tree(counts, hierarchical_softmax.depth(30))
+    assert limited.shape == (30, 13)
+    assert np.exp2(-(limited != 0).sum(axis=1, dtype=float)).sum() == 1.0  # Kraft: a full binary tree
+
+
+def test_probabilities_of_all_words_add_up_to_one():
+    encoder, _ = table(20)
+    loss = hierarchical_softmax.HierarchicalCbow(encoder)
+    loss.nodes.assign(random(1, 19, 6))
+    paths = hierarchical_softmax.tree(np.arange(1, 21) ** 2, 13)
+    h = tf.constant(np.tile(random(2, 6), (1, 20, 1, 1)), tf.float32)
+    nll = loss.surprise(tf.constant(paths[None]), h)
+    assert np.exp(-nll.numpy()).sum() == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["HierarchicalSkipGram", "HierarchicalCbow"])
+def test_hierarchical_losses_are_the_papers(kind):
+    encoder, v = table()
+    loss = getattr(hierarchical_softmax, kind)(encoder)
+    loss.nodes.assign(random(1, 59, 6))
+    u = np.asarray(loss.nodes, np.float64)
+    paths = hierarchical_softmax.tree(np.arange(1, 61), 14)
+    centres = hierarchical_softmax.holders(ROW["places"], ROW["windows"])
+    batch = ROW | {"paths": paths[ROW["tokens"]], "centres": centres}
+
+    def nll(word, h):
+        return sum(surprise(math.copysign(1, turn) * u[abs(turn) - 1] @ h) for turn in paths[word] if turn)
+
+    if kind == "HierarchicalCbow":
+        each = [nll(word, v[list(context)].mean(axis=0)) for word, context in AROUND.items()]
+    else:  # a word predicts those in its window
+        each = [nll(other, v[word]) for word, context in AROUND.items() for other in context]
+    assert float(loss(batch)["loss"]) == pytest.approx(np.mean(each), rel=1e-5)
+
+
+def test_holders_are_the_windows_turned_round():
+    rows = skipgram.batches(corpus([9] * 300, np.random.default_rng(0).integers(37, 50, 2700)), 8, 40)(3, 1)
+    found = hierarchical_softmax.holders(rows["places"], rows["windows"])
+    expected = skipgram.contexts_of(rows).numpy()  # [B, centre, context]
+    turned = np.zeros_like(expected)
+    for row, token, slot in zip(*np.nonzero(found >= 0), strict=True):
+        turned[row, found[row, token, slot], token] = True
+    assert np.array_equal(turned, expected)
+
+
+# GloVe
+
+
+def test_counts_are_those_of_every_pair():
+    ids = np.random.default_rng(0).integers(37, 45, 200)
+    sizes = [50, 1, 30, 119]
+    expected = {}
+    for begin, size in zip(np.cumsum([0, *sizes]), sizes, strict=False):
+        for a, b in itertools.permutations(range(begin, begin + size), 2):
+            if abs(a - b) <= 10:
+                expected[ids[a], ids[b]] = expected.get((ids[a], ids[b]), 0) + 1 / abs(a - b)
+    one, other, counts = glove.count(corpus(sizes, ids))
+    assert dict(zip(zip(one, other, strict=True), counts, strict=True)) == pytest.approx(expected)
+
+
+def test_counting_in_blocks_changes_nothing(monkeypatch):
+    ids = np.random.default_rng(0).integers(37, 60, 1000)
+    whole = glove.count(corpus([100] * 10, ids))
+    for block in (7, 10, 64, 999):
+        monkeypatch.setattr(glove, "_BLOCK", block)
+        assert all(map(np.allclose, glove.count(corpus([100] * 10, ids)), whole))
+
+
+def test_an_epoch_of_glove_has_every_pair_once():
+    text = corpus([20] * 40, np.random.default_rng(0).integers(37, 80, 800))
+    one, other, counts = glove.count(text)
+    make = glove.batches(text, 4, 16)
+    batches = [make(step, 1) for step in range(len(counts) // 64)]
+    seen = {
+        (i, j): x for b in batches for i, j, x in zip(*(b[k].flat for k in ("tokens", "others", "counts")), strict=True)
+    }
+    assert len(seen) == 64 * len(batches)
+    assert {pair: x for pair, x in zip(zip(one, other, strict=True), counts, strict=True) if pair in seen} == (
+        pytest.approx(seen, rel=1e-6)
+    )
+
+
+def test_glove_loss_is_the_papers():
+    loss = glove.Glove(SummedVectors(SIZE, 60))
+    for number, variable in enumerate(loss.variables):
+        variable.assign(random(number, *variable.shape))
+    w, c, b, d = (
+        np.asarray(x, np.float64) for x in (loss.encoder.table, loss.encoder.contexts, loss.bias, loss.context_bias)
+    )
+    pairs = [(40, 41, 0.1), (41, 40, 50.0), (42, 42, 100.0), (43, 50, 3000.0)]
+    weights = [0.1**0.75 / 100**0.75, 0.5**0.75, 1.0, 1.0]
+    each = [f * (w[i] @ c[j] + b[i] + d[j] - math.log(x)) ** 2 for (i, j, x), f in zip(pairs, weights, strict=True)]
+    tokens, others, counts = (np.array([values]) for values in zip(*pairs, strict=True))
+    batch = {"tokens": tokens.astype(np.int32), "others": others.astype(np.int32), "counts": counts.astype(np.float32)}
+    assert float(loss(batch)["loss"]) == pytest.approx(np.mean(each), rel=1e-5)
+    assert np.allclose(loss.encoder(batch).tokens[0], (w + c)[tokens[0]], atol=1e-6)
+
+
+def test_words_that_never_meet_are_a_sentence():
+    with pytest.raises(ValueError, match="longer text"):
+        glove.batches(corpus([1, 1], [40, 41]), 2, 8)
+
+
+# fastText
+
+
+def test_ngrams_and_hash_are_the_authors():
+    """The paper's example, section 3.2; two published values of FNV-1a, and one of a letter of two bytes by hand."""
+    assert [n for n in ngrams("<where>") if len(n) == 3] == ["<wh", "whe", "her", "ere", "re>"]
+    assert len(ngrams("<where>")) == 5 + 4 + 3 + 2
+    assert (hashed("a"), hashed("foobar")) == (0xE40C292C, 0xBF9CF968)
+    value = 2166136261
+    for byte in (0xFFFFFFC3, 0xFFFFFFA9):  # "é", its bytes as signed numbers
+        value = (value ^ byte) * 16777619 % 2**32
+    assert hashed("é") == value
+
+
+def test_pieces_are_spelled_as_words():
+    assert spelled(["the", "##ing", "##"]) == ["<the>", "ing>", "<##>"]
+    assert spelled(["▁the", "ing"]) == ["<the>", "ing>"]
+    assert spelled(["Ġthe", "ing"]) == ["<the>", "ing>"]
+
+
+def test_a_word_is_the_mean_of_itself_and_its_ngrams():
+    tokenizer = Tokenizer.train("word", ["where is the wharf"], 100)
+    vocabulary = tokenizer.vocabulary
+    encoder = SubwordVectors(SIZE, vocabulary)
+    words, shared = np.asarray(encoder.table), np.asarray(encoder.ngrams)
+    (ids,) = tokenizer.encode(["the where"])
+    found = np.asarray(encoder({"tokens": np.array([[2, *ids]], np.int32)}).tokens)[0]
+    assert np.allclose(found[0], words[2])  # [CLS] is not spelled
+    for vector, number, word in zip(found[1:], ids, ("<the>", "<where>"), strict=True):
+        parts = [words[number], *(shared[hashed(ngram) % 30] for ngram in ngrams(word))]
+        assert np.allclose(vector, np.mean(parts, axis=0), atol=1e-6)
+
+
+def test_words_are_composed_under_xla_as_without():
+    """Vectors and gradients of both tables, an n-gram's summed over all its words."""
+    vocabulary = Tokenizer.train("word", ["where is the wharf of the whale"], 100).vocabulary
+    encoder = SubwordVectors(SIZE, vocabulary)
+    tokens = tf.constant(np.arange(vocabulary.size, dtype=np.int32)[None])
+    goals = tf.constant(random(0, 1, vocabulary.size, 6), tf.float32)
+
+    def slopes():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(encoder({"tokens": tokens}).tokens * goals)
+        return loss, *map(tf.convert_to_tensor, tape.gradient(loss, [encoder.table.value, encoder.ngrams.value]))
+
+    for compiled, eager in zip(tf.function(slopes, jit_compile=True)(), slopes(), strict=True):
+        assert np.allclose(compiled, eager, atol=1e-5)
+    expected = np.zeros((30, 6))
+    pieces = vocabulary.pieces[vocabulary.first :]
+    for number, word in enumerate(spelled(pieces), vocabulary.first):
+        parts = [hashed(ngram) % 30 for ngram in ngrams(word)]
+        for part in parts:
+            expected[part] += goals.numpy()[0, number] / (1 + len(parts))
+    assert np.allclose(slopes()[2], expected, atol=1e-5)
+
+
+# C&W
+
+
+def test_ranking_loss_is_the_papers():
+    encoder, v = table()
+    loss = ranking.WindowRanking(encoder, 4)
+    for number, variable in enumerate((loss.places, loss.bias, loss.score)):
+        variable.assign((0.3, 0.3, 3.0)[number] * random(number, *variable.shape))
+    m, d, a = (np.asarray(x, np.float64) for x in (loss.places, loss.bias, loss.score))
+    tokens, others = np.random.default_rng(3).integers(37, 60, (2, 1, 14)).astype(np.int32)
+    padded = np.concatenate([np.zeros((5, 6)), v[tokens[0]], np.zeros((5, 6))])
+
+    def f(window):
+        return np.clip(sum(x @ m[:, 4 * k : 4 * k + 4] for k, x in enumerate(window)) + d, -1, 1) @ a[:, 0]
+
+    each = []
+    for place in range(14):
+        window = padded[place : place + 11]
+        changed = window.copy()
+        changed[5] = v[others[0, place]]
+        each.append(1 - f(window) + f(changed))
+    values = loss({"tokens": tokens, "others": others})
+    assert 0 < sum(x < 0 for x in each) < 14  # both sides of the hinge
+    assert float(values["loss"]) == pytest.approx(np.maximum(each, 0).mean(), rel=1e-5)
+    assert float(values["ranking_accuracy"]) == pytest.approx(np.mean(np.array(each) < 1))
+
+
+def test_random_words_are_any_of_the_dictionary():
+    ids = np.where(np.random.default_rng(0).random(4000) < 0.9, 40, np.random.default_rng(1).integers(50, 60, 4000))
+    make = ranking.batches(corpus([4000], ids), 16, 64)
+    drawn = np.concatenate([make(step, 0)["others"].ravel() for step in range(10)])
+    shares = np.bincount(drawn, minlength=60) / len(drawn)
+    assert np.allclose(shares[[40, *range(50, 60)]], 1 / 11, atol=0.015)
+    assert shares.sum() == pytest.approx(shares[[40, *range(50, 60)]].sum())
+
+
+# NNLM
+
+
+def test_window_lm_is_equation_one():
+    encoder, v = table()
+    loss = window_lm.WindowLm(encoder, 5)
+    for number, variable in enumerate((loss.places, loss.bias, loss.output_kernel, loss.output_bias)):
+        variable.assign(random(number, *variable.shape))
+    h, d, u, b = (np.asarray(x, np.float64) for x in (loss.places, loss.bias, loss.output_kernel, loss.output_bias))
+    tokens = np.array([[2, 40, 41, 42, 3, 2, 43, 44]], np.int32)
+    documents = np.array([[1, 1, 1, 1, 1, 2, 2, 2]], np.int32)
+
+    def nll(place, first):
+        """Of the token at ``place``, by those before it from ``first`` on."""
+        seen = [(back, tokens[0, place - back]) for back in range(1, 5) if place - back >= first]
+        hidden = np.tanh(d + sum(v[token] @ h[:, 5 * (back - 1) : 5 * back] for back, token in seen))
+        logits = b + hidden @ u
+        return np.log(np.exp(logits).sum()) - logits[tokens[0, place]]
+
+    whole = [nll(place, 0) for place in range(1, 8)]
+    assert np.allclose(loss.log_likelihood({"tokens": tokens})[0, 1:], -np.array(whole), atol=1e-4)
+    assert float(loss({"tokens": tokens})["loss"]) == pytest.approx(np.mean(whole), rel=1e-5)
+    apart = [nll(place, 5 if place >= 5 else 0) for place in range(1, 8)]
+    assert float(loss({"tokens": tokens, "documents": documents})["loss"]) == pytest.approx(np.mean(apart), rel=1e-5)
+
+
+# Context2Vec
+
+
+def context_loss():
+    from models import load
+
+    keras.utils.set_random_seed(1)
+    return load("context2vec").build(Size(layers=1, width=8, inner=5), Vocabulary(size=60)).loss
+
+
+def test_context2vec_loss_is_the_papers():
+    loss = context_loss()
+    batch = {"tokens": np.array([[2, 40, 41, 3, 42, 3]], np.int32), "noise": np.array([[50, 51]], np.int32)}
+    forward, backward = (
+        np.asarray(direction(batch["tokens"])[-1], np.float64)[:, 0]
+        for direction in (loss.encoder.forward, loss.encoder.backward)
+    )
+    m1, b1, m2, b2, u = (
+        np.asarray(x, np.float64)
+        for x in (loss.hidden, loss.hidden_bias, loss.output_kernel, loss.output_bias, loss.targets)
+    )
+    each = []
+    for place in (1, 2, 4):  # no mark is predicted
+        both = np.concatenate([forward[place - 1], backward[place + 1]])
+        c = np.maximum(both @ m1 + b1, 0) @ m2 + b2
+        each.append(surprise(u[batch["tokens"][0, place]] @ c) + 10 * np.mean([surprise(-u[n] @ c) for n in (50, 51)]))
+    assert float(loss(batch)["loss"]) == pytest.approx(np.mean(each), rel=1e-5)
+
+
+def test_a_context_never_holds_its_word():
+    loss = context_loss()
+    tokens = np.array([[2, 40, 41, 42, 43, 3]], np.int32)
+    changed = tokens.copy()
+    changed[0, 2] = 50
+    moved = np.abs(loss.contexts(tf.constant(tokens)) - loss.contexts(tf.constant(changed))).max(axis=2)[0]
+    assert moved[1] == 0
+    assert (moved[[0, 2, 3]] > 0).all()
+
+
+def test_noise_follows_counts_to_three_quarters():
+    ids = np.where(
+        np.random.default_rng(0).random(20_000) < 0.5, 40, np.random.default_rng(1).integers(50, 150, 20_000)
+    )
+    make = context2vec.batches(corpus([10] * 2000, ids), Vocabulary(size=150), 32, 32)
+    drawn = np.concatenate([make(step, 0)["noise"].ravel() for step in range(20)])
+    shares = np.bincount(ids).astype(float) ** 0.75
+    assert np.allclose(np.bincount(drawn, minlength=150) / len(drawn), shares / shares.sum(), atol=0.01)

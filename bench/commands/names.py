@@ -77,7 +77,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
     if (Path(name) / "manifest.json").is_file():
         _checkpoint(Path(name), as_json)
         return
-    sheets = [(kind, _SHEETS[kind](name, vocabulary)) for kind in FOLDERS if name in names(kind)]
+    sheets = [(kind, _SHEETS[kind](name, vocabulary)) for kind in FOLDERS if _file(kind, name) in names(kind)]
     if not sheets:
         every = sorted({name for kind in FOLDERS for name in names(kind)})
         near = difflib.get_close_matches(name, every, n=3) or every[:8]
@@ -90,9 +90,14 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         click.echo(dumps(dict(sheets)))
         return
     for kind, sheet in sheets:
-        click.echo(f"{name} ({kind[:-1]})\n\n{docstring(kind, name)}\n")
+        click.echo(f"{name} ({kind[:-1]})\n\n{docstring(kind, _file(kind, name))}\n")
         for key, value in sheet.items():
             _entry(key, value)
+
+
+def _file(kind: str, name: str) -> str:
+    """The file that ``name`` comes from: that of a task's variant is called like the part before the dash."""
+    return name.partition("-")[0] if kind == "tasks" else name
 
 
 def _checkpoint(folder: Path, as_json: bool) -> None:

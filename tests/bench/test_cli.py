@@ -284,6 +284,16 @@ def test_info_of_a_model_counts_the_parameters_of_each_size(capsys: pytest.Captu
     assert sheet["citation"] == module.CARD.citation
 
 
+def test_info_knows_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "multi30k-fr-en"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("multi30k-fr-en (task)") and "Elliott et al., 2016" in shown
+    assert main(["info", "lama-nowhere"]) == 2
+    assert "LAMA has no 'nowhere'" in capsys.readouterr().err
+    assert main(["info", "cola-x"]) == 2
+    assert "There is no task 'cola-x'. Nearest: cola" in capsys.readouterr().err
+
+
 def test_everything_listed_has_its_info(capsys: pytest.CaptureFixture[str]) -> None:
     from bench.commands.names import FOLDERS, names
 

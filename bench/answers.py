@@ -1,6 +1,5 @@
 """What the network of a cell answers, under whatever adaptation."""
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -13,10 +12,11 @@ import models
 import tasks
 from bench import checkpoint, cost
 from bench.adapt import NotApplicable
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Settings, baked
 from bench.checkpoint import Checkpoint
 from bench.cost import phase
 from bench.plan import Cell
+from leaderboard.record import slug
 from models.card import Size
 from models.tokenizers import Tokenizer
 from tasks.forms import Form
@@ -62,7 +62,7 @@ def predictions_of(
     """Predictions of a network for ``report``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
         from bench.adapt import adapted as shared
-        from bench.adapt import loop
+        from bench.adapt import heads, loop
 
     module = models.load(cell.row.model)
     everything, embedding = module.parameters(context.shape, context.tokenizer.vocabulary)
@@ -73,15 +73,17 @@ def predictions_of(
     }  # float32
     with phase("build"):
         arrays = _arrays(cell, context)
-    if cell.adaptation == "likelihood":
+    if cell.method == "likelihood":
         return _likelihood(cell, context, settings, report, arrays, outcome)
-    if cell.adaptation == "probe":
+    if cell.method == "probe":
         return _probed(cell, context, settings, report, arrays, outcome)
-    if cell.adaptation == "prompt":
+    if cell.method == "words":
+        return _of_words(cell, context, settings, report, arrays, outcome)
+    if cell.method == "prompt":
         return _prompted(cell, context, task, settings, train, report, arrays, outcome)
 
-    head = importlib.import_module(f"bench.adapt.heads.{cell.form}")
-    if cell.form is Form.GENERATION and cell.adaptation == "features":
+    head = heads.of(cell.form, cell.method)
+    if cell.form is Form.GENERATION and cell.method == "features":
         raise NotApplicable(
             "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
         )
@@ -90,10 +92,13 @@ def predictions_of(
         parts = (("train", train), ("selection", selection), ("report", report))
         rows = {name: codec.rows(part) for name, part in parts}
     with phase("build"):
-        baked = (settings.dropout, settings.weight_decay, settings.clip)
+        fixed = baked(settings)
         network = shared.adapted(
-            cell.row.model, context.shape, context.tokenizer, cell.form, cell.adaptation, codec.outputs, baked
+            cell.row.model, context.shape, context.tokenizer, cell.form, cell.method, codec.outputs, fixed
         )
+        if network.decoding:
+            outcome.cost["parameters"] += sum(int(np.prod(v.shape)) for v in network.own)
+            outcome.cost["disk_bytes"] = 4 * outcome.cost["parameters"]
         network.reset(arrays, cell.seed)
         network.writes(settings, cell.seed)
 
@@ -102,26 +107,28 @@ def predictions_of(
     sign = 1.0 if judge.higher_is_better else -1.0
 
     def selection_score() -> float:
-        if cell.form is Form.GENERATION:  # decoding the selection set each time would cost more than training
+        if network.decoding:  # decoding the selection set each time would cost more than training
             return -network.mean_loss(rows["selection"])
         found = codec.predictions(selection, rows["selection"], loop.outputs(network, rows["selection"]))
         return sign * judge.score([e.gold for e in selection], found)["headline"]
 
     with phase("train"):
+        read = network.prepare(rows["train"], settings, cell.seed)
         course = loop.train(network, rows["train"], settings, cell.seed, selection_score)
     outcome.curve = course.curve
     with phase("evaluate"):
         written = loop.outputs(network, rows["report"])
         predictions = codec.predictions(report, rows["report"], written)
-    if cell.form is Form.GENERATION:
+    if network.decoding:
         words, beam = context.tokenizer.vocabulary, network.writing.beam
-        reported = cost.writing_flops(module, context.shape, words, rows["report"], written, beam)
+        reported = cost.writing_flops(network.counts, context.shape, words, rows["report"], written, beam)
     else:
         reported = network.forward_flops(rows["report"])
     outcome.cost |= {
-        "steps": course.steps,
-        "tokens": course.tokens,
-        "flops": course.flops,
+        "steps": course.steps + read.steps,
+        "tokens": course.tokens + read.tokens,
+        "flops": course.flops
+        + read.tokens * module.flops_per_token(context.shape, context.tokenizer.vocabulary, settings.length),
         "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]) + reported,
     }
     if context.keep:
@@ -197,6 +204,32 @@ def _probed(
     return predictions
 
 
+def _of_words(
+    cell: Cell,
+    context: Context,
+    settings: Settings,
+    report: Sequence[Example],
+    arrays: Mapping[str, np.ndarray],
+    outcome: Outcome,
+) -> list[Any]:
+    """What the network's vectors of single words say to each of ``report``, as it is."""
+    from bench.adapt import words
+
+    network, module = _unadapted(cell, context, arrays), models.load(cell.row.model)
+    with phase("encode"):
+        asked = words.words_of(cell.form, report)
+        rows = words.rows(context.tokenizer, settings, asked)
+    with phase("evaluate"):
+        found = words.vectors(network, settings, rows)
+        predictions = words.predictions(cell.form, report, asked, found)
+    lengths = [len(row.tokens) for row in rows]
+    flops = sum(n * module.encoder_flops_per_token(context.shape, n) for n in lengths)
+    compared = len(report) * (len(report[0].gold.candidates) if cell.form is Form.ANALOGY else 1)
+    flops += 2 * compared * context.shape.width
+    outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
+    return predictions
+
+
 def _unadapted(cell: Cell, context: Context, arrays: Mapping[str, np.ndarray]) -> Any:
     """The network with the weights that it begins from, without dropout."""
     from bench.engine import networks
@@ -248,13 +281,15 @@ def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
         "shape": asdict(context.shape),
         "task": task.name,
         "task_version": task.version,
-        "adaptation": cell.adaptation,
+        "adaptation": cell.method,
         "settings": dict(cell.settings),
         "seed": cell.seed,
         "cell": cell.key,
         "limit": cell.limit,
     }
-    folder = context.out / "adapted" / f"{cell.row.name}-{cell.row.size}.{task.name}.{cell.adaptation}.s{cell.seed}"
+    folder = (
+        context.out / "adapted" / f"{cell.row.name}-{cell.row.size}.{task.name}.{slug(cell.adaptation)}.s{cell.seed}"
+    )
     checkpoint.write(
         folder, about=about, arrays={"weights": arrays}, texts={"tokenizer.json": context.tokenizer.to_json()}
     )

@@ -2,16 +2,19 @@
 
 A benchmark number means little without its floor. ``majority`` gives the training set's most frequent answer;
 ``bag-of-words`` is TF-IDF with logistic or ridge regression, the most frequent tag of each word, or the nearest
-training example's answer.
+training example's answer. ``lead`` and ``oracle`` are sentences of the text that is to be summarised: the first ones,
+and those that come nearest to the summary, which is about as far as choosing sentences can get.
 """
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from bench import summaries
 from bench.adapt import NotApplicable
 from tasks.forms import Form, Rank
 from tasks.metrics.ranks import rank
@@ -108,6 +111,13 @@ def _usual_words(task: Task, train: Sequence[Example], examples: Sequence[Exampl
         others = [number[word] for word in gold.others]
         found.append(Rank(rank(scores, number[gold], others), best=seen.most_common(1)[0][0]))
     return found
+
+
+def _sentences(row: str, task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """The summary of `summaries.ROWS` by that name; the oracle looks at the first reference."""
+    if "lead" not in task.extra:
+        raise NotApplicable("no-baseline", f"because {row} has no meaning where there is nothing to summarise.")
+    return [summaries.ROWS[row](e.inputs[0], e.gold[0], task.extra["lead"]) for e in examples]
 
 
 def _vectors(train: Sequence[Any], examples: Sequence[Any]) -> tuple[Any, Any]:
@@ -236,4 +246,5 @@ _PREDICTORS: dict[str, dict[Form, Predictor]] = {
         Form.LANGUAGE_MODELLING: _unigrams,
         Form.FEW_SHOT: _nearest_class,
     },
+    **{row: {Form.GENERATION: partial(_sentences, row)} for row in summaries.ROWS},
 }

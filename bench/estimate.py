@@ -2,6 +2,7 @@
 TensorFlow."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import models
 import tasks
 from bench.budget import steps_of
 from bench.console import duration
+from bench.cost import topped_flops
 from bench.engine.networks import sized
 from bench.engine.recipe import Recipe, recipe_of
 from bench.examples import read
@@ -95,39 +97,62 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
     if cell.row.kind == "baseline":
         return 0.0, 0.0, ""
     longest = cell.settings["length"]
-    tokens = {name: count * min(words * _TOKENS_PER_WORD, longest) for name, (count, words) in seen[cell.task].items()}
+    tokens = {
+        name: _rows(cell, name, count) * min(words * _TOKENS_PER_WORD, longest)
+        for name, (count, words) in seen[cell.task].items()
+    }
     if cell.form is Form.LANGUAGE_MODELLING:
         trained, predicted = 0.0, tokens[task.report] * longest
-    elif cell.form is Form.CLOZE:
+    elif cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):
         trained, predicted = 0.0, tokens[task.report]
-    elif cell.adaptation == "prompt":  # a row for each answer, as long as its examples make it
+    elif cell.method == "prompt":  # a row for each answer, as long as its examples make it
         count, words = seen[cell.task][task.report]
         each = min(words * _TOKENS_PER_WORD * (1 + cell.settings["shots"]), longest)
         trained, predicted = 0.0, count * each * max(len(task.labels), 2)
     else:
-        trained, predicted = tokens.get("train", 0.0) * cell.settings["epochs"], tokens[task.report]
+        trained, predicted = tokens.get("train", 0.0), tokens[task.report]
     learning, answering = _flops_per_token(cell, longest, shape)
     return trained + predicted, learning * trained + answering * predicted, ""
+
+
+def _rows(cell: Cell, split: str, count: int) -> int:
+    """How often a row of ``split``, which has ``count``, is read."""
+    count = min(count, cell.limit or count)
+    if split != "train":
+        return count
+    count = min(count, cell.settings.get("train_limit") or count) * cell.settings.get("epochs", 1)
+    most = cell.settings.get("max_steps", 0) * cell.settings.get("batch", 1)
+    return min(count, most) if most else count
 
 
 def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[float, float]:
     """FLOPs of a training step and of a prediction, per token of rows of ``length``."""
     module, vocabulary = models.load(cell.row.model), Vocabulary(size=_VOCABULARY)
     shape = shape or sized(module, cell.row.size, Recipe().length)
-    if cell.form is Form.LANGUAGE_MODELLING or cell.adaptation == "prompt":
+    if cell.form is Form.LANGUAGE_MODELLING or cell.method == "prompt":
         ask = getattr(module, "likelihood_flops_per_token", None)  # other models answer "not applicable"
         return 0.0, ask(shape, vocabulary, length) if ask else 0.0
-    if cell.form is Form.GENERATION:
+    if cell.form is Form.GENERATION and cell.method != "extract":
         decode, written = getattr(module, "decode_flops", None), cell.settings["target_length"]
+        if cell.method == "seq2seq":
+            layers = int(cell.settings["decoder_layers"]) or shape.layers
+            above = replace(shape, layers=layers, inner=shape.inner or 4 * shape.width)
+
+            def decode(shape: Size, vocabulary: Vocabulary, length: float, targets: float) -> float:
+                return topped_flops(module, shape, vocabulary, above, length, targets)
+
         if decode is None:
             return 0.0, 0.0
         start, half, whole = (decode(shape, vocabulary, length, n) / length for n in (0, written / 2, written))
         beam = 1 if cell.settings.get("sample") else cell.settings.get("beam", 1)
-        if getattr(module, "READS_AGAIN", False):  # a pass for each token written, over what was written before it
+        # A pass for each token written, over what was written before it.
+        if getattr(module, "READS_AGAIN", False) and cell.method != "seq2seq":
             return 3 * whole, beam * written * half
         return 3 * whole, start + beam * 2 * (half - start)
-    forward = module.encoder_flops_per_token(shape, length)
-    return forward * (1 if cell.adaptation == "features" else 3), forward
+    forward = module.encoder_flops_per_token(shape, length) if cell.settings.get("layers") != "embedding" else 0.0
+    before = cell.settings.get("lm_epochs", 0) / cell.settings["epochs"]  # as a language model, per epoch of the task
+    read = before * module.flops_per_token(shape, vocabulary, length) if before else 0.0
+    return forward * (1 if cell.method == "features" else 3) + read, forward
 
 
 def _words(examples: list[Any]) -> float:

@@ -18,7 +18,7 @@ def examples_of(
     cell: Cell, data: Path, task: Task, settings: Settings
 ) -> tuple[Sequence[Example], Sequence[Example], Sequence[Example]]:
     """`splits` for this cell's seed, or the text to model."""
-    if cell.form is Form.CLOZE:  # nothing learns
+    if cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):  # nothing learns
         return [], [], read(task, data, task.report)[: cell.limit or None]
     if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
         train = read(task, data, "train") if cell.row.kind == "baseline" else []

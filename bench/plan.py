@@ -6,7 +6,7 @@ how an interrupted run knows what is done, and how nothing is ever done twice.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,12 +16,26 @@ from bench.budget import Budget
 from bench.errors import UsageError
 from tasks.forms import Form
 
-BASELINES = {"majority": "majority", "bag-of-words": "bag of words", "embeddings": "embeddings of names"}
-"""Rows without a network: what the constant answer, a linear model over words, and a vector for every name reach."""
+BASELINES = {
+    "majority": "majority",
+    "bag-of-words": "bag of words",
+    "embeddings": "embeddings of names",
+    "lead": "first sentences",
+    "oracle": "oracle sentences",
+}
+"""Rows without a network: what the constant answer, a linear model over words, a vector for every name, a text's first
+sentences, and those that come nearest to its summary reach."""
 _FLOOR = ("majority", "bag-of-words")
 """Those that a run brings by itself; the others are asked for by name."""
+_SUMMARIES = ("lead", "oracle")
+"""Those that it brings where there are texts to summarise."""
 RANDOM = "random-"
-_ONLY = {Form.LANGUAGE_MODELLING: "likelihood", Form.CLOZE: "probe"}
+_ONLY = {
+    Form.LANGUAGE_MODELLING: "likelihood",
+    Form.CLOZE: "probe",
+    Form.SIMILARITY: "words",
+    Form.ANALOGY: "words",
+}
 """Forms that are met in one way, whatever is asked for."""
 _ADAPTATIONS = tuple(name for name in adaptation_names() if name not in _ONLY.values())
 """What a user may ask for."""
@@ -86,7 +100,8 @@ class Cell:
     form: Form
     data_sha256: str
     adaptation: str
-    settings: Mapping[str, float]
+    """With the settings that set it apart, if any: "features", "features:layers=top", "ulmfit:unfreeze=0+concat=0"."""
+    settings: Mapping[str, float | str]
     seed: int
     tokenizer: str
     """Key of the shared tokenizer, as a random twin reads the same tokens."""
@@ -97,6 +112,11 @@ class Cell:
     @property
     def key(self) -> str:
         return digest({"cell": asdict(self), "version": VERSION})
+
+    @property
+    def method(self) -> str:
+        """The adaptation without settings: the name of its file."""
+        return self.adaptation.partition(":")[0]
 
     @property
     def title(self) -> str:
@@ -136,9 +156,14 @@ class Plan:
         return cls(pretrainings=pretrainings, cells=cells)
 
 
-def rows_of(names: Sequence[str], sizes: Sequence[str], baselines: bool) -> list[Row]:
+def summarised(tasks: Iterable[Any]) -> bool:
+    """Whether one of ``tasks`` is to summarise: it says how many sentences its summaries have."""
+    return any("lead" in task.extra for task in tasks)
+
+
+def rows_of(names: Sequence[str], sizes: Sequence[str], baselines: bool, summaries: bool = False) -> list[Row]:
     """The rows that ``names`` stand for. With ``baselines``, each model brings its random twin, and the run its
-    floor."""
+    floor, which for ``summaries`` has what sentences of the text itself reach."""
     rows = []
     for name in names:
         if name in BASELINES:
@@ -149,7 +174,7 @@ def rows_of(names: Sequence[str], sizes: Sequence[str], baselines: bool) -> list
             if baselines and not name.startswith(RANDOM):
                 rows.append(Row.parse(RANDOM + name, size))
     if baselines:
-        rows += [Row.parse(name, None) for name in _FLOOR]
+        rows += [Row.parse(name, None) for name in (*_FLOOR, *(_SUMMARIES if summaries else ()))]
     return list(dict.fromkeys(rows))
 
 
@@ -158,6 +183,17 @@ def adaptation_of(row: Row, form: Form, adaptation: str) -> str:
     if row.kind == "baseline":
         return "baseline"
     return _ONLY.get(form, adaptation)
+
+
+def variant(adaptation: str) -> tuple[str, dict[str, str]]:
+    """The name of an adaptation and the settings behind it: "ulmfit:unfreeze=0+concat=0". `UsageError` for others."""
+    name, colon, changes = adaptation.partition(":")
+    if name not in _ADAPTATIONS:
+        raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(_ADAPTATIONS)}.")
+    pairs = [change.split("=") for change in changes.split("+")] if colon else []
+    if any(len(pair) != 2 for pair in pairs):
+        raise UsageError(f"'{adaptation}' is not an adaptation with settings; one is ulmfit:unfreeze=0+concat=0.")
+    return name, dict(pairs)
 
 
 def settings_of(
@@ -186,17 +222,16 @@ def cells_of(
     """Every combination, in the order in which a reader of the board goes through them."""
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
-    for name in adaptations:
-        if name not in _ADAPTATIONS:
-            raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(_ADAPTATIONS)}.")
+    variants = {asked: variant(asked) for asked in adaptations}
     cells: dict[str, Cell] = {}
     for row in rows:
         for task in tasks:
-            for asked in adaptations:
+            for asked, (name, changes) in variants.items():
                 adaptation = adaptation_of(row, task.form, asked)
-                chosen = settings_of(task.form, adaptation, suite_settings or {}, settings or {})
+                method, own = (name, changes) if adaptation == asked else (adaptation, {})
+                chosen = settings_of(task.form, method, suite_settings or {}, {**(settings or {}), **own})
                 # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
-                asks = adaptation in _ONLY.values() or (adaptation == "prompt" and not chosen["shots"])
+                asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
                 drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds
                 for seed in drawn:
                     cell = Cell(

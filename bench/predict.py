@@ -1,7 +1,6 @@
 """Use what a run made: predictions of adapted checkpoints as the test server takes them, and hidden vectors of any
 text."""
 
-import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 
 import tasks
 from bench import checkpoint, environment
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Settings, baked
 from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from bench.console import progress, say
 from bench.errors import OK, UsageError
@@ -141,7 +140,7 @@ def _served_by(name: str) -> list[Task]:
 def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
     """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
     from bench.adapt import adapted as shared
-    from bench.adapt import loop
+    from bench.adapt import heads, loop
     from bench.engine.networks import assign
     from bench.examples import splits
 
@@ -149,12 +148,10 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     settings, trained = Settings(**about["settings"]), tasks.load(about["task"])
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
     train, _, _ = splits(trained, data, settings, about["limit"])
-    head = importlib.import_module(f"bench.adapt.heads.{task.form}")
+    head = heads.of(task.form, about["adaptation"])
     codec = head.Codec(trained, tokenizer, settings, train)
-    baked = (settings.dropout, settings.weight_decay, settings.clip)
-    network = shared.adapted(
-        about["model"], Size(**about["shape"]), tokenizer, task.form, about["adaptation"], codec.outputs, baked
-    )
+    shape, fixed = Size(**about["shape"]), baked(settings)
+    network = shared.adapted(about["model"], shape, tokenizer, task.form, about["adaptation"], codec.outputs, fixed)
     network.writes(settings, about["seed"])
     arrays = found.arrays()
     assign(network.network.loss.variables, arrays)

@@ -86,7 +86,7 @@ def _restored(form: Form, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], li
         ]
     elif form is Form.CLASSIFICATION:
         gold = [Part(row["gold"], row.get("whole"), row.get("kind")) for row in rows]
-    elif form in (Form.CLOZE, Form.RANKING):
+    elif form in (Form.CLOZE, Form.RANKING, Form.ANALOGY):
         gold = [Target(row["gold"], kind=row.get("kind")) for row in rows]
     elif form is Form.GENERATION:
         gold = [tuple(references) for references in gold]

@@ -58,8 +58,8 @@ def run_suite(
         raise UsageError(
             f"The suite '{suite}' needs data: give its folder with --data. `python -m bench data ls` shows which."
         )
-    rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, baselines)
     found = _tasks(tasks or chosen.tasks)
+    rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, baselines, plan.summarised(found))
     check_rows(rows)
     if data is None:
         data = embedded(out)

@@ -84,4 +84,4 @@ class Schedule:
 
 def _weight(cells: list[Cell]) -> float:
     """Which group to begin with: the long ones, so that no worker is left alone with one at the end."""
-    return len(cells) * (0 if cells[0].row.kind == "baseline" else 1 + (cells[0].adaptation == "finetune"))
+    return len(cells) * (0 if cells[0].row.kind == "baseline" else 1 + (cells[0].method == "finetune"))

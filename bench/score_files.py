@@ -52,7 +52,7 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise UsageError(
             f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
         )
-    ranked = task.form in (Form.CLOZE, Form.RANKING)
+    ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY)
     if ranked and not gold.is_dir():
         raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose facts count.")
     if not ranked and gold.is_dir() and Path(_official(task, task.report)).suffix:  # official folders have none
@@ -75,7 +75,7 @@ def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     if next((text.lstrip()[:1] for _, text in lines(predictions) if text.strip()), "") in ("<", "["):
         found = {example.id: example.gold for example in _labelled(task, predictions)}
         return _matched(_labelled(task, gold), found, gold, predictions)
-    examples, numeric = _labelled(task, gold), task.form is Form.REGRESSION
+    examples, numeric = _labelled(task, gold), task.form in (Form.REGRESSION, Form.SIMILARITY)
     guesses: list[Any] = []
     header = next((text.split("\t") for _, text in lines(predictions)), [])
     shares = task.labels if task.scored and set(task.labels) <= set(header) else ()
@@ -215,6 +215,8 @@ _READERS = {
     Form.FEW_SHOT: _answers,
     Form.CLOZE: _ranked,
     Form.RANKING: _ranked,
+    Form.SIMILARITY: _rows,
+    Form.ANALOGY: _ranked,
     Form.POINTING: _pointings,
 }
 

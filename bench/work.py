@@ -47,7 +47,7 @@ class Job:
         """The command that repeats one cell."""
         only = (
             ["--tasks", cell.task, "--adaptation", cell.adaptation]
-            if cell.adaptation in ("finetune", "features", "prompt")
+            if cell.method not in ("likelihood", "probe", "words", "baseline")
             else ["--tasks", cell.task]
         )
         who = [] if self.checkpoint else ["--models", cell.row.name, "--no-baselines"]

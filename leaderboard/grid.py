@@ -28,6 +28,7 @@ _ADAPTATION_WORDS = {
     "features": "frozen features",
     "prompt": "prompting",
     "probe": "as it is",
+    "words": "as it is",
 }
 
 

@@ -16,7 +16,7 @@ from leaderboard.record import FOLDER, Record
 from leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
-_AS_IT_IS = ("baseline", "likelihood", "probe", "prompt")
+_AS_IT_IS = ("baseline", "likelihood", "probe", "prompt", "words")
 """Adaptations that train no weights."""
 _LABELS = {
     "task.version": "task version",

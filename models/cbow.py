@@ -63,7 +63,10 @@ def encoder_flops_per_token(size: Size, length: int) -> float:
 
 
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: means over the row's tokens, whose shares have no gradient, and three
-    times the scores with its noise words."""
+    """FLOPs of a training step per input token: means over the tokens of a block and beside it, whose shares have no
+    gradient, and three times the scores with the row's noise words."""
     noise = 64  # words per row
-    return 2 * 2 * size.width * length + 3 * 2 * size.width * noise
+    blocks = -(-length // 32)
+    block = -(-length // blocks)
+    means = (block + 2 * 5) * blocks * block / length
+    return 2 * 2 * size.width * means + 3 * 2 * size.width * noise

@@ -65,7 +65,10 @@ def encoder_flops_per_token(size: Size, length: int) -> float:
 
 
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: means over the row's tokens, whose shares have no gradient, and three
-    times the scores of the nodes on its way."""
+    """FLOPs of a training step per input token: means over the tokens of a block and beside it, whose shares have no
+    gradient, and three times the scores of the nodes on its way."""
     turns = max(1, (vocabulary.size - 1).bit_length()) + 8  # down the tree
-    return 2 * 2 * size.width * length + 3 * 2 * size.width * turns
+    blocks = -(-length // 32)
+    block = -(-length // blocks)
+    means = (block + 2 * 5) * blocks * block / length
+    return 2 * 2 * size.width * means + 3 * 2 * size.width * turns

@@ -11,7 +11,7 @@ more than others. The two vectors of a word are added up in the end.
     L = f(X_ij) (w_i . w~_j + b_i + b~_j - ln X_ij)^2,        f(x) = min(1, (x / 100)^(3/4)),        v_i = w_i + w~_i
 
 Nearest relative: `models.word2vec`, which meets the same pairs one by one and fits them by logistic regression. The
-paper trains by AdaGrad; here the engine's optimizer serves all models alike.
+paper trains by AdaGrad (`--set optimizer=adagrad`); here the default optimizer serves all models alike.
 """
 
 from models.card import Architecture, Card, Reported, Representation, Size

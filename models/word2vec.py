@@ -62,6 +62,10 @@ def encoder_flops_per_token(size: Size, length: int) -> float:
 
 
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the scores with the row's tokens and its noise words."""
+    """FLOPs of a training step per input token: three times the scores with the tokens of its block and those beside
+    it, and with the row's noise words."""
     noise = 64  # words per row
-    return 3 * 2 * size.width * (length + noise)
+    blocks = -(-length // 32)
+    block = -(-length // blocks)
+    near = (block + 2 * 5) * blocks * block / length
+    return 3 * 2 * size.width * (near + noise)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tasks.task import Task, UnknownTask
 
-_MACHINERY = {"__init__", "task", "forms", "files", "columns", "aspects", "opinions", "triples"}
+_MACHINERY = {"__init__", "task", "forms", "files", "columns", "aspects", "opinions", "triples", "parallel"}
 
 
 @cache

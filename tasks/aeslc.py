@@ -72,4 +72,5 @@ TASK = Task(
             strip=1,
         ),
     ),
+    extra={"lead": 1},
 )

@@ -15,6 +15,8 @@ generation          (source,)                                    (reference, ...
 language_modelling  (text,)                                      None                    (nats, words, characters)
 cloze               (text with `BLANK` in one place,)            `Target`, a word        its `Rank`
 ranking             (text, or several)                           `Target`, a candidate   its `Rank`
+similarity          (word, word)                                 a float                 a float
+analogy             (word, its image, another word)              `Target`, its image     its `Rank`
 few_shot            (`Marked` text, solved ones of each class)   a class of theirs       a class of theirs
 pointing            the words of one sentence                    `Pointings`, tuples     tuples
 ==================  ===========================================  ======================  =====================
@@ -27,7 +29,8 @@ gold is ().
 
 In a cloze and a ranking, many candidates are put in order, and what is predicted is where the right one comes. A cloze
 asks a model as it is which word it would write into a blank; a ranking learns to find the text that fits. `Target`
-holds the candidates, which the examples of a data set share.
+holds the candidates, which the examples of a data set share. A similarity and an analogy ask for a model's vectors of
+single words, as they are; there ``others`` of a target are the words of the question.
 
 A pointing task asks for tuples about words: an aspect, an opinion, a polarity. A span in a tuple is two numbers, of its
 first and its last word, from 0; a class is one of the task's ``labels``; ``extra["pattern"]`` says what a tuple holds.
@@ -48,6 +51,8 @@ class Form(StrEnum):
     LANGUAGE_MODELLING = "language_modelling"
     CLOZE = "cloze"
     RANKING = "ranking"
+    SIMILARITY = "similarity"
+    ANALOGY = "analogy"
     FEW_SHOT = "few_shot"
     POINTING = "pointing"
 

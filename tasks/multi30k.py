@@ -7,16 +7,15 @@ cs, or of whatever languages have files with these names. The 2017 and COCO sets
 4.0.
 """
 
-import re
 from collections.abc import Iterator
 from functools import cache, partial
-from itertools import zip_longest
 from pathlib import Path
 
-from tasks.files import lines, pick
+from tasks.files import pick
 from tasks.forms import Form
 from tasks.metrics.bleu import bleu
-from tasks.task import DataError, Download, Example, Source, Task, UnknownTask
+from tasks.parallel import languages, together
+from tasks.task import Download, Example, Source, Task
 
 SETS = {
     "train": "train",
@@ -38,13 +37,8 @@ def _names(split: str, language: str) -> str:
 def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator[Example]:
     """Captions in the language ``source`` with their one translation into ``target``, in file order."""
     ours, theirs = pick(folder, _names(split, source)), pick(folder, _names(split, target))
-    for index, (row, other) in enumerate(zip_longest(lines(ours), lines(theirs))):
-        if row is None or other is None:
-            raise DataError(
-                f"{ours if row is None else theirs} ends after line {index}, the other language goes on: "
-                "the lines of a pair must match one to one. Copy both files from the same release."
-            )
-        yield Example(id=str(index), inputs=(row[1],), gold=(other[1],))
+    for index, (text, other) in enumerate(together(ours, theirs)):
+        yield Example(id=str(index), inputs=(text,), gold=(other,))
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
@@ -55,10 +49,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 @cache
 def variant(pair: str) -> Task:
     """The task of a pair such as "de-fr", named "multi30k-de-fr"; "en-de" is the default task itself, "multi30k"."""
-    codes = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", pair)
-    if not codes or codes[1] == codes[2]:
-        raise UnknownTask(f"Multi30k has no pair '{pair}'. Write source and target as language codes: multi30k-de-fr.")
-    source, target = codes.groups()
+    source, target = languages("Multi30k", pair, "multi30k-de-fr")
     default = pair == "en-de"
     return Task(
         name="multi30k" if default else f"multi30k-{pair}",

@@ -1,7 +1,10 @@
 """How a pre-trained model meets a task: one adaptation per file, and the heads that forms put on encoders.
 
-An adaptation file defines ``SUMMARY`` and ``Reading(encoder)``: a Keras layer that turns an `Encoding` into what heads
-read. The folder is the registry; `bench.adapt.settings` holds each form's hyper-parameters and imports no TensorFlow.
+An adaptation file defines ``SUMMARY`` and ``Reading(encoder, settings)``: a Keras layer that turns an `Encoding` into
+what heads read. It may have a training ``Step`` and a ``rate`` of its own, and something to learn ``First``. One with
+``HEADS`` (form to a file below `bench.adapt.heads`) meets only the forms in it; ``Decoding(encoder, vocabulary,
+settings)`` writes in the place of a model's own decoder. The folder is the registry; `bench.adapt.settings` holds each
+form's hyper-parameters and imports no TensorFlow.
 """
 
 from pathlib import Path

@@ -2,7 +2,8 @@
 
 import importlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -11,11 +12,13 @@ import tensorflow as tf
 
 import models
 from bench import cost
-from bench.adapt import NotApplicable
+from bench.adapt import NotApplicable, heads
 from bench.adapt.heads import Row, stack
-from bench.adapt.settings import Settings
+from bench.adapt.loop import Course
+from bench.adapt.settings import BAKED, Settings
 from bench.cost import Traced
 from bench.engine import networks
+from bench.engine.rates import rate_at
 from bench.engine.step import TrainStep
 from bench.generate import Generator, Writing
 from models.card import Size
@@ -38,27 +41,35 @@ class Adapted:
         settings: Settings,
         forward_flops: Callable[[Sequence[Row]], float],
     ):
-        if form is Form.GENERATION and network.decode is None:
-            raise NotApplicable("no-decoder", "because this model has no decoder to write with.")
-        self.network, self.vocabulary, self.form = network, vocabulary, form
-        self.forward_flops = forward_flops
+        self.network, self.vocabulary, self.forward_flops = network, vocabulary, forward_flops
         self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
+        self.head = heads.of(form, adaptation).Head(outputs)
+        self.decoding: Any = None
+        """What writes: ``decode`` and ``writer`` of the network, or of the adaptation; None under other heads."""
+        build = getattr(self.adaptation, "Decoding", None)
+        if getattr(self.head, "writes", False):
+            if build is None and network.decode is None:
+                raise NotApplicable("no-decoder", "because this model has no decoder to write with.")
+            self.decoding = build(network.encoder, vocabulary, settings) if build else network
         network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout
-        self.reading = self.adaptation.Reading(network.encoder)
-        self.head = importlib.import_module(f"bench.adapt.heads.{form}").Head(outputs)
-        self.own: list[Any] = []
+        self.reading = self.adaptation.Reading(network.encoder, settings)
+        self.own: list[Any] = self.decoding.own if self.decoding and build else []
         """Variables that the adaptation adds, with a value to begin from."""
-        if form is not Form.GENERATION:
+        if not self.decoding:
             self._outputs(_example(form), None)  # makes the variables of the reading and the head
             self.own = [*self.reading.trainable_variables, *self.head.trainable_variables]
         self._beginning = [v.numpy() for v in self.own]
         self.learning = list(self.own)
         if not self.adaptation.FREEZES:
-            inside = network.loss if form is Form.GENERATION else network.encoder
+            inside = network.loss if self.decoding is network else network.encoder
             self.learning += inside.trainable_variables
-        self.step = TrainStep(
-            self._loss, self.learning, weight_decay=settings.weight_decay, clip=settings.clip, dynamic=True
-        )
+        options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True}
+        self.step = getattr(self.adaptation, "Step", TrainStep)(self._loss, self.learning, **options)
+        # An adaptation may have the network learn something else first.
+        first = getattr(self.adaptation, "First", None)
+        self.first = first(network, vocabulary, form, **options) if first else None
+        self.counts: Any = None
+        """What has the ``decode_flops`` of ``decoding``."""
         self._forward: Any = None
         self._evaluate: Any = None
         self._generators: dict[Writing, Generator] = {}
@@ -70,7 +81,20 @@ class Adapted:
         rng = np.random.default_rng([seed, 1])
         for variable, value in zip(self.own, self._beginning, strict=True):
             variable.assign(rng.normal(0.0, 0.02, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
+        if self.decoding and self.decoding is not self.network:
+            self.decoding.begin()
         self.step.reset()
+
+    def prepare(self, rows: Sequence[Row], settings: Settings, seed: int) -> Course:
+        """What the adaptation does with the texts of ``rows`` before there is a head."""
+        return self.first(rows, settings, seed) if self.first else Course()
+
+    def rate(self, step: int, steps: int, settings: Settings) -> float:
+        """The learning rate of ``step`` of ``steps``."""
+        own = getattr(self.adaptation, "rate", None)
+        if own:
+            return own(self.step, step, steps, settings)
+        return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
 
     def writes(self, settings: Settings, seed: int) -> None:
         """From now on texts are written as ``settings`` say; samples follow from ``seed``."""
@@ -89,9 +113,9 @@ class Adapted:
 
     def forward(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """The head's numbers for a batch; for generation, the ids [B, S] of the best text."""
-        if self.form is Form.GENERATION:
+        if self.decoding:
             if self.writing not in self._generators:
-                self._generators[self.writing] = Generator(self.network, self.vocabulary, self.writing)
+                self._generators[self.writing] = Generator(self.decoding, self.vocabulary, self.writing)
             return self._generators[self.writing](batch["tokens"], self._longest, self._seed).ids[:, 0]
         if self._forward is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
@@ -112,15 +136,15 @@ class Adapted:
         return {"loss": self.head.loss(self._outputs(batch, seed), batch)}
 
     def _outputs(self, batch: Mapping[str, Any], seed: Any) -> Any:
-        if self.form is Form.GENERATION:
-            return self.network.decode(batch, seed)
+        if self.decoding:
+            return self.decoding.decode(batch, seed)
         inputs = {name: batch[name] for name in ("tokens", "segments")}
         if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
             inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)
         if self.adaptation.FREEZES:
             encoding = Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
-        return self.head(self.reading(encoding, inputs), batch)
+        return self.head(self.reading(encoding, {**batch, **inputs}), batch)
 
     def _predicted(self, batch: Mapping[str, Any]) -> Any:
         """The head's numbers as its codec reads them: some heads decide over a whole row here."""
@@ -149,19 +173,24 @@ def adapted(
     form: Form,
     adaptation: str,
     outputs: Hashable,
-    baked: tuple[float, float, float],
+    baked: tuple[float | str, ...],
 ) -> Adapted:
-    """The `Adapted` for these choices, built and traced once a process. ``baked``: dropout, weight decay, clip."""
-    dropout, weight_decay, clip = baked
-    settings = Settings(dropout=dropout, weight_decay=weight_decay, clip=clip)
+    """The `Adapted` for these choices, built and traced once a process. ``baked``: values of `BAKED`, the first ones
+    or all."""
+    settings = Settings(**dict(zip(BAKED, baked, strict=False)))
     network, module, vocabulary = networks.build(model, shape, tokenizer, 0), models.load(model), tokenizer.vocabulary
 
     def forward_flops(rows: Sequence[Row]) -> float:
-        if form is Form.GENERATION:
-            return cost.decoder_flops(module, shape, vocabulary, rows)
+        if made.decoding:
+            return cost.decoder_flops(made.counts, shape, vocabulary, rows)
+        if settings.layers == "embedding":  # what is above it is not in the graph
+            return 0.0
         return cost.encoder_flops(module, shape, rows)
 
-    return Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops)
+    made = Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops)
+    counted = getattr(made.decoding, "decode_flops", None)  # of a decoder that the model's own formula leaves out
+    made.counts = SimpleNamespace(decode_flops=partial(counted, module)) if counted else module
+    return made
 
 
 @lru_cache(maxsize=8)
@@ -181,7 +210,7 @@ def _example(form: Form) -> dict[str, np.ndarray]:
     scalar = np.zeros(2, np.int32)
     return {
         "tokens": tokens, "segments": tokens * 0, "inside": tokens * 0 + 1, "tags": tokens * 0,
-        "label": scalar, "choice": scalar, "answer": scalar,
+        "label": scalar, "choice": scalar, "answer": scalar, "starts": tokens * 0, "ends": tokens * 0 + 1,
         "marks": np.zeros((2, 2, 2), np.int32), "classes": scalar[:, None], "others": scalar[:, None],
         "unused": np.zeros((2, 4096), np.float32),
     }  # fmt: skip

@@ -1,32 +1,37 @@
-"""Feature extraction: the encoder is frozen, a scalar mix of all its layers feeds a small head (survey, sections 4.2.2
-and 4.3.1)."""
+"""Feature extraction: the encoder is frozen, and a scalar mix of all its layers, or one of them, feeds a small head
+(survey, sections 4.2.2 and 4.3.1)."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
+from bench.adapt.settings import Settings
+
 SUMMARY = "frozen encoder; a scalar mix of all layers and a small head learn"
 FREEZES = True
 
 
 class Reading(keras.layers.Layer):
-    """Scalar mix of the layers (Peters et al., 2018, equation 1), and a hidden layer over means of its vectors.
+    """Scalar mix of the layers (Peters et al., 2018, equation 1), and a hidden layer over means of its vectors. With
+    ``layers`` "embedding" or "top" only the first or the last one is read.
 
     Each layer is normalised first, which that paper found to help (section 3.2): norms differ several fold between
     layers and models. For a pair of texts the means of both, their difference and their product are read, since a
     frozen encoder cannot learn to compare.
     """
 
-    def __init__(self, encoder: Any):
-        super().__init__(name="reading")
+    def __init__(self, encoder: Any, settings: Settings):
+        super().__init__(name="features")
+        self.which = {"embedding": slice(1), "top": slice(-1, None)}.get(settings.layers, slice(None))
         self.mix = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
         self.gain = self.add_weight(shape=(), initializer="ones", name="gain")
         self.hidden = keras.layers.Dense(encoder.width, activation="relu", name="hidden")
 
     def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
-        share = ops.softmax(self.mix) if len(encoding.layers) > 1 else [1.0]
-        mixed = sum(share[i] * _normalised(layer) for i, layer in enumerate(encoding.layers)) * self.gain  # [B, T, D]
+        layers = encoding.layers[self.which]
+        share = ops.softmax(self.mix) if len(layers) > 1 else [1.0]
+        mixed = sum(share[i] * _normalised(layer) for i, layer in enumerate(layers)) * self.gain  # [B, T, D]
         real = ops.cast(batch["tokens"] != 0, "float32")  # [B, T]
         second = real * ops.cast(batch["segments"], "float32")
         a, b = _mean(mixed, real - second), _mean(mixed, second)

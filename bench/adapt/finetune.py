@@ -4,15 +4,20 @@ from typing import Any
 
 import keras
 
-SUMMARY = "all weights learn; the head reads the last layer"
+from bench.adapt import features
+from bench.adapt.settings import Settings
+
+SUMMARY = "all weights learn; the head reads the last layer, or what --set layers says"
 FREEZES = False
 
 
 class Reading(keras.layers.Layer):
-    """The encoder's own last layer and pooled vector, as its paper uses them."""
+    """The encoder's own last layer and pooled vector, as its paper uses them. Other ``layers`` have no pooled vector of
+    their own: they are read as features are."""
 
-    def __init__(self, encoder: Any):
+    def __init__(self, encoder: Any, settings: Settings):
         super().__init__(name="reading")
+        self.other = features.Reading(encoder, settings) if settings.layers in ("embedding", "all") else None
 
     def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
-        return encoding
+        return self.other(encoding, batch) if self.other else encoding

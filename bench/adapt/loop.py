@@ -10,7 +10,6 @@ import numpy as np
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.cost import phase
-from bench.engine.rates import rate_at
 from bench.errors import Diverged
 
 _POOL = 50
@@ -57,7 +56,7 @@ def train(
     losses: list[Any] = []
     for epoch in range(settings.epochs):
         for batch_rows in epoch_batches(rows, settings.batch, seed, epoch):
-            rate = rate_at(course.steps, steps, peak=settings.learning_rate, warmup=settings.warmup)
+            rate = adapted.rate(course.steps, steps, settings)
             scalars = adapted.step(stack(batch_rows), (seed, course.steps), rate)
             losses.append(scalars["loss"])
             course.steps += 1

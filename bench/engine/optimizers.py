@@ -45,10 +45,50 @@ class Lamb(_Summed, keras.optimizers.Lamb):
     """You et al. (2020), with decoupled decay in place of decay inside the trust ratio."""
 
 
+class Adagrad(_Summed, keras.optimizers.Adagrad):
+    """Duchi et al. (2011), with TensorFlow's own operations.
+
+    Of a table only the rows that have a gradient are read and written. That is no approximation: a gradient of zero
+    changes nothing here, where Adam's moments would decay. Sparse gradients hold each row once (`summed`).
+    """
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        index = self._get_variable_index(variable)
+        shared = {
+            "var": variable.handle,
+            "accum": self._accumulators[index].value.handle,
+            "lr": tf.cast(learning_rate, tf.float32),
+            "epsilon": self.epsilon,
+        }
+        if isinstance(gradient, tf.IndexedSlices):
+            tf.raw_ops.ResourceSparseApplyAdagradV2(grad=gradient.values, indices=gradient.indices, **shared)
+        else:
+            tf.raw_ops.ResourceApplyAdagradV2(grad=gradient, **shared)
+
+
+SPARSE = ("adagrad",)
+"""Optimizers that take the gradient of a table as the rows that have one."""
+
+
+def summed(gradient: Any) -> Any:
+    """A sparse ``gradient`` with each row once, as the sum of what lookups of that row have given."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    rows, places = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
 def optimizer(name: str, variables: Sequence[Any], *, weight_decay: float, beta_2: float) -> keras.optimizers.Optimizer:
-    """The optimizer called ``name`` ("adamw", "lamb"), built for ``variables``; decay spares biases and gains."""
-    cls = {"adamw": AdamW, "lamb": Lamb}[name]
-    made = cls(learning_rate=0.0, weight_decay=weight_decay, beta_2=beta_2, epsilon=1e-6)
+    """The optimizer called ``name`` ("adamw", "lamb", "adagrad"), built for ``variables``; decay spares biases and
+    gains. Only the first two have a ``beta_2``."""
+    if name == "adagrad":
+        # From sums of 0: losses are means, and any other beginning would be large beside their gradients.
+        options = {"initial_accumulator_value": 0.0, "epsilon": 1e-10}
+        made = Adagrad(learning_rate=0.0, weight_decay=weight_decay or None, **options)
+    else:
+        cls = {"adamw": AdamW, "lamb": Lamb}[name]
+        made = cls(learning_rate=0.0, weight_decay=weight_decay, beta_2=beta_2, epsilon=1e-6)
     made.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2])
     made.build(variables)
     return made

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from bench.cost import Traced
 from bench.engine.distribute import scope, share_of
+from bench.engine.optimizers import SPARSE, summed
 from bench.engine.optimizers import optimizer as optimizer_of
 
 Loss = Callable[..., Mapping[str, Any]]
@@ -46,6 +47,8 @@ class TrainStep:
     ):
         self.loss, self.variables, self.clip, self.dynamic, self.jit = loss, list(variables), clip, dynamic, jit
         self.strategy, self.accumulate, self.totals = strategy, accumulate, totals
+        # Parts and replicas add up dense gradients.
+        self.sparse = optimizer in SPARSE and strategy is None and accumulate == 1
         with scope(strategy):
             self.optimizer = optimizer_of(optimizer, self.variables, weight_decay=weight_decay, beta_2=beta_2)
         self._function: Callable | None = None
@@ -79,7 +82,13 @@ class TrainStep:
         if self.strategy:  # what compiles is each part: collectives between replicas stay outside
             part = tf.function(self._part, jit_compile=self.jit or None, autograph=False)
             return tf.function(lambda *args: self.strategy.run(self._split, args=(part, *args)), autograph=False)
-        if self.accumulate > 1:
+        jit = self.jit or None
+        if self.sparse:  # what compiles is the part
+            part, jit = tf.function(self._part, jit_compile=jit, autograph=False), None
+
+            def step(*args: Any) -> dict[str, tf.Tensor]:
+                return self._apply(*part(*args))
+        elif self.accumulate > 1:
             part = tf.function(self._part, autograph=False)  # a function, so that its two calls share one trace
 
             def step(*args: Any) -> dict[str, tf.Tensor]:
@@ -89,7 +98,7 @@ class TrainStep:
         batch, *others = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), inputs)
         if self.dynamic:
             batch = {name: tf.TensorSpec([None] * len(spec.shape), spec.dtype) for name, spec in batch.items()}
-        return tf.function(step, jit_compile=self.jit or None, autograph=False).get_concrete_function(batch, *others)
+        return tf.function(step, jit_compile=jit, autograph=False).get_concrete_function(batch, *others)
 
     def _whole(self, batch: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
         """The step on a batch in one part."""
@@ -127,15 +136,16 @@ class TrainStep:
             scalars = dict(self.loss(batch, seed, *totals))
         gradients = tape.gradient(scalars["loss"], [v.value for v in self.variables])
         # A row that is looked up twice is in a lookup's sparse gradient twice. Norms and second moments are of the sum,
-        # and neither `tf.clip_by_global_norm` nor Keras adds the two up before it squares: a dense gradient does.
-        return [g if g is None else tf.convert_to_tensor(g) for g in gradients], scalars
+        # and neither `tf.clip_by_global_norm` nor Keras adds the two up before it squares: a dense gradient does, and
+        # so does `summed`, later: how many rows there are depends on the batch, and XLA compiles no such thing.
+        return [g if g is None or self.sparse else tf.convert_to_tensor(g) for g in gradients], scalars
 
     def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         # A head that reads tokens leaves the pooler without a gradient: such variables stay as they are.
         gradients, variables = zip(
             *((g, v) for g, v in zip(gradients, self.variables, strict=True) if g is not None), strict=True
         )
-        gradients, norm = tf.clip_by_global_norm(gradients, self.clip)
+        gradients, norm = tf.clip_by_global_norm([summed(g) for g in gradients], self.clip)
         self.optimizer.apply(gradients, variables)
         return {**scalars, "gradient_norm": norm}
 

@@ -28,7 +28,7 @@ from bench.perf.worker import Worker, interleave, ours
 from models.tokenizers import Vocabulary
 
 PEERS = Path(__file__).parent / "peers"
-MODELS = ("bert", "gpt", "electra", "elmo", "t5")
+MODELS = ("bert", "gpt", "electra", "elmo", "lm_lstm", "t5")
 
 
 def peer_worker(name: str, python: str, settings: dict[str, Any]) -> Worker:
@@ -36,13 +36,12 @@ def peer_worker(name: str, python: str, settings: dict[str, Any]) -> Worker:
     return Worker(name, [python, "-P", str(PEERS / f"{name}.py"), json.dumps(settings)])
 
 
-def check_peer(python: str) -> None:
+def check_peer(python: str, needed: Sequence[str] = ("torch", "transformers")) -> None:
     """`UsageError` where ``python`` has not what the peer needs."""
-    needed = ("torch", "transformers")
     if python == sys.executable:
         missing = [name for name in needed if importlib.util.find_spec(name) is None]
     else:
-        code = f"import importlib.util as u; print(*[n for n in {needed} if u.find_spec(n) is None])"
+        code = f"import importlib.util as u; print(*[n for n in {tuple(needed)} if u.find_spec(n) is None])"
         try:
             found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:

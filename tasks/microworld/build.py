@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.microworld import documents, judgements, opinions, pairs, reading, writers
+from tasks.microworld import documents, judgements, opinions, pairs, reading, vocabulary, writers
 from tasks.microworld.grammar import english, sentence
 from tasks.microworld.lexicon import Lexicon, lexicon
 from tasks.microworld.meaning import Sentence
@@ -181,7 +181,7 @@ def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
         rng = random.Random(f"microworld/{VERSION}/{seed}/{task}")
         return documents.Teller(rng, words, world(rng, words, people=sizes.people))
 
-    told = documents.corpus(teller("corpus"), tokens=sizes.corpus_tokens, foreign=sizes.foreign)
+    told = list(documents.corpus(teller("corpus"), tokens=sizes.corpus_tokens, foreign=sizes.foreign))
     writers.write(root / "corpus/microworld.txt", (line for document in told for line in (*document, "")))
 
     speaker, meanings = teller("Multi30k"), dict[Sentence, None]()
@@ -195,6 +195,12 @@ def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
         part, rest = rest[:count], rest[count:]
         writers.write(root / f"multi30k/{name}.en", map(english, part))
         writers.write(root / f"multi30k/{name}.mw", map(mowari, part))
+
+    rng = random.Random(f"microworld/{VERSION}/{seed}/words")
+    known = vocabulary.known(told)
+    lines = [f"{one},{other},{alike:g}" for one, other, alike in vocabulary.alike(rng, words, known, sizes.test)]
+    writers.write(root / "wordsim353/combined.csv", ["Word 1,Word 2,Human (mean)", *lines])
+    writers.write(root / "google_analogy/questions-words.txt", vocabulary.analogies(rng, words, known))
 
     writer = teller("WikiText-2")
     for name, share in (("train", 1.0), ("valid", 0.1), ("test", 0.1)):

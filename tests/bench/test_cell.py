@@ -24,6 +24,7 @@ FORMS = [  # a task of each form, with a model that can do it
     ("sst2", "bert", "finetune"),
     ("sst2", "bert", "features"),
     ("rte", "elmo", "features"),
+    ("sst2", "lm_lstm", "ulmfit"),
     ("stsb", "electra", "finetune"),
     ("conll2003", "elmo", "finetune"),
     ("conll2003", "word2vec", "features"),

@@ -4,12 +4,13 @@ import json
 import sys
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from bench.commands.perf import perf
 from bench.errors import UsageError
-from bench.perf import loss, pretrain
+from bench.perf import loss, pretrain, vectors
 from bench.perf.curves import picture
 from bench.perf.table import Table
 from bench.perf.worker import Worker, WorkerFailed, interleave
@@ -71,6 +72,41 @@ def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):
         pretrain.check_peer(sys.executable)
     with pytest.raises(UsageError, match="no Python that runs"):
         pretrain.check_peer("/no/such/python")
+
+
+def test_text_becomes_numbers_of_words_in_sentences(tmp_path):
+    (tmp_path / "text").write_text("The cat sat\n\n the dog\n")
+    vectors.prepare(tmp_path, [tmp_path / "text"])
+    found = np.load(tmp_path / "text.npz")
+    assert found["ids"].tolist() == [37, 38, 39, 37, 40] and found["sentences"].tolist() == [0, 3, 5]
+    (tmp_path / "text").write_text("one one\n")
+    with pytest.raises(UsageError, match="different words"):
+        vectors.prepare(tmp_path, [tmp_path / "text"])
+    (tmp_path / "text").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="UTF-8"):
+        vectors.prepare(tmp_path, [tmp_path / "text"])
+
+
+def test_only_models_that_the_peer_has_are_measured_beside_it(tmp_path):
+    (tmp_path / "text").write_text("a b\n")
+    with pytest.raises(UsageError, match="not 'glove'"):
+        CliRunner().invoke(
+            perf, ["vectors", "--corpus", str(tmp_path / "text"), "--models", "glove"], catch_exceptions=False
+        )
+
+
+@pytest.mark.slow
+def test_our_vectors_are_measured_by_the_words_of_the_text(tmp_path):
+    """Seconds of a part of a fixed number of words; processor time beside it."""
+    words = np.random.default_rng(0).integers(0, 300, (400, 12))
+    (tmp_path / "text").write_text("\n".join(" ".join(f"w{n}" for n in row) for row in words))
+    shape = ["--batch", "8", "--length", "64", "--width", "8", "--threads", "1", "--no-xla"]
+    options = ["--corpus", str(tmp_path / "text"), "--models", "cbow", "--rounds", "1", "--seconds", "0.1", "--json"]
+    done = CliRunner().invoke(perf, ["vectors", *options, *shape], catch_exceptions=False)
+    (row,) = map(json.loads, done.output.splitlines())
+    assert (row["model"], row["by"], row["ratio"]) == ("cbow", "ours", None)
+    assert row["low"] <= row["words_per_second"] <= row["high"]
+    assert row["words_per_cpu_second"] > 1000
 
 
 def test_every_measurement_is_a_command_that_helps():

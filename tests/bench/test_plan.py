@@ -137,3 +137,23 @@ def test_settings_come_from_form_suite_and_user_in_that_order():
 def test_settings_that_do_not_fit_are_told(changes):
     with pytest.raises(SettingError, match=next(iter(changes))):
         plan.settings_of(COLA.form, "finetune", {}, changes)
+
+
+def test_an_adaptation_may_bring_its_settings():
+    """Variants are rows of their own on the board, by name; what they change is in their settings and keys."""
+    asked = ("features", "features:layers=top", "ulmfit:unfreeze=0+concat=0")
+    found = cells([Row.parse("gpt", "tiny")], (COLA, WIKI), adaptations=asked, seeds=[0], settings={"epochs": 7})
+    assert [(c.task, c.adaptation, c.method) for c in found] == [
+        *(("cola", name, name.partition(":")[0]) for name in asked),
+        ("wikitext2", "likelihood", "likelihood"),
+    ]
+    plain, top, tricks = (c.settings for c in found[:3])
+    assert "layers" not in plain and top == plain | {"layers": "top"}
+    assert (tricks["unfreeze"], tricks["concat"], tricks["slanted"], tricks["epochs"]) == (0, 0, 1, 7)
+    assert len({c.key for c in found}) == len({c.group for c in found}) == 4
+
+
+@pytest.mark.parametrize("asked", ("features:", "features:layers", "ulmfit:unfreeze=0=1"))
+def test_an_adaptation_with_half_a_setting_is_a_sentence(asked):
+    with pytest.raises(UsageError, match="ulmfit:unfreeze=0"):
+        cells([Row.parse("bert", "tiny")], adaptations=(asked,))

@@ -142,3 +142,19 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
     assert sum(line.startswith("pre-train\tbert-tiny") for line in lines) == 1
     assert sum(line.startswith("cell\tbert-tiny\tcola\tfinetune") for line in lines) == 2
     assert lines[-1].startswith("total") and not (out / "records").exists()
+
+
+def test_an_estimate_counts_the_steps_and_examples_that_settings_allow(world, tmp_path, capsys):
+    def tokens(**settings) -> float:
+        options = {"suite": "demo", "data": world, "out": tmp_path / "out", "models": ("bert",), "tasks": ("cola",)}
+        quick = {"epochs": 3, "max_steps": 0, "train_limit": 0, "batch": 8}
+        assert run_suite(**options, seeds=1, baselines=False, dry_run=True, settings=quick | settings) == OK
+        (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("cell\tbert-tiny\tcola")]
+        return float(line.split("\t")[5])
+
+    whole, once, steps, limited = tokens(), tokens(epochs=1), tokens(max_steps=2), tokens(train_limit=16)
+    per_epoch = (whole - once) / 2
+    answering = once - per_epoch
+    assert per_epoch > 0 and answering > 0
+    assert (steps - answering) * 3 == pytest.approx(limited - answering, rel=0.05)  # 16 rows once, against three times
+    assert limited < once < whole

@@ -102,6 +102,83 @@ def test_a_row_looked_up_twice_counts_once_with_the_sum():
     assert float(step.optimizer._velocities[0][1, 0]) == pytest.approx((1 - 0.98) * 4.0)
 
 
+ADAGRAD = {"optimizer": "adagrad", "weight_decay": 0.0, "clip": 0.01}
+
+
+@pytest.mark.parametrize("name", ["word2vec", "cbow", "glove", "fasttext"])
+def test_rows_without_a_gradient_are_left_alone_by_adagrad(name):
+    """Steps on the rows that a batch reads against NumPy's on whole tables: clipped by the norm of the sums, moved by
+    rate * g / sqrt(sum of g^2)."""
+    network, batches = built(name)
+    variables = network.loss.trainable_variables
+    tables = [v.numpy().astype(np.float64) for v in variables]
+    sums, untouched = [np.zeros_like(t) for t in tables], [np.ones(len(t), bool) for t in tables]
+    step = TrainStep(network.loss, variables, totals=network.loss.totals, **ADAGRAD)
+    assert step.sparse
+    for number, rate in enumerate((0.3, 0.2, 0.1)):
+        found, _ = gradients(network, batches(number, 1))
+        norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in found))
+        assert norm > ADAGRAD["clip"]  # the clipping is put to work
+        scalars = step(batches(number, 1), (1, number), rate)
+        assert float(scalars["gradient_norm"]) == pytest.approx(norm, rel=1e-5)
+        for table, total, still, g in zip(tables, sums, untouched, found, strict=True):
+            g = g * (ADAGRAD["clip"] / norm)
+            total += g**2
+            table -= rate * np.divide(g, np.sqrt(total) + 1e-10)
+            still &= ~g.reshape(len(g), -1).any(axis=1)
+    assert any(still.any() for still in untouched)
+    for table, variable in zip(tables, variables, strict=True):
+        assert np.allclose(table, variable, atol=2e-4)
+
+
+@pytest.mark.parametrize("changes", [{"jit": True}, {"accumulate": 2}])
+def test_adagrad_on_rows_is_adagrad_on_whole_tables(changes):
+    """Compiled, the gradients are sparse still; parts of a batch add up dense ones."""
+    ends = []
+    for options in ({}, changes):
+        network, batches = built("word2vec")
+        variables = network.loss.trainable_variables
+        step = TrainStep(network.loss, variables, totals=network.loss.totals, **ADAGRAD, **options)
+        assert step.sparse == ("accumulate" not in options)
+        for number in range(3):
+            step(uneven(batches(number, 1)), (1, number), 0.1)
+        ends.append([v.numpy() for v in variables])
+    assert max(np.abs(one - other).max() for one, other in zip(*ends, strict=True)) < 1e-3
+
+
+def test_adagrad_goes_on_from_its_state():
+    """Bit for bit: sums of repeated rows are taken in one order."""
+
+    def begun():
+        network, batches = built("cbow")
+        variables = network.loss.trainable_variables
+        return TrainStep(network.loss, variables, totals=network.loss.totals, **ADAGRAD), variables, batches
+
+    straight, variables, batches = begun()
+    for number in range(3):
+        straight(batches(number, 1), (1, number), 0.1)
+        if number == 0:
+            state, weights = straight.state(), [v.numpy() for v in variables]
+    again, others, _ = begun()
+    for variable, weight in zip(others, weights, strict=True):
+        variable.assign(weight)
+    again.restore(state)
+    for number in (1, 2):
+        again(batches(number, 1), (1, number), 0.1)
+    assert all(np.array_equal(one, other) for one, other in zip(variables, others, strict=True))
+
+
+def test_adagrad_decays_only_when_told():
+    import keras
+
+    for decay in (0.0, 0.1):
+        kernel = keras.Variable(np.ones((2, 2), np.float32))
+        made = optimizer("adagrad", [kernel], weight_decay=decay, beta_2=0.98)
+        made.learning_rate.assign(0.5)
+        made.apply([np.zeros((2, 2), np.float32)], [kernel])
+        assert np.allclose(kernel, 1 - 0.5 * decay)
+
+
 def _apply(made, weight, gradient):
     made.apply([gradient], [weight])
 

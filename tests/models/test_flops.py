@@ -42,6 +42,8 @@ HAND = {
     "sa_lstm": (2 * 2 * 512, 2 * 2 * 512 * 19 / 10 + 2 * 8 * 100 * 9 / 10),
     # 16 cells from 8 numbers, 8 cells from 16: 64 x (8 + 16) and 32 x (16 + 8).
     "ulmfit": (2 * (1536 + 768), 2 * (1536 + 768) + 2 * 8 * 100 * 9 / 10),
+    # 16 units from two tokens of 8, three gates each: 16 x 48; 8 units from 16: 16 x 24.
+    "multifit": (2 * (768 + 384), 2 * (768 + 384) + 2 * 8 * 100 * 9 / 10),
     "gpt": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
     "ctrl": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
     # 2 hidden tokens are 4 more behind the 10: layers of 512 + 2 x 14 x 8 products, and 4 predictions.
@@ -108,14 +110,14 @@ HAND = {
         2 * LAYER,
         (10 * LAYER + 2 * 2 * (512 + 2 * 8 * 12) + 12 * 2 * 128 + 2 * 2 * 2 * (384 + 2 * 8 * 12)) / 10 + MASKED,
     ),
-    # 10 words and 64 noise words, 8 wide.
-    "word2vec": (0, 2 * 8 * 74),
-    "fasttext": (0, 2 * 8 * 74),
-    # The shares of the 10 words in a mean have no gradient.
-    "cbow": (0, 2 * 8 * (10 * 2 / 3 + 64)),
+    # 10 words of the one block, 5 places on either side of it and 64 noise words, 8 wide.
+    "word2vec": (0, 2 * 8 * 84),
+    "fasttext": (0, 2 * 8 * 84),
+    # The shares of the 20 places in a mean have no gradient.
+    "cbow": (0, 2 * 8 * (20 * 2 / 3 + 64)),
     # 100 words are told apart by 7 turns, and ways may have 8 more; 10 neighbours go down each.
     "word2vec_hs": (0, 2 * 8 * 15 * 10),
-    "cbow_hs": (0, 2 * 8 * (10 * 2 / 3 + 15)),
+    "cbow_hs": (0, 2 * 8 * (20 * 2 / 3 + 15)),
     # One pair of words.
     "glove": (0, 2 * 8),
     # 11 places of a window and another middle, 8 x 16 each, and two scores of 16.

@@ -175,17 +175,55 @@ def test_skipgram_batches():
     tokens, windows, places, noise = (
         np.concatenate([b[k] for b in batches]) for k in ("tokens", "windows", "places", "noise")
     )
-    kept = windows > 0
-    assert kept[tokens == 37].mean() == pytest.approx(math.sqrt(1e-3 / 0.3), abs=0.01)
-    assert kept[tokens != 37].all()
-    drawn = np.bincount(windows[kept], minlength=6)
-    assert drawn[0] == 0 and np.allclose(drawn[1:] / kept.sum(), 0.2, atol=0.02)
+    assert (tokens > 0).all() and (windows > 0).all()
+    kept = 0.3 * math.sqrt(1e-3 / 0.3)  # of the frequent word, per token of text
+    assert (tokens == 37).mean() == pytest.approx(kept / (kept + 0.7), abs=0.01)
+    assert np.allclose(np.bincount(windows.flat)[1:] / windows.size, 0.2, atol=0.02)
     counts = np.bincount(ids).astype(float) ** 0.75
     assert (noise == 37).mean() == pytest.approx(counts[37] / counts.sum(), abs=0.02)
     assert noise.min() >= 37 and noise.shape[1] == 64
     steps = np.diff(places, axis=1)
-    assert ((steps > 60_000).sum(axis=1) >= 5).all() and ((steps > 60_000).sum(axis=1) <= 7).all()
-    assert set(np.unique(steps[steps < 60_000])) <= {0, 1}
+    ends = (steps > 60_000).sum(axis=1)  # 64 tokens are left of about 90, in sentences of 10
+    assert ends.mean() == pytest.approx(64 / (kept + 0.7) / 10, rel=0.05)
+    assert set(np.unique(steps % 65_536)) == {1}
+
+
+def test_skipgram_rows_are_the_text_without_what_was_dropped():
+    """Numbers that count upwards tell where each came from; of the frequent word next to nothing is left. An epoch has
+    all of the text once, but for the ends of stretches."""
+    text = np.arange(100, 40_100)
+    text[::2] = 37
+    rare = Corpus(text.astype(np.int32), np.arange(0, 40_001, 8), np.array([0, 5000]), np.ones(40_000, bool))
+    make = skipgram.batches(rare, 4, 32)
+    share = 0.5 + 0.5 * math.sqrt(1e-3 / 0.5)
+    rows = [{k: v[i] for k, v in make(step, 1).items()} for step in range(int(40_000 * share / 128)) for i in range(4)]
+    for row in rows[::17]:
+        numbers, places = row["tokens"][row["tokens"] != 37], row["places"][row["tokens"] != 37]
+        assert (np.diff(numbers) == 2).all() or numbers.max() - numbers.min() > 30_000  # one runs over the end
+        same = (numbers[1:] - 100) // 8 == (numbers[:-1] - 100) // 8
+        assert np.array_equal(np.diff(places) < 100, same)
+    seen = np.unique(np.concatenate([row["tokens"] for row in rows]))
+    assert len(seen) > 0.9 * 20_000
+
+
+def test_blocks_change_nothing(monkeypatch):
+    """Rows of 70 tokens in blocks of 32, of 7, and in one: the same loss, and the pairs that brute force finds."""
+    encoder = WordVectors(Size(layers=0, width=6), 90)
+    loss = skipgram.SkipGram(encoder)
+    batch = skipgram.batches(corpus([11] * 300, np.random.default_rng(0).integers(37, 90, 3300)), 3, 70)(2, 1)
+    batch["windows"][1, 60:] = 0  # filled up
+    expected = sum(
+        other != place and abs(places[other] - places[place]) <= windows[place] and windows[other] > 0
+        for places, windows in zip(batch["places"].tolist(), batch["windows"].tolist(), strict=True)
+        for place in range(70)
+        for other in range(70)
+    )
+    values = []
+    for size in (32, 7, 70):
+        monkeypatch.setattr(skipgram, "BLOCK", size)
+        assert int(loss.totals(batch)["pairs"]) == expected
+        values.append(float(loss(batch)["loss"]))
+    assert values == pytest.approx(values[:1] * 3, rel=1e-5)
 
 
 def test_word_vectors_know_no_context():

@@ -91,7 +91,7 @@ def _gold(task: Task) -> list[Any]:
     match task.form:
         case Form.CLASSIFICATION:
             return list(task.labels) * 3
-        case Form.REGRESSION:
+        case Form.REGRESSION | Form.SIMILARITY:
             return [0.0, 1.5, 4.0, 2.5, 5.0]
         case Form.TAGGING:
             first = [tag for tag in task.labels if tag.startswith("B-")]
@@ -107,7 +107,7 @@ def _gold(task: Task) -> list[Any]:
             return [None, None]
         case Form.FEW_SHOT:
             return ["P17", "P26", "P17"]
-        case Form.CLOZE | Form.RANKING:
+        case Form.CLOZE | Form.RANKING | Form.ANALOGY:
             return [Target("Rome", kind="P36"), Target("Oslo", kind="P36"), Target("jazz", kind="P136")]
         case Form.POINTING:
             return [
@@ -125,7 +125,7 @@ def _perfect(task: Task, gold: list[Any]) -> list[Any]:
             return [references[0] for references in gold]
         case Form.LANGUAGE_MODELLING:
             return [(0.0, 7, 30), (0.0, 5, 20)]
-        case Form.CLOZE | Form.RANKING:
+        case Form.CLOZE | Form.RANKING | Form.ANALOGY:
             return [Rank(1.0)] * len(gold)
     return gold
 
@@ -189,7 +189,7 @@ def test_a_perfect_prediction_scores_perfectly(task: Task) -> None:
 def test_a_wrong_prediction_scores_less(task: Task) -> None:
     gold = _gold(task)
     match task.form:
-        case Form.REGRESSION:
+        case Form.REGRESSION | Form.SIMILARITY:
             wrong = [5.0 - value for value in gold]
         case Form.TAGGING:
             wrong = [["O"] * len(tags) for tags in gold]
@@ -197,7 +197,7 @@ def test_a_wrong_prediction_scores_less(task: Task) -> None:
             wrong = ["zebra"] * len(gold)
         case Form.LANGUAGE_MODELLING:
             wrong = [(9.0, 7, 30), (9.0, 5, 20)]
-        case Form.CLOZE | Form.RANKING:
+        case Form.CLOZE | Form.RANKING | Form.ANALOGY:
             wrong = [Rank(4.0)] * len(gold)
         case _:
             wrong = gold[1:] + gold[:1]

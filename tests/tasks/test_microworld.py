@@ -29,6 +29,7 @@ TINY = Sizes(corpus_tokens=200, people=10, train=8, dev=4, test=4, translations=
 REPO = Path(__file__).resolve().parents[2]
 READERS = ("cola", "sst2", "mrpc", "stsb", "rte", "qnli", "mnli", "mnli_mm", "copa", "conll2003", "squad11", "aeslc")
 READERS += ("absa", "absa-pair-14lap", "absa-aesc-14lap")
+QUESTIONS = ("word_similarity", "word_analogy")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,8 @@ def test_a_size_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
     make(tmp_path / "two", scale=replace(TINY, translations=10, corpus_tokens=500))
     one, two = _bytes(tmp_path / "one"), _bytes(tmp_path / "two")
     changed = {name for name in one if two[name] != one[name]}
-    assert {name.split("/")[0] for name in changed} == {"SOURCE.json", "corpus", "multi30k"}
+    # Questions about words are about those of the corpus; so little text teaches no word that analogies ask for.
+    assert {name.split("/")[0] for name in changed} == {"SOURCE.json", "corpus", "multi30k", "wordsim353"}
 
 
 def test_refuses_a_folder_that_holds_anything_else(tmp_path: Path) -> None:
@@ -134,6 +136,31 @@ def test_the_readers_read_it(data: Path, task: str) -> None:
     assert counts == {"train": 400, "dev": 200}
     if "test" in tasks.load(task).files:
         assert len(_rows(data, task, "test")) == 200
+
+
+def test_questions_are_about_words_that_the_corpus_teaches(data: Path, corpus: str) -> None:
+    """And the answers are the lexicon's: by its own lists, not by the code that wrote the file."""
+    taught, words = set(corpus.split()), lexicon(0)
+    alike, analogies = (tasks.load(name).examples(data, "test") for name in QUESTIONS)
+    for example in alike:
+        assert set(example.inputs) <= taught
+    degrees = {frozenset(example.inputs): example.gold for example in alike}
+    assert set(degrees.values()) == {0.0, 1.0, 2.0, 3.0, 5.0}
+    for pair, degree in degrees.items():
+        for side in (words.good, words.bad):
+            assert degree == 3.0 or not pair <= set(side)
+        if pair & set(words.good) and pair & set(words.bad):
+            assert degree == 2.0
+    assert all(degrees.get(frozenset((n.lemma, n.plural)), 5.0) == 5.0 for n in words.nouns)
+    assert {example.gold.kind for example in analogies} == {"plural", "third-person", "past-tense", "kind-of-place"}
+    what = {place.words[0]: place.noun.lemma for place in words.places}
+    for example in analogies:
+        a, b, c, d = *example.inputs, str(example.gold)
+        assert {a, b, c, d} <= taught and len({a, b, c, d}) == 4
+        if example.gold.kind == "kind-of-place":
+            assert what[a] == b and what[c] == d
+        if example.gold.kind == "past-tense":
+            assert d == {"sleep": "slept"}.get(c, c + ("d" if c.endswith("e") else "ed"))
 
 
 def test_spans_are_where_they_say(data: Path) -> None:

@@ -16,10 +16,8 @@ from tasks.task import Example, Task
 class Codec:
     """Source and target to token ids, generated ids to text. Targets are [CLS] text [SEP]."""
 
-    outputs = 0
-
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
-        self.tokenizer, self.settings = tokenizer, settings
+        self.tokenizer, self.settings, self.outputs = tokenizer, settings, settings.label_smoothing
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         vocabulary, room = self.tokenizer.vocabulary, self.settings.target_length - 2
@@ -45,13 +43,23 @@ class Codec:
 
 
 class Head(keras.layers.Layer):
-    """Holds no weights: the loss of next-token logits that `Pretrainable.decode` gives."""
+    """Holds no weights: the loss of next-token logits that `Pretrainable.decode` gives.
 
-    def __init__(self, outputs: int):
+    ``outputs``: the share of the probability that the loss wants spread evenly over the vocabulary (Szegedy et al.,
+    2016, section 7; Vaswani et al., 2017, section 5.4).
+    """
+
+    writes = True
+
+    def __init__(self, outputs: float):
         super().__init__(name="head")
+        self.smoothing = outputs
 
     def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
         following = batch["targets"][:, 1:]  # [B, S - 1]
         known = ops.cast(following != 0, "float32")
         each = keras.losses.sparse_categorical_crossentropy(following, logits[:, :-1], from_logits=True)
+        if self.smoothing:  # - mean over the vocabulary of ln p, from logits: their logsumexp less their mean
+            even = ops.logsumexp(logits[:, :-1], axis=-1) - ops.mean(logits[:, :-1], axis=-1)
+            each = (1.0 - self.smoothing) * each + self.smoothing * even
         return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)

@@ -144,6 +144,26 @@ def elmo(c, rng):
     return network, lambda: network(tokens)
 
 
+class LeftLm(torch.nn.Module):
+    """torch's LSTM and a tied output layer."""
+
+    def __init__(self, vocabulary, width, layers):
+        super().__init__()
+        self.tokens = torch.nn.Embedding(vocabulary, width)
+        self.layers = torch.nn.LSTM(width, width, num_layers=layers)
+
+    def forward(self, tokens):  # [T, B]
+        hidden, _ = self.layers(self.tokens(tokens))
+        scores = torch.nn.functional.linear(hidden[:-1].flatten(0, 1), self.tokens.weight)
+        return torch.nn.functional.cross_entropy(scores, tokens[1:].flatten())
+
+
+def lm_lstm(c, rng):
+    network = LeftLm(c["vocabulary"], c["width"], c["layers"])
+    tokens = ids(c, rng).T.contiguous()
+    return network, lambda: network(tokens)
+
+
 def ids(c, rng):
     return torch.randint(5, c["vocabulary"], (c["batch"], c["length"]), generator=rng)
 

@@ -1,0 +1,36 @@
+"""Extraction: all weights learn to say of each sentence whether the summary has it (BERTSUM; Liu & Lapata, 2019,
+section 3.1; survey, section 7.6). `bench.adapt.heads.extraction` puts together what the encoder reads."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bench.adapt.settings import Settings
+from tasks.forms import Form
+
+SUMMARY = "all weights learn; summaries are sentences of the text, each judged by its own vector"
+FREEZES = False
+HEADS = {Form.GENERATION: "extraction"}
+
+
+class Reading(keras.layers.Layer):
+    """A vector for each sentence, [B, N, D] in the place of those of the tokens.
+
+    It is that of the [CLS] before the sentence; where no token sees a later one, that of the [SEP] after it; and where
+    tokens do not see each other at all, the mean over the sentence.
+    """
+
+    def __init__(self, encoder: Any, settings: Settings):
+        super().__init__(name="reading")
+        self.causal, self.apart = encoder.causal, encoder.depth == 0
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
+        starts, ends = (tf.maximum(batch[name], 0) for name in ("starts", "ends"))  # [B, N]
+        if not self.apart:
+            places = ends if self.causal else starts
+            return encoding._replace(tokens=tf.gather(encoding.tokens, places, batch_dims=1))
+        sums = tf.cumsum(encoding.tokens, axis=1)  # [B, T, D]
+        between = tf.gather(sums, tf.maximum(ends - 1, 0), batch_dims=1) - tf.gather(sums, starts, batch_dims=1)
+        count = tf.maximum(tf.cast(ends - starts - 1, sums.dtype), 1.0)[..., None]
+        return encoding._replace(tokens=between / count)

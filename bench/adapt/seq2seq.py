@@ -1,0 +1,127 @@
+"""Sequence to sequence: a fresh Transformer decoder learns to write from what an encoder reads, any encoder (survey,
+sections 7.5 and 7.6).
+
+Encoder and decoder have rates and warm-ups of their own, since one has learnt before and the other has not (BERTSUMABS;
+Liu & Lapata, 2019, section 3.2): ``encoder_rate`` and ``encoder_warmup`` are the encoder's, both fall with the root of
+the steps. With ``stages`` 2 the encoder stays as it is for the first half of the steps. With ``warm_decoder`` the
+decoder begins with the encoder's layers, and only what looks at the source is new (BERT2BERT; Rothe et al., 2020,
+section 3). A random twin is the same network from scratch: give both rates the same value to compare with it fairly.
+
+The decoder is BART's (`models.architectures.transformer_post_norm`), L layers of the encoder's width. It has token
+vectors of its own, which begin as the encoder's where these are as wide.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from bench.adapt import NotApplicable, ulmfit
+from bench.adapt.settings import Settings
+from bench.cost import topped_flops
+from bench.engine.rates import rate_at
+from models.architectures.transformer_encoder import initializer, sinusoids
+from models.architectures.transformer_post_norm import Decoder
+from models.card import Size
+from models.objectives.seq2seq_mlm import Seq2SeqLm
+from models.tokenizers import Vocabulary
+from tasks.forms import Form
+
+SUMMARY = "all weights learn; a fresh Transformer decoder writes, at a rate of its own"
+FREEZES = False
+HEADS = {Form.GENERATION: "generation"}
+Step = ulmfit.Step
+
+
+class Reading(keras.layers.Layer):
+    """Nothing: the decoder looks at the tokens themselves."""
+
+    def __init__(self, encoder: Any, settings: Settings):
+        super().__init__(name="reading")
+
+
+class Table(keras.layers.Layer):
+    """What `Decoder` shares with an encoder elsewhere: token vectors [V, D], which are the output layer too, and the
+    share of dropout."""
+
+    def __init__(self, vocabulary: int, width: int, rate: float):
+        super().__init__(name="decoder_table")
+        self.dropout = rate
+        self.token_embedding = self.add_weight((vocabulary, width), initializer(), name="tokens")
+        self.built = True
+
+
+class Decoding:
+    """``decode`` and ``writer``, as a `Pretrainable` has them, of ``encoder`` under a new decoder; ``own`` are the new
+    weights."""
+
+    def __init__(self, encoder: Any, vocabulary: Vocabulary, settings: Settings):
+        D, self.encoder, self.warms = encoder.width, encoder, bool(settings.warm_decoder)
+        heads = getattr(encoder, "heads", None) or getattr(getattr(encoder, "stack", None), "heads", max(1, D // 64))
+        heads = next(n for n in range(heads, 0, -1) if D % n == 0)
+        self.size = Size(
+            layers=settings.decoder_layers or max(1, encoder.depth),
+            width=D,
+            heads=heads,
+            inner=_inner(encoder) or 4 * D,
+            length=encoder.length,
+        )
+        self.table = Table(vocabulary.size, D, settings.dropout)
+        self.decoder = Decoder(self.size, self.table)
+        self.own = self.decoder.trainable_variables  # its table's among them
+        if self.warms:
+            self._copies()  # what cannot be is told before anything learns
+        self.writer = Seq2SeqLm(encoder, self.decoder)
+        self.decode = self.writer.decode
+
+    def begin(self) -> None:
+        """Gives the new weights, freshly drawn, what they begin with: positions as waves, and the encoder's vectors."""
+        self.decoder.positions.assign(sinusoids(tuple(self.decoder.positions.shape)))
+        found = getattr(self.encoder, "token_embedding", None)
+        if found is not None and tuple(found.shape) == tuple(self.table.token_embedding.shape):
+            self.table.token_embedding.assign(found)
+        for new, old in self._copies() if self.warms else ():
+            new.assign(old)
+
+    def _copies(self) -> list[tuple[Any, Any]]:
+        """Each weight of the decoder's layers that the encoder has too, with the encoder's."""
+        theirs, pairs = _blocks(self.encoder), []
+        for ours, other in zip(self.decoder.blocks, theirs, strict=False):
+            for name, weight in vars(ours).items():
+                old = getattr(other, name, None)
+                if not name.startswith("cross_") and old is not None and tuple(old.shape) == tuple(weight.shape):
+                    pairs.append((weight, old))
+        same = sum(not name.startswith("cross_") for ours in self.decoder.blocks for name in vars(ours))
+        if len(pairs) != same:
+            raise NotApplicable(
+                "no-warm-decoder", "because the layers of this encoder are not those of the decoder, to begin with."
+            )
+        return pairs
+
+    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+        """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
+        return topped_flops(module, shape, vocabulary, self.size, length, targets)
+
+
+def rate(step: Step, number: int, steps: int, settings: Settings) -> float:
+    """The decoder's rate at step ``number`` of ``steps``; sets the encoder's as its share."""
+    ours = rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")
+    still = steps // 2 if settings.stages == 2 else 0
+    theirs = 0.0
+    if number >= still:
+        course = {"peak": settings.encoder_rate, "warmup": settings.encoder_warmup, "schedule": "inverse_sqrt"}
+        theirs = rate_at(number - still, steps - still, **course)
+    inside = [not variable.path.startswith("decoder") for variable in step.variables]
+    step.shares.assign(np.where(inside, theirs / ours if ours else 0.0, 1.0).astype(np.float32))
+    return ours
+
+
+def _blocks(encoder: Any) -> list[Any]:
+    """The layers of ``encoder`` as names and weights, wherever its architecture keeps them; [] where they are none."""
+    return getattr(encoder, "blocks", None) or getattr(getattr(encoder, "stack", None), "blocks", None) or []
+
+
+def _inner(encoder: Any) -> int:
+    """The width of the encoder's feed-forward layers, 0 where it has none."""
+    found = [getattr(block, "inner_kernel", None) for block in _blocks(encoder)]
+    return int(found[0].shape[1]) if found and found[0] is not None else 0

@@ -1,0 +1,137 @@
+"""ULMFiT's way to fine-tune a language model, each trick a setting. Howard and Ruder (2018), sections 3.2 and 3.3.
+
+1. The model goes on as a language model on the texts of the training set (``lm_epochs``; `First`).
+2. Rates rise for a tenth of the steps and then fall, all in straight lines (``slanted``; equation 3).
+3. A layer learns 2.6 times slower than the one above it (``discriminative``; equation 2).
+4. The head learns alone in the first epoch; each further one lets the next lower layer learn too (``unfreeze``).
+5. The head reads the text's pooled vector (for an LSTM, the last state) beside the maximum and the mean of its tokens
+   (``concat``; equation 4), through a hidden layer. That is as wide as the encoder here; the paper has 50 units, and
+   normalises over batches besides.
+
+Batches are those of `bench.adapt.loop`; the paper's back-propagation through parts of long documents is left out: a
+text has ``length`` tokens. While the language model learns, rates are slanted and discriminative too.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from bench.adapt import NotApplicable
+from bench.adapt.heads import Row
+from bench.adapt.loop import Course
+from bench.adapt.settings import Settings
+from bench.engine.step import TrainStep
+from bench.errors import Diverged
+from models.architectures.parts import HIDDEN
+from models.corpus import Corpus
+from models.tokenizers import Vocabulary
+from tasks.forms import Form
+
+SUMMARY = "a language model learns the task's texts, then the task from the top layer down, at rates of their own"
+FREEZES = False
+CUT, RATIO = 0.1, 32
+"""Share of the steps in which rates rise, and how much larger the highest is than the lowest (section 3.2)."""
+
+
+class Reading(keras.layers.Layer):
+    """Concat pooling, and a hidden layer over it."""
+
+    def __init__(self, encoder: Any, settings: Settings):
+        super().__init__(name="reading")
+        self.hidden = keras.layers.Dense(encoder.width, activation="relu", name="hidden") if settings.concat else None
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
+        if self.hidden is None:
+            return encoding
+        real = ops.cast(ops.not_equal(batch["tokens"], 0), encoding.tokens.dtype)[..., None]  # [B, T, 1]
+        highest = ops.max(encoding.tokens + (1.0 - real) * HIDDEN, axis=1)  # [B, D]
+        mean = ops.sum(encoding.tokens * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
+        return encoding._replace(pooled=self.hidden(ops.concatenate([encoding.pooled, highest, mean], axis=-1)))
+
+
+class Step(TrainStep):
+    """A step in which every weight has a share of the rate, ``shares`` float32 [N]; 0 keeps it as it is.
+
+    What Adam moves a weight by is in proportion to the rate, and so is what decays: a share of the rate is a share of
+    the way.
+    """
+
+    def __init__(self, loss: Callable, variables: Sequence[Any], **options: Any):
+        super().__init__(loss, variables, **options)
+        self.groups = groups([variable.path for variable in variables])
+        self.shares = tf.Variable(tf.ones(len(variables)), trainable=False)
+
+    def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        before = [tf.identity(variable.value) for variable in self.variables]
+        scalars = super()._apply(gradients, scalars)
+        for number, (variable, old) in enumerate(zip(self.variables, before, strict=True)):
+            variable.assign(old + self.shares[number] * (variable.value - old))
+        return scalars
+
+
+def groups(paths: Sequence[str]) -> list[int]:
+    """The layer that each weight belongs to: 0 for the encoder's embeddings, and whatever else is in no layer, then its
+    layers from 1 up, and one more for the head."""
+    found = [re.search(r"(?:^|[/_])layer_(\d+)", path) for path in paths]
+    layers = [int(match[1]) + 1 if match else 0 for match in found]
+    head = max(layers) + 1
+    return [layer if path.startswith("encoder/") else head for layer, path in zip(layers, paths, strict=True)]
+
+
+def slanted(step: int, steps: int) -> float:
+    """The share of the peak rate at ``step`` (from 0) of ``steps``: equation 3."""
+    cut = max(1, math.floor(steps * CUT))
+    rising = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / CUT - 1))
+    return (1 + max(0.0, rising) * (RATIO - 1)) / RATIO
+
+
+def rate(step: Step, number: int, steps: int, settings: Settings, unfreeze: int | None = None) -> float:
+    """The rate of the head at step ``number`` of ``steps``; sets the shares of the others in it."""
+    head = max(step.groups)
+    unfreeze = settings.unfreeze if unfreeze is None else unfreeze
+    lowest = head - number * settings.epochs // steps if unfreeze else 0
+    step.shares.assign([settings.discriminative ** (g - head) if g >= lowest else 0.0 for g in step.groups])
+    return settings.learning_rate * (slanted(number, steps) if settings.slanted else 1.0)
+
+
+class First:
+    """The language model's own objective on the texts of the training set, by a step that is traced once."""
+
+    def __init__(self, network: Any, vocabulary: Vocabulary, form: Form, **options: Any):
+        if network.log_likelihood is None:
+            raise NotApplicable("not-a-language-model", "because only a language model is fine-tuned this way.")
+        if form is Form.GENERATION:
+            raise NotApplicable("no-head", "because generation has no head to learn before the layers below it.")
+        self.network, self.vocabulary = network, vocabulary
+        self.step = Step(network.loss, network.loss.trainable_variables, **options)
+
+    def __call__(self, rows: Sequence[Row], settings: Settings, seed: int) -> Course:
+        course, corpus = Course(), corpus_of(rows, self.vocabulary)
+        per_step = settings.batch * settings.length
+        steps = math.ceil(corpus.tokens * settings.lm_epochs / per_step)
+        if not steps:
+            return course
+        self.step.reset()
+        make = self.network.batches(corpus, settings.batch, settings.length)
+        for number in range(steps):
+            now = rate(self.step, number, steps, settings, unfreeze=0)
+            loss = float(self.step(make(number, seed), (seed, number), now)["loss"])
+            course.steps, course.tokens = course.steps + 1, course.tokens + per_step
+            if not np.isfinite(loss):
+                raise Diverged(number + 1, seed)
+        return course
+
+
+def corpus_of(rows: Sequence[Row], vocabulary: Vocabulary) -> Corpus:
+    """The texts of ``rows`` without special tokens, each a document of one sentence; a word begins with every token."""
+    texts = [np.ravel(row.arrays["tokens"]) for row in rows]
+    texts = [text[text >= vocabulary.first] for text in texts]
+    sizes = [len(text) for text in texts if len(text)]
+    ids = np.concatenate([*texts, np.zeros(0, np.int32)]).astype(np.int32)
+    return Corpus(ids, np.cumsum([0, *sizes]), np.arange(len(sizes) + 1), np.ones(len(ids), bool))

@@ -1,0 +1,61 @@
+"""word2vec of gensim, timed on request: what `bench.perf.vectors` compares with.
+
+Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project. The
+vectors are trained by gensim's compiled loops, in as many threads as asked, on lists of words, which is what its users
+give it.
+
+    python -P gensim.py '{"model": "word2vec", "data": "FOLDER", ...}'      then one request a line on stdin
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from gensim.models import Word2Vec
+
+
+def main():
+    c = json.loads(sys.argv[1])
+    data = np.load(Path(c["data"]) / "text.npz")
+    words, ends = [str(number) for number in data["ids"].tolist()], data["sentences"].tolist()
+    sentences = [words[begin:end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+    model = Word2Vec(
+        vector_size=c["width"],
+        window=c["window"],
+        negative=c["negatives"],
+        sample=c["sample"],
+        sg=int(c["model"] == "word2vec"),
+        min_count=1,
+        workers=c["threads"],
+        seed=1,
+    )
+    model.build_vocab(sentences)
+    spent = {"place": 0, "words": 0, "cpu": 0.0}
+
+    def part():
+        """At least so many words, in whole sentences, from where the last part ended."""
+        chosen, found = [], 0
+        while found < c["words"]:
+            chosen.append(sentences[spent["place"] % len(sentences)])
+            found += len(chosen[-1])
+            spent["place"] += 1
+        began = time.process_time()
+        model.train(chosen, total_examples=len(chosen), epochs=1)
+        spent["cpu"] += time.process_time() - began
+        spent["words"] += found
+        return {"words": spent["words"], "cpu": spent["cpu"]}
+
+    jobs = {"part": part}
+    for line in sys.stdin:
+        request = json.loads(line)
+        began, before = time.perf_counter(), spent["words"]
+        for _ in range(request["times"]):
+            value = jobs[request["job"]]()
+        seconds = (time.perf_counter() - began) * request["times"] * c["words"] / (spent["words"] - before)
+        print(json.dumps({"seconds": seconds, "value": value}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Words per second of word vectors' training, ours and gensim's, turn by turn in one run.
+
+    python -m bench perf vectors --peer gensim --corpus wiki.train.tokens [--models cbow] [--peer-python PYTHON]
+
+Both sides train vectors of one width on the same sentences, a line each, with the same vocabulary (all words), window,
+threshold of subsampling and number of negatives, from text in memory on. Words are those of the text: what subsampling
+drops counts as read, for both. Ours is the engine's step on batches that its thread makes meanwhile, with Adagrad and
+with noise that rows share; gensim walks from word to word with a noise and a step of its own for each. Learning rates
+do not matter here. ``x peer`` compares wall time; words per second of processor time stand beside it, for machines on
+which something else runs.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import environment
+from bench.errors import OK, UsageError
+from bench.perf.pretrain import check_peer, peer_worker
+from bench.perf.table import Table
+from bench.perf.worker import Worker, interleave, serve
+
+MODELS = ("word2vec", "cbow")
+ALIKE = {"window": 5, "negatives": 5, "sample": 1e-3}
+"""What our objective has as constants, and the peer is told."""
+PART = 100_000
+"""Words of text that a repetition trains on."""
+
+
+def prepare(folder: Path, files: Sequence[Path]) -> None:
+    """Write ``text.npz``: ``ids`` of the words of ``files``, from 37 on, and where ``sentences`` begin and end."""
+    import numpy as np
+
+    from models.tokenizers import Vocabulary
+
+    numbers: dict[str, int] = {}
+    ids, ends = [], [0]
+    for path in files:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} cannot be read as text: {error}. Give files in UTF-8 with --corpus.") from error
+        for words in filter(None, (line.lower().split() for line in lines)):
+            ids += [numbers.setdefault(word, len(numbers)) for word in words]
+            ends.append(len(ids))
+    if len(numbers) < 2:
+        raise UsageError("Vectors need text of at least two different words. Give more with --corpus.")
+    first = Vocabulary(size=100).first
+    np.savez(folder / "text.npz", ids=np.array(ids, np.int32) + first, sentences=np.array(ends, np.int64))
+
+
+def compare(
+    names: Sequence[str],
+    files: Sequence[Path],
+    *,
+    peer: str | None,
+    python: str,
+    rounds: int,
+    seconds: float,
+    **case: Any,
+) -> Iterator[dict[str, Any]]:
+    """Rows of the table, as they are measured. ``ratio`` is the median over rounds of the peer's seconds over ours,
+    ``cpu_ratio`` that of words per second of processor time."""
+    with tempfile.TemporaryDirectory() as place:
+        prepare(Path(place), files)
+        for model in names:
+            settings = {**case, **ALIKE, "model": model, "data": place, "words": PART}
+            workers = [Worker("ours", [sys.executable, "-m", "bench.perf.vectors", json.dumps(settings)])]
+            if peer:
+                workers.append(peer_worker(peer, python, settings))
+            interleave(workers, rounds, seconds, jobs=("part",))
+            speeds = [worker.answer["value"]["words"] / worker.answer["value"]["cpu"] for worker in workers]
+            for worker, speed in zip(workers, speeds, strict=True):
+                each = worker.seconds["part"]
+                turns = zip(each, workers[-1].seconds["part"], strict=True)
+                yield {
+                    "model": model,
+                    "by": worker.name,
+                    "words_per_second": PART / statistics.median(each),
+                    "low": PART / max(each),
+                    "high": PART / min(each),
+                    "ratio": statistics.median(other / own for own, other in turns) if peer else None,
+                    "words_per_cpu_second": speed,
+                    "cpu_ratio": speed / speeds[-1] if peer else None,
+                }
+
+
+def main(argument: str) -> None:
+    """Serve requests to train on `PART` words: the worker of our side. ``argument`` is a case of `compare` as JSON."""
+    settings = json.loads(argument)
+    environment.prepare(threads=settings["threads"])
+    import numpy as np
+
+    import models
+    from bench.engine.prefetch import prefetch
+    from bench.engine.step import TrainStep
+    from models.card import Size
+    from models.corpus import Corpus
+    from models.objectives import skipgram
+    from models.tokenizers import Vocabulary
+
+    data = np.load(Path(settings["data"]) / "text.npz")
+    text = Corpus(
+        ids=data["ids"],
+        sentences=data["sentences"],
+        documents=np.array([0, len(data["sentences"]) - 1]),
+        heads=np.ones(len(data["ids"]), bool),
+    )
+    batch, length = settings["batch"], settings["length"]
+    vocabulary = Vocabulary(size=int(data["ids"].max()) + 1)
+    network = models.load(settings["model"]).build(Size(layers=0, width=settings["width"], length=length), vocabulary)
+    network.encoder.dropout = 0.0
+    step = TrainStep(
+        network.loss,
+        list(network.loss.trainable_variables),
+        optimizer="adagrad",
+        weight_decay=0.0,
+        totals=network.loss.totals,
+        jit=settings["xla"],
+    )
+    make = network.batches(text, batch, length)
+    batches = prefetch(lambda number: make(number, 0), 0)
+    _, kept = skipgram.subsampling(text.counts())
+    read = batch * length / kept  # words of text that a step stands for
+    spent = {"steps": 0, "due": 0.0, "cpu": 0.0, "words": 0.0}
+
+    def part() -> dict[str, float]:
+        began, first = time.process_time(), not spent["steps"]
+        spent["due"] += PART
+        while spent["steps"] * read < spent["due"]:
+            loss = step(next(batches), (0, spent["steps"]), 0.05)["loss"]
+            spent["steps"] += 1
+        loss.numpy()
+        if not first:  # the first one compiles
+            spent["cpu"] += time.process_time() - began
+            spent["words"] += PART
+        return {"words": spent["words"], "cpu": spent["cpu"]}
+
+    serve({"part": part})
+
+
+COLUMNS = {
+    "model": ("model", "{}"),
+    "by": ("by", "{}"),
+    "words_per_second": ("words/s", "{:.0f}"),
+    "low": ("slowest", "{:.0f}"),
+    "high": ("fastest", "{:.0f}"),
+    "ratio": ("x peer", "{:.2f}"),
+    "words_per_cpu_second": ("words/CPU-s", "{:.0f}"),
+    "cpu_ratio": ("x peer, by CPU", "{:.2f}"),
+}
+
+
+@click.command("vectors")
+@click.option("--peer", type=click.Choice(("gensim",)), help="Whom to run beside us.")
+@click.option(
+    "--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter that has the peer's packages."
+)
+@click.option(
+    "--corpus",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Text in UTF-8, a sentence a line; words are what spaces part, without case.",
+)
+@click.option("--models", "names", default=",".join(MODELS), show_default=True, help="word2vec and cbow, by commas.")
+@click.option("--width", default=100, show_default=True, help="Numbers per vector.")
+@click.option("--batch", default=32, show_default=True, help="Rows per step, ours.")
+@click.option("--length", default=512, show_default=True, help="Words per row, ours.")
+@click.option("--xla/--no-xla", default=True, show_default=True, help="Whether our step is compiled.")
+@click.option("--threads", default=2, show_default=True, help="Threads of each worker.")
+@click.option("--rounds", default=5, show_default=True, help="Turns of each worker.")
+@click.option("--seconds", default=5.0, show_default=True, help="Length of a turn, about.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(
+    peer: str | None, peer_python: str, corpus: tuple[Path, ...], names: str, as_json: bool, **shape: Any
+) -> int:
+    """Words per second of word vectors' training, as a Markdown table."""
+    chosen = names.split(",")
+    if wrong := [name for name in chosen if name not in MODELS]:
+        raise UsageError(f"`perf vectors` trains {' and '.join(MODELS)}, not '{wrong[0]}'.")
+    if peer:
+        check_peer(peer_python, ("gensim",))
+    table = Table(COLUMNS, as_json)
+    for row in compare(chosen, corpus, peer=peer, python=peer_python, **shape):
+        table.add(row)
+    return OK
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,32 @@
+"""The survey's table 4 as an experiment: what is read of a pre-trained model, and whether it goes on learning.
+
+    python -m bench run table4 --data DIR --out runs/table4
+
+Embedding only, top layer or all layers (a scalar mix), as frozen features (FE) or fine-tuned (FT), for two models of
+word vectors, ELMo, BERT and GPT, pre-trained with the same FLOPs. The survey names the combinations that are common;
+here all six are scored. Word vectors have one layer, so that their three rows of each kind differ in nothing but the
+head's way of reading (with "top", fine-tuning takes the mean that the model offers). Only the head that the form puts
+on top is trained from scratch, where the survey has in mind a network of the task's own.
+"""
+
+from bench.budget import Budget
+from bench.suites import Suite
+
+SUITE = Suite(
+    summary="the survey's table 4: embedding, top or all layers, as features or fine-tuned, at equal FLOPs",
+    models=("word2vec", "glove", "elmo", "bert", "gpt"),
+    sizes=("mini",),
+    tasks=("conll2003", "sst2", "mrpc", "sentihood"),
+    adaptations=tuple(
+        f"{way}:layers={layers}" for way in ("features", "finetune") for layers in ("embedding", "top", "all")
+    ),
+    budget=Budget(flops=3e13),
+    recipe={"batch": 8},
+    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+    settings={
+        "": {"batch": 16, "max_steps": 400},
+        "tagging": {"batch": 32, "max_steps": 600, "learning_rate": 1e-3},
+        "tagging/features": {"learning_rate": 3e-3},
+        "classification/features": {"learning_rate": 2e-3},
+    },
+)

@@ -1,0 +1,87 @@
+"""LM-LSTM: a recurrent language model, fine-tuned as a classifier.
+
+Dai and Le (2015). Semi-supervised Sequence Learning. NIPS.
+Taxonomy: contextual; LSTM; LM; no extension.
+
+An LSTM that shall classify texts is hard to train from random weights: the error has to come back through hundreds of
+steps. The paper lets it first predict the next word of texts without labels, and then goes on with all its weights
+under a classifier that reads the state after the last word. That is the recipe of every pre-trained model since. One
+thing differs here: token vectors are as wide as the state, so that their table is the output layer too.
+
+    L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
+
+Nearest relative: GPT (`models.gpt`), the same objective and the same fine-tuning with attention in place of recurrence.
+"""
+
+from models.card import Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="LM-LSTM",
+    citation="Dai and Le (2015)",
+    year=2015,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.LSTM,
+    objectives=("lm",),
+    loss="L_LM",
+    tokenizer="word",
+    corpus="the task's own texts and unlabelled ones like them (for IMDb 75,000 reviews)",
+    parameters="1024 cells, 512 per word",
+    reported=(Reported(task="imdb", metric="accuracy", value=92.36, source="Dai and Le (2015), table 2"),),
+)
+
+# One layer, as in the paper, whose 1024 cells are the base size.
+SIZES = {
+    "tiny": Size(layers=1, width=128, length=4096),
+    "mini": Size(layers=1, width=256, length=4096),
+    "small": Size(layers=1, width=512, length=4096),
+    "base": Size(layers=1, width=1024, length=4096),
+}
+
+LEARNING_RATE = 3e-3
+"""As for ELMo (`models.elmo`)."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.left_lstm import LeftLstm
+    from models.objectives import lm
+
+    encoder = LeftLstm(size, vocabulary.size)
+    loss = lm.CausalLm(encoder)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
+        decode=loss.decode,
+        writer=loss,
+        log_likelihood=loss.log_likelihood,
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in the lookup table, which is the output layer too."""
+    D, table = size.width, vocabulary.size * size.width
+    return table + size.layers * (2 * D * 4 * D + 4 * D), table
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: the two products of each layer, whatever the ``length``."""
+    return size.layers * 2 * 2 * size.width * 4 * size.width
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and vocabulary."""
+    return 3 * likelihood_flops_per_token(size, vocabulary, length)
+
+
+def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs per token of asking how probable a row of ``length`` is."""
+    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
+
+
+def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
+    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
+    whole = (length + targets) * encoder_flops_per_token(size, length + targets)
+    return whole + targets * 2 * size.width * vocabulary.size

@@ -1,0 +1,86 @@
+"""MultiFiT: ULMFiT for languages other than English, on a quicker network.
+
+Eisenschlos, Ruder, Czapla, Kardas, Gugger and Howard (2019). MultiFiT: Efficient Multi-lingual Language Model
+Fine-tuning. EMNLP.
+Taxonomy: contextual; quasi-recurrent network; LM; language-specific.
+
+One language model per language, from a Wikipedia alone, on subwords, which serve languages with many forms. Its
+network is quasi-recurrent: the products of a layer are taken for all steps at once, and only gates run through time, so
+that it trains several times as fast as an LSTM on accelerators. It is fine-tuned as ULMFiT is
+(`bench.adapt.ulmfit`). The paper's label smoothing and its teacher for languages without labels are left out.
+
+    L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1}) + 2 mean (m h_t)^2 + mean (h_t - h_{t+1})^2
+
+Nearest relative: ULMFiT (`models.ulmfit`), the same with an LSTM.
+"""
+
+from models.card import Architecture, Card, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="MultiFiT",
+    citation="Eisenschlos et al. (2019)",
+    year=2019,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.LSTM,
+    objectives=("awd_lm",),
+    extensions=("language-specific",),
+    loss="L_LM + AR + TAR",
+    tokenizer="unigram",
+    corpus="100 million words of a language's Wikipedia",
+    parameters="4 layers of 1550 units, 400 per subword, 15,000 subwords",
+)
+
+# Units (``inner``) such that the layers weigh what the Transformer layers of a size's name do; base is the paper's.
+SIZES = {
+    "tiny": Size(layers=4, width=128, inner=176, length=4096),
+    "mini": Size(layers=4, width=256, inner=560, length=4096),
+    "small": Size(layers=4, width=512, inner=1112, length=4096),
+    "base": Size(layers=4, width=400, inner=1550, length=4096),
+}
+
+LEARNING_RATE = 3e-3
+"""As for ELMo (`models.elmo`)."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.qrnn import Qrnn
+    from models.objectives import awd_lm, lm
+
+    encoder = Qrnn(size, vocabulary.size)
+    loss = awd_lm.AwdLm(encoder)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
+        log_likelihood=loss.log_likelihood,
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in the lookup table, which is the output layer too."""
+    table = vocabulary.size * size.width
+    return table + sum(3 * units * (inputs + 1) for inputs, units in _layers(size)), table
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: one product for each layer, whatever the ``length``."""
+    return sum(2 * inputs * 3 * units for inputs, units in _layers(size))
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and vocabulary."""
+    return 3 * likelihood_flops_per_token(size, vocabulary, length)
+
+
+def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs per token of asking how probable a row of ``length`` is."""
+    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
+
+
+def _layers(size: Size) -> list[tuple[int, int]]:
+    """Inputs, the token before among them in the first layer, and units of each layer."""
+    units = [size.inner] * (size.layers - 1) + [size.width]
+    return list(zip([2 * size.width, *units[:-1]], units, strict=True))

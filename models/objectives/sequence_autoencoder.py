@@ -1,0 +1,45 @@
+"""Sequence autoencoding: read a text to its end, then write it from the state that is left.
+
+Dai and Le (2015), section 2, after Sutskever et al. (2014); the same weights read and write:
+
+    L_SA = - 1/(T - 1) sum_{t >= 1} ln p(x_t | h, x_0 ... x_{t-1})        h the state after x_0 ... x_{T-1}
+
+Rows are [CLS] text [SEP]; writing begins with [CLS].
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives.lm import CausalLm
+from models.objectives.sampling import FullSentences
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` int32 [B, T], which are the targets too."""
+    texts = FullSentences(corpus, vocabulary, length)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        return texts(step, batch, seed)[0]
+
+    return make
+
+
+class SequenceAutoencoder(CausalLm):
+    """``loss`` of an encoder as `models.objectives.lm.CausalLm` has it: its ``decode``, asked for the source itself."""
+
+    fill = None
+    """The network has learned to repeat what it read, and not to guess."""
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        following = tokens[:, 1:]  # [B, T - 1]
+        logits = self.decode({"tokens": tokens, "targets": tokens[:, :-1]}, seed)  # [B, T - 1, V]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, logits)
+        nll *= tf.cast(tf.not_equal(following, 0), tf.float32)
+        return {"loss": tf.reduce_sum(nll) / tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)}

@@ -1,0 +1,104 @@
+"""ULMFiT: a language model that is fine-tuned twice, and with care.
+
+Howard and Ruder (2018). Universal Language Model Fine-tuning for Text Classification. ACL. The network is the AWD-LSTM
+of Merity et al. (2018).
+Taxonomy: contextual; LSTM; LM; no extension.
+
+A recurrent language model overfits small sets and forgets what it knew. The network answers the first with dropout of
+its recurrent weights, of words, and of states in time; the method answers the second: the model learns from general
+text, then goes on as a language model on the task's texts, then becomes a classifier, the upper layers before the lower
+ones, which learn more slowly. `bench.adapt.ulmfit` has these steps. The paper also trains a model that reads backwards
+and averages both; this is the forward one.
+
+    L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1}) + 2 mean (m h_t)^2 + mean (h_t - h_{t+1})^2
+
+Nearest relative: LM-LSTM (`models.lm_lstm`), the same recipe without all that care.
+"""
+
+from models.card import Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+_TABLE_2, _TABLE_3 = "Howard and Ruder (2018), table 2", "Howard and Ruder (2018), table 3"
+
+CARD = Card(
+    title="ULMFiT",
+    citation="Howard and Ruder (2018)",
+    year=2018,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.LSTM,
+    objectives=("awd_lm",),
+    loss="L_LM + AR + TAR",
+    tokenizer="word",
+    corpus="WikiText-103 (103M words)",
+    parameters="3 layers of 1150 cells, 400 per word",
+    reported=(
+        Reported(task="imdb", metric="accuracy", value=95.4, source=_TABLE_2),
+        Reported(task="trec", metric="accuracy", value=96.4, source=_TABLE_2),
+        Reported(task="ag_news", metric="accuracy", value=94.99, source=_TABLE_3),
+        Reported(task="dbpedia", metric="accuracy", value=99.2, source=_TABLE_3),
+        Reported(task="yelp_polarity", metric="accuracy", value=97.84, source=_TABLE_3),
+        Reported(task="yelp_full", metric="accuracy", value=70.02, source=_TABLE_3),
+    ),
+)
+
+# Cells (``inner``) such that the layers weigh what the Transformer layers of a size's name do; base is the paper's.
+SIZES = {
+    "tiny": Size(layers=3, width=128, inner=128, length=4096),
+    "mini": Size(layers=3, width=256, inner=416, length=4096),
+    "small": Size(layers=3, width=512, inner=832, length=4096),
+    "base": Size(layers=3, width=400, inner=1150, length=4096),
+}
+
+LEARNING_RATE = 3e-3
+"""As for ELMo (`models.elmo`)."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.awd_lstm import AwdLstm
+    from models.objectives import awd_lm, lm
+
+    encoder = AwdLstm(size, vocabulary.size)
+    loss = awd_lm.AwdLm(encoder)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
+        decode=loss.decode,
+        writer=loss,
+        log_likelihood=loss.log_likelihood,
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in the lookup table, which is the output layer too."""
+    table = vocabulary.size * size.width
+    return table + sum(4 * cells * (inputs + cells + 1) for inputs, cells in _layers(size)), table
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: the two products of each layer, whatever the ``length``."""
+    return sum(2 * 4 * cells * (inputs + cells) for inputs, cells in _layers(size))
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass of encoder and vocabulary."""
+    return 3 * likelihood_flops_per_token(size, vocabulary, length)
+
+
+def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs per token of asking how probable a row of ``length`` is."""
+    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
+
+
+def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
+    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
+    whole = (length + targets) * encoder_flops_per_token(size, length + targets)
+    return whole + targets * 2 * size.width * vocabulary.size
+
+
+def _layers(size: Size) -> list[tuple[int, int]]:
+    """Inputs and cells of each layer."""
+    cells = [size.inner] * (size.layers - 1) + [size.width]
+    return list(zip([size.width, *cells[:-1]], cells, strict=True))

@@ -1,0 +1,54 @@
+"""Gigaword headlines: Rush et al., 2015 (survey, section 7.6). The headline of an article from its first sentence.
+
+Official files of the authors' release: ``train/train.article.txt`` and ``train/train.title.txt``,
+``train/valid.article.filter.txt`` and ``train/valid.title.filter.txt``, ``Giga/input.txt`` and ``Giga/task1_ref0.txt``;
+or, as others pass the same lines on, ``train.src.txt`` and ``train.tgt.txt``, ``dev`` and ``test``. Tokenised, in lower
+case, digits as #, rare words as UNK or <unk>: lines are read as they stand. The dev set has 189,651 pairs; early
+stopping looks at the first of them. Licence: LDC (the articles), so nobody may pass them on.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import pick
+from tasks.forms import Form
+from tasks.metrics.rouge import rouge
+from tasks.parallel import together
+from tasks.task import Example, Source, Task
+
+_OFFICIAL = {
+    "train": ("train/train.article.txt", "train/train.title.txt"),
+    "dev": ("train/valid.article.filter.txt", "train/valid.title.filter.txt"),
+    "test": ("Giga/input.txt", "Giga/task1_ref0.txt"),
+}
+FILES = {
+    split: tuple(f"{name}|{split}.{side}.txt" for name, side in zip(names, ("src", "tgt"), strict=True))
+    for split, names in _OFFICIAL.items()
+}
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """First sentences with their headlines, in file order."""
+    ours, theirs = (pick(folder, names) for names in FILES[split])
+    for index, (article, title) in enumerate(together(ours, theirs)):
+        yield Example(id=str(index), inputs=(article,), gold=(title,))
+
+
+TASK = Task(
+    name="gigaword",
+    title="Gigaword headlines",
+    form=Form.GENERATION,
+    source=Source(
+        citation="Rush et al., 2015: A neural attention model for abstractive sentence summarization",
+        licence="LDC",
+        url="https://github.com/harvardnlp/sent-summary",
+        survey="7.6",
+    ),
+    folders=("gigaword", "sumdata", "gigaword/org_data"),
+    files=FILES,
+    read=read,
+    metrics=(rouge,),
+    headline="rougeL",
+    report="test",
+    extra={"lead": 1},
+)

@@ -1,0 +1,88 @@
+"""Questions about single words, whose answers the lexicon knows: how alike two are, and what is to one as to another.
+
+Two words are as alike as what they share: 1 for the part of speech, 1 more for the field (nouns of one kind, adjectives
+that judge, verbs of feeling), 1 more for the side that they are on there (praise or blame; the same where a field has
+no sides). Forms of one word are 5 alike. Analogies go from one form of a word to another, and from a place to what it
+is.
+"""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from tasks.microworld.lexicon import Lexicon
+from tasks.microworld.meaning import Verb
+
+_MOST = 200
+"""Questions of a section."""
+_LEAST = 5
+"""Times that a word occurs in the corpus, or nothing is asked about it."""
+
+
+def known(documents: Iterable[Sequence[str]]) -> set[str]:
+    """The words that can be learnt from ``documents``, which are lists of sentences."""
+    counts = Counter(word for document in documents for sentence in document for word in sentence.split())
+    return {word for word, count in counts.items() if count >= _LEAST}
+
+
+def alike(rng: random.Random, words: Lexicon, known: AbstractSet[str], pairs: int) -> list[tuple[str, str, float]]:
+    """``pairs`` pairs of ``known`` words and how alike they are, in random order; as many of each degree where there
+    are so many."""
+    by_degree: dict[float, list[tuple[str, str, float]]] = {}
+    for (one, first), (other, second) in itertools.combinations(_facets(words).items(), 2):
+        if {one, other} <= known:
+            degree = _degree(first, second)
+            by_degree.setdefault(degree, []).append((one, other, degree))
+    found = []
+    for left, (_, kind) in enumerate(sorted(by_degree.items(), key=lambda item: len(item[1]))):
+        share = -(-(pairs - len(found)) // (len(by_degree) - left))
+        found += rng.sample(kind, min(share, len(kind)))
+    rng.shuffle(found)
+    return found
+
+
+def _facets(words: Lexicon) -> dict[str, tuple[str, str, str, str]]:
+    """Word to (part of speech, field, side, lemma)."""
+    found = {}
+    for noun in words.nouns:
+        for form in (noun.lemma, noun.plural):
+            found[form] = ("noun", str(noun.kind), "", noun.lemma)
+    for lemma in (*words.good, *words.bad, *words.plain):
+        side = words.valence.get(lemma, 0)
+        found[lemma] = ("adjective", "judging" if side else "plain", str(side), lemma)
+    for verb in _verbs(words):
+        for form in (verb.lemma, verb.third, verb.past):
+            field = "feeling" if verb.valence else "doing" if verb.transitive else "alone"
+            found[form] = ("verb", field, str(verb.valence), verb.lemma)
+    return found
+
+
+def _degree(one: tuple[str, str, str, str], other: tuple[str, str, str, str]) -> float:
+    if one[0] != other[0]:
+        return 0.0
+    if one[3] == other[3]:
+        return 5.0
+    if one[1] != other[1]:
+        return 1.0
+    return 2.0 + (one[2] == other[2])
+
+
+def _verbs(words: Lexicon) -> tuple[Verb, ...]:
+    return (*words.likes, *words.hates, *words.neutral, *words.alone)
+
+
+def analogies(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> Iterator[str]:
+    """The lines of a file of questions: sections, and four ``known`` words each."""
+    sections = {
+        "plural": [(noun.lemma, noun.plural) for noun in words.nouns],
+        "third-person": [(verb.lemma, verb.third) for verb in _verbs(words)],
+        "past-tense": [(verb.lemma, verb.past) for verb in _verbs(words)],
+        "kind-of-place": [(place.words[0], place.noun.lemma) for place in words.places],
+    }
+    for name, pairs in sections.items():
+        pairs = [pair for pair in pairs if known.issuperset(pair)]
+        asked = [(a, b, c, d) for (a, b), (c, d) in itertools.permutations(pairs, 2) if len({a, b, c, d}) == 4]
+        yield f": {name}"
+        yield from (" ".join(four) for four in rng.sample(asked, min(_MOST, len(asked))))

@@ -1,0 +1,35 @@
+"""Pairs of files whose lines match one to one: what the readers of translation and of headlines share."""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from tasks.files import lines
+from tasks.task import DataError, UnknownTask
+
+Numbered = Iterator[tuple[int, str]]
+
+
+def together(ours: Path, theirs: Path) -> Iterator[tuple[str, str]]:
+    """Line n of ``ours`` with line n of ``theirs``, plain or gzipped; `DataError` where one ends before the other."""
+    yield from matched(ours, lines(ours), theirs, lines(theirs))
+
+
+def matched(ours: Path, left: Numbered, theirs: Path, right: Numbered) -> Iterator[tuple[str, str]]:
+    """The texts of ``left`` and ``right``, which were read from ``ours`` and ``theirs``."""
+    for index, (row, other) in enumerate(zip_longest(left, right)):
+        if row is None or other is None:
+            raise DataError(
+                f"{ours if row is None else theirs} ends after line {index}, the other language goes on: "
+                "the lines of a pair must match one to one. Copy both files from the same release."
+            )
+        yield row[1], other[1]
+
+
+def languages(title: str, pair: str, example: str) -> tuple[str, str]:
+    """Source and target of a ``pair`` such as "de-en"; `UnknownTask`, with an ``example`` of a name, for no pair."""
+    codes = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", pair)
+    if not codes or codes[1] == codes[2]:
+        raise UnknownTask(f"{title} has no pair '{pair}'. Write source and target as language codes: {example}.")
+    return codes[1], codes[2]

@@ -1,0 +1,63 @@
+"""Translation between any two plain files, line by line (survey, section 7.5): WMT's and IWSLT's corpora as most tools
+leave them, or somebody's own.
+
+Files: ``train.de`` and ``train.en``, ``valid``, ``dev`` or ``val``, and ``test``, named by their languages; plain or
+gzipped, line n of both with the same meaning. `variant` says which: ``plain-de-en`` reads German and writes English.
+``TASK`` is English to German. The licence is that of whoever made the files.
+"""
+
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+
+from tasks.files import pick
+from tasks.forms import Form
+from tasks.metrics.bleu import bleu
+from tasks.parallel import languages, together
+from tasks.task import Example, Source, Task
+
+SETS = {"train": ("train",), "dev": ("valid", "dev", "val"), "test": ("test",)}
+
+
+def _names(split: str, language: str) -> str:
+    return "|".join(f"{stem}.{language}{end}" for stem in SETS[split] for end in ("", ".gz"))
+
+
+def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator[Example]:
+    """The lines of ``source`` with their translations into ``target``, in file order."""
+    ours, theirs = pick(folder, _names(split, source)), pick(folder, _names(split, target))
+    for index, (text, other) in enumerate(together(ours, theirs)):
+        yield Example(id=str(index), inputs=(text,), gold=(other,))
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """English to German."""
+    return read_pair(folder, split, source="en", target="de")
+
+
+@cache
+def variant(pair: str) -> Task:
+    """The task of a pair such as "fr-en", named "plain-fr-en"; "en-de" is the default task itself, "plain"."""
+    source, target = languages("A plain translation", pair, "plain-de-en")
+    default = pair == "en-de"
+    return Task(
+        name="plain" if default else f"plain-{pair}",
+        title=f"Parallel files {pair}",
+        form=Form.GENERATION,
+        source=Source(
+            citation="Tiedemann, 2012: Parallel data, tools and interfaces in OPUS (where many such files come from)",
+            licence="that of the files",
+            url="https://opus.nlpl.eu",
+            survey="7.5",
+        ),
+        folders=(f"plain/{source}-{target}", f"plain/{target}-{source}", "plain"),
+        files={split: (_names(split, source), _names(split, target)) for split in SETS},
+        read=read if default else partial(read_pair, source=source, target=target),
+        metrics=(bleu,),
+        headline="bleu",
+        report="test",
+        extra={"languages": (source, target)},
+    )
+
+
+TASK = variant("en-de")

@@ -1,0 +1,50 @@
+"""SAMSum: Gliwa et al., 2019 (younger than the survey's section 7.6, summarization). Chats with a summary each.
+
+Official files: ``train.json``, ``val.json`` and ``test.json``, each a list of objects with "id", "dialogue" (turns on
+lines of their own, CRLF or LF) and "summary". Turns end at LF here; else the texts stand as they are. Licence: CC
+BY-NC-ND 4.0.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import entry, json_document, malformed, pick
+from tasks.forms import Form
+from tasks.metrics.rouge import rouge
+from tasks.task import Example, Source, Task
+
+FILES = {"train": ("train.json",), "dev": ("val.json",), "test": ("test.json",)}
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """The chats of ``split``, in file order."""
+    path = pick(folder, FILES[split][0])
+    content = json_document(path)
+    if not isinstance(content, list):
+        raise malformed(path, 1, f"a list of chats was expected, not {type(content).__name__}.")
+    for index, record in enumerate(content, start=1):
+        if not isinstance(record, dict):
+            raise malformed(path, 1, f"chat {index} is no object.")
+        dialogue, summary = (entry(path, 1, record, key) for key in ("dialogue", "summary"))
+        dialogue = dialogue.replace("\r\n", "\n")
+        yield Example(id=str(record.get("id", index)), inputs=(dialogue,), gold=(summary.strip(),))
+
+
+TASK = Task(
+    name="samsum",
+    title="SAMSum",
+    form=Form.GENERATION,
+    source=Source(
+        citation="Gliwa et al., 2019: SAMSum corpus",
+        licence="CC BY-NC-ND 4.0",
+        url="https://arxiv.org/abs/1911.12237",
+        survey="7.6",
+    ),
+    folders=("samsum", "samsum/corpus"),
+    files=FILES,
+    read=read,
+    metrics=(rouge,),
+    headline="rougeL",
+    report="test",
+    extra={"lead": 3},
+)

@@ -1,0 +1,53 @@
+"""Word similarity (survey, section 2.2): how alike are two words, by the angle between their vectors, untrained?
+
+Finkelstein et al., 2002: Placing search in context: the concept revisited, TOIS: 353 pairs of words, each the mean of
+13 or 16 people's marks from 0 to 10. The headline is Spearman's correlation. Any list in this layout serves: two words
+and a mark a line, between commas or tabs, with or without a first line of titles; SimLex-999 and MEN after its columns
+are cut down to these three. Official file: ``combined.csv`` (or ``combined.tab``).
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.files import lines, malformed, number, pick
+from tasks.forms import Form
+from tasks.metrics.correlation import correlation
+from tasks.task import Example, Source, Task
+
+NAMES = "combined.csv|combined.tab"
+_BETWEEN = re.compile(r"\s*[,\t;]\s*")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """Pairs in file order; ids count lines from 1."""
+    path = pick(folder, NAMES)
+    for line, text in lines(path):
+        if not text.strip():
+            continue
+        fields = _BETWEEN.split(text.strip())
+        if len(fields) != 3 or not all(fields):
+            raise malformed(path, line, f"two words and a mark are expected, between commas or tabs, not {text!r:.60}.")
+        if line == 1 and not re.search(r"\d", fields[2]):
+            continue  # titles
+        yield Example(id=str(line), inputs=(fields[0], fields[1]), gold=number(path, line, fields[2]))
+
+
+TASK = Task(
+    name="word_similarity",
+    title="Word similarity",
+    form=Form.SIMILARITY,
+    source=Source(
+        citation="Finkelstein et al., 2002: Placing search in context: the concept revisited",
+        licence="CC BY 4.0",
+        url="https://gabrilovich.com/resources/data/wordsim353/wordsim353.html",
+        survey="2.2",
+    ),
+    folders=("wordsim353", "word_similarity"),
+    files={"test": (NAMES,)},
+    read=read,
+    metrics=(correlation,),
+    headline="spearman",
+    chance=0.0,
+    report="test",
+)

@@ -1,0 +1,168 @@
+"""ULMFiT's fine-tuning: its rates and layers against values by hand, its step against plain AdamW, and whole cells."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from bench.adapt import NotApplicable, ulmfit
+from bench.adapt.adapted import Adapted
+from bench.adapt.heads import Row
+from bench.adapt.settings import BAKED, SettingError, Settings, baked, changed, defaults, recorded
+from bench.engine.step import TrainStep
+from models.card import Size
+from models.pretrainable import Encoding
+from models.tokenizers import Vocabulary
+from tasks.forms import Form
+
+SIZE = Size(layers=2, width=8, heads=2, inner=8, length=32)
+VOCABULARY = Vocabulary(size=60)
+
+
+def test_slanted_rates_are_equation_3():
+    """T = 40, cut = 4: up by 31/32 of the peak in 4 steps, then down in 36; by hand."""
+    found = [ulmfit.slanted(step, 40) for step in (0, 1, 4, 22, 40)]
+    assert found == pytest.approx([1 / 32, (1 + 31 / 4) / 32, 1.0, (1 + 31 / 2) / 32, 1 / 32])
+    assert all(0 < ulmfit.slanted(step, 3) <= 1 for step in range(3))
+
+
+def test_layers_are_counted_from_the_embeddings_to_the_head():
+    paths = ["reading/hidden/kernel", "encoder/tokens", "encoder/layer_0_input", "encoder/stack/layer_1_qkv_kernel"]
+    assert ulmfit.groups(paths) == [3, 0, 1, 2]
+    encoder = models.load("ulmfit").build(SIZE, VOCABULARY).encoder
+    assert ulmfit.groups([v.path for v in encoder.variables]) == [0, 1, 1, 1, 2, 2, 2]
+
+
+def test_each_epoch_one_more_layer_learns_and_lower_ones_slower():
+    step = ulmfit.Step(lambda *a: None, _variables())
+    settings = Settings(epochs=4, learning_rate=1.0)
+    for number, expected in ((0, [0, 0, 1]), (9, [0, 0, 1]), (10, [0, 1 / 2.6, 1]), (25, [2.6**-2, 1 / 2.6, 1])):
+        peak = ulmfit.rate(step, number, 40, settings)
+        assert step.shares.numpy() == pytest.approx(expected)
+        assert peak == pytest.approx(ulmfit.slanted(number, 40))
+    off = changed(settings, {"slanted": 0, "unfreeze": 0, "discriminative": 1})
+    assert ulmfit.rate(step, 0, 40, off) == 1.0 and step.shares.numpy().tolist() == [1, 1, 1]
+
+
+def test_a_share_of_the_rate_is_the_rate():
+    """Three steps of one weight with a share of 0.25 are those of plain AdamW with a quarter of the rate; a share of 0
+    moves nothing, decay included."""
+
+    def trained(kind, shares, rate):
+        variables = _variables()
+        made = kind(lambda batch, seed: {"loss": _loss(batch, variables)}, variables, weight_decay=0.1)
+        if shares:
+            made.shares.assign(shares)
+        for number in range(3):
+            made({"x": np.float32([[1.0 + number, 2.0]])}, (0, number), rate)
+        return [v.numpy() for v in variables]
+
+    begun, plain = [v.numpy() for v in _variables()], trained(TrainStep, None, 0.1)
+    slow = trained(TrainStep, None, 0.025)
+    found = trained(ulmfit.Step, [0.25, 0.0, 1.0], 0.1)
+    # Gradients of one weight do not depend on the others here, and their common norm stays below the clip.
+    assert np.allclose(found[0], slow[0], atol=1e-6) and np.allclose(found[2], plain[2], atol=1e-6)
+    assert np.array_equal(found[1], begun[1]) and not np.allclose(plain[1], begun[1])
+
+
+def test_concat_pooling_leaves_padding_out():
+    import keras
+
+    keras.utils.set_random_seed(0)
+    tokens = np.random.default_rng(0).normal(size=(1, 4, 8)).astype(np.float32)
+    encoding = Encoding(tokens=tf.constant(tokens), pooled=tf.constant(tokens[:, 1]), layers=())
+    reading = ulmfit.Reading(type("Encoder", (), {"width": 8}), Settings())
+    pooled = reading(encoding, {"tokens": tf.constant([[5, 6, 0, 0]])}).pooled
+    real = tokens[0, :2]
+    wanted = np.concatenate([real[1], real.max(axis=0), real.mean(axis=0)])
+    kernel, bias = (v.numpy() for v in reading.hidden.variables)
+    assert np.allclose(pooled[0], np.maximum(wanted @ kernel + bias, 0), atol=1e-5)
+    plain = ulmfit.Reading(type("Encoder", (), {"width": 8}), Settings(concat=0))
+    assert np.array_equal(plain(encoding, {}).pooled, encoding.pooled) and not plain.variables
+
+
+def test_texts_become_a_corpus():
+    rows = [Row({"tokens": np.array(t, np.int32)}, 0) for t in ([2, 40, 41, 3], [2, 3], [2, 42, 3, 43, 3])]
+    corpus = ulmfit.corpus_of(rows, VOCABULARY)
+    assert corpus.ids.tolist() == [40, 41, 42, 43]
+    assert corpus.sentences.tolist() == [0, 2, 4] and corpus.documents.tolist() == [0, 1, 2]
+
+
+def test_the_language_model_learns_the_texts_first():
+    """Its loss on the task's texts falls, and the budget is what was read."""
+    made = Adapted(
+        models.load("ulmfit").build(SIZE, VOCABULARY), VOCABULARY, Form.CLASSIFICATION, "ulmfit", 4,
+        Settings(dropout=0.0), lambda rows: 0.0,
+    )  # fmt: skip
+    text = 40 + np.arange(200) % 7
+    rows = [Row({"tokens": np.array([2, *text[i : i + 10], 3], np.int32)}, i) for i in range(0, 200, 10)]
+    settings = Settings(lm_epochs=8, batch=4, length=16, learning_rate=0.03)
+    network, probe = made.network, {"tokens": tf.constant([[2, *text[:10]]])}
+    before = float(network.loss(probe)["loss"])
+    course = made.prepare(rows, settings, 1)
+    assert (course.steps, course.tokens) == (25, 25 * 64)  # 200 tokens, 8 times, 64 a step
+    assert float(network.loss(probe)["loss"]) < before - 0.5
+    assert made.prepare(rows, Settings(lm_epochs=0), 1).steps == 0
+
+
+def test_who_cannot_be_tuned_so():
+    for name, form, code in (
+        ("bert", Form.CLASSIFICATION, "not-a-language-model"),
+        ("gpt", Form.GENERATION, "no-head"),
+    ):
+        with pytest.raises(NotApplicable) as found:
+            network = models.load(name).build(SIZE, VOCABULARY)
+            Adapted(network, VOCABULARY, form, "ulmfit", 4, Settings(), lambda rows: 0.0)
+        assert found.value.code == code
+
+
+def test_settings_are_recorded_where_they_matter():
+    own = {"lm_epochs", "slanted", "discriminative", "unfreeze", "concat"}
+    assert own <= set(recorded(defaults(Form.CLASSIFICATION, "ulmfit"), "ulmfit"))
+    assert not own & set(recorded(Settings(), "finetune"))
+    assert "layers" not in recorded(Settings(), "features")
+    top = changed(Settings(), {"layers": "top"})
+    assert recorded(top, "features")["layers"] == "top" and dict(zip(BAKED, baked(top), strict=True))["layers"] == "top"
+    for wrong in ({"layers": "middle"}, {"unfreeze": 2}, {"discriminative": 0}):
+        with pytest.raises(SettingError):
+            changed(Settings(), wrong)
+
+
+@pytest.mark.parametrize("adaptation", ("features", "finetune"))
+def test_where_is_read(adaptation):
+    """A change of one layer's vectors moves the reading if it is read, and not otherwise."""
+    import importlib
+
+    import keras
+
+    batch = {"tokens": tf.constant([[5, 6, 7]]), "segments": tf.zeros([1, 3], tf.int32)}
+    rng = np.random.default_rng(0)
+    layers = [tf.constant(rng.normal(size=(1, 3, 8)).astype(np.float32)) for _ in range(4)]
+    encoder = type("Encoder", (), {"width": 8, "depth": 2})
+    for which, read in (("embedding", {0}), ("top", {2}), ("all", {0, 1, 2})):
+        keras.utils.set_random_seed(0)
+        reading = importlib.import_module(f"bench.adapt.{adaptation}").Reading(encoder, Settings(layers=which))
+
+        def values(three, reading=reading):
+            encoding = Encoding(tokens=three[-1], pooled=tf.reduce_mean(three[-1], axis=1), layers=tuple(three))
+            found = reading(encoding, batch)
+            return np.concatenate([np.ravel(found.tokens), np.ravel(found.pooled)])
+
+        plain = values(layers[:3])
+        for place in range(3):
+            other = [layers[3] if i == place else layer for i, layer in enumerate(layers[:3])]
+            assert (place in read) == (not np.allclose(values(other), plain)), (which, place)
+
+
+def _variables():
+    import keras
+
+    paths, start = ("encoder/tokens", "encoder/layer_0_input", "head/kernel"), np.float32([[0.5, -0.25]])
+    made = [keras.Variable(start * (i + 1), name=path.split("/")[1]) for i, path in enumerate(paths)]
+    for variable, path in zip(made, paths, strict=True):
+        variable._path = path
+    return made
+
+
+def _loss(batch, variables):
+    return sum(tf.reduce_sum(0.01 * batch["x"] * v.value) for v in variables)

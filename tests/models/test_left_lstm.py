@@ -1,0 +1,212 @@
+"""LM-LSTM, SA-LSTM, AWD-LSTM and QRNN against the same things written down in NumPy, and against torch's LSTM."""
+
+from functools import cache
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from models.architectures import awd_lstm
+from models.architectures.awd_lstm import AwdLstm
+from models.architectures.left_lstm import LeftLstm
+from models.architectures.parts import dropout
+from models.architectures.qrnn import Qrnn
+from models.card import Size
+from models.objectives import awd_lm
+from models.objectives.lm import CausalLm
+from models.objectives.sequence_autoencoder import SequenceAutoencoder
+from models.tokenizers import Vocabulary
+from tests.models.test_recurrent import corpus, log_softmax, sigmoid
+
+SIZE = Size(layers=2, width=6, inner=10, length=30)
+TOKENS = np.array([[2, 40, 41, 42, 3], [2, 43, 3, 0, 0]], np.int32)
+SEED = tf.constant([4, 5])
+
+
+@cache
+def encoder(kind=LeftLstm):
+    keras.utils.set_random_seed(1)
+    made = kind(SIZE, 50)
+    for variable in made.variables:  # away from 0, so that every term counts
+        variable.assign(2 * np.asarray(variable))
+    made.dropout = 0.0
+    return made
+
+
+def lstm(x, layer, recurrent=None, state=None):
+    """x [T, C'] to h [T, C] and the last (h, c): Zaremba et al. (2014), section 3.1."""
+    w, b, u = (np.asarray(v, np.float64) for v in (layer.input, layer.bias, layer.recurrent))
+    u = u if recurrent is None else recurrent
+    h, c = state or (np.zeros(len(u)), np.zeros(len(u)))
+    result = []
+    for x_t in x:
+        g, i, f, o = np.split(x_t @ w + h @ u + b, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        result.append(h)
+    return np.array(result), (h, c)
+
+
+def through(ids, network, states=None):
+    """The top layer [T, D] of a row, and the state of each layer."""
+    x, kept = np.asarray(network.token_embedding, np.float64)[ids], []
+    for layer, state in zip(network.stack, states or [None] * len(network.stack), strict=True):
+        x, state = lstm(x, layer, state=state)
+        kept.append(state)
+    return x, kept
+
+
+@pytest.mark.parametrize("kind", (LeftLstm, AwdLstm))
+def test_encoder_is_the_papers(kind):
+    network = encoder(kind)
+    encoding = network({"tokens": TOKENS})
+    for row, length in enumerate((5, 3)):
+        top, _ = through(TOKENS[row, :length], network)
+        assert np.allclose(encoding.tokens[row, :length], top, atol=1e-5)
+        assert np.allclose(encoding.pooled[row], top[-1], atol=1e-5)
+    assert np.array_equal(encoding.layers[0], np.asarray(network.token_embedding)[TOKENS])
+
+
+def test_autoencoder_writes_from_the_last_state():
+    """Each row by itself: read it, then read it again from that state; -ln p of all but [CLS]."""
+    network = encoder()
+    table, each = np.asarray(network.token_embedding, np.float64), []
+    for row, length in enumerate((5, 3)):
+        ids = TOKENS[row, :length]
+        top, _ = through(ids[:-1], network, through(ids, network)[1])
+        each += list(-log_softmax(top @ table.T)[np.arange(length - 1), ids[1:]])
+    assert float(SequenceAutoencoder(network)({"tokens": TOKENS})["loss"]) == pytest.approx(np.mean(each), abs=1e-5)
+
+
+def test_language_model_is_the_papers():
+    network = encoder()
+    table, each = np.asarray(network.token_embedding, np.float64), []
+    for row, length in enumerate((5, 3)):
+        top, _ = through(TOKENS[row, : length - 1], network)
+        each += list(-log_softmax(top @ table.T)[np.arange(length - 1), TOKENS[row, 1:length]])
+    assert float(CausalLm(network)({"tokens": TOKENS})["loss"]) == pytest.approx(np.mean(each), abs=1e-5)
+
+
+def test_awd_loss_is_the_papers():
+    """Term by term, from the states before and after their dropout."""
+    network = encoder(AwdLstm)
+    network.dropout = 0.4
+    try:
+        values = awd_lm.AwdLm(network)({"tokens": TOKENS}, seed=SEED)
+        raw, dropped = (np.asarray(x, np.float64) for x in network.outputs(tf.constant(TOKENS), SEED))
+        plain = awd_lm.AwdLm(network)({"tokens": TOKENS})
+    finally:
+        network.dropout = 0.0
+    places = [(0, t) for t in range(4)] + [(1, t) for t in range(2)]
+    table = np.asarray(network.token_embedding, np.float64)
+    nll = [-log_softmax(dropped[b, t][None] @ table.T)[0, TOKENS[b, t + 1]] for b, t in places]
+    small = np.mean([np.mean(dropped[p] ** 2) for p in places])
+    slow = np.mean([np.mean((raw[b, t] - raw[b, t + 1]) ** 2) for b, t in places])
+    assert small > 0 and slow > 0
+    assert float(values["nll"]) == pytest.approx(np.mean(nll), abs=1e-5)
+    assert float(values["loss"]) == pytest.approx(np.mean(nll) + 2 * small + slow, abs=1e-5)
+    assert float(plain["loss"]) == float(plain["nll"])
+
+
+def test_what_awd_drops(monkeypatch):
+    """Words for all their places, entries of U once a batch, entries of states for all steps of a row; each at its
+    rate."""
+    network, wide = encoder(AwdLstm), 400
+    network.dropout = 0.4
+    try:
+        assert [network.rate(what) for what in awd_lstm.SHARES] == pytest.approx([0.5, 0.05, 0.4, 0.3, 0.4])
+        mask = np.asarray(network.locked(tf.ones([7, 3, wide]), "hidden", SEED, 1, axis=0))
+        assert (mask == mask[:1]).all() and not (mask[0, 0] == mask[0, 1]).all()
+        assert (mask == 0).mean() == pytest.approx(0.3, abs=0.05)
+        seen, over = [], awd_lstm.over
+        monkeypatch.setattr(awd_lstm, "over", lambda x, *rest: (seen.append(rest), over(x, *rest))[1])
+        network.run(tf.constant([[40, 40], [41, 40]]), SEED, None)
+    finally:
+        network.dropout = 0.0
+    for index, (layer, recurrent, _) in enumerate(seen):
+        expected = dropout(layer.recurrent.value, 0.5, SEED, 100 + index)
+        assert np.array_equal(recurrent, expected) and (np.asarray(recurrent) == 0).mean() > 0.3
+
+
+def test_words_are_dropped_everywhere(monkeypatch):
+    network = encoder(AwdLstm)
+    monkeypatch.setattr(awd_lstm, "SHARES", dict.fromkeys(awd_lstm.SHARES, 0.0) | {"embedding": 1.0})
+    network.dropout = 0.5
+    try:
+        ids = np.tile(np.arange(5, 50), (2, 2)).T  # each word four times
+        words = np.asarray(network.run(tf.constant(ids), SEED, None)[0][0])
+    finally:
+        network.dropout = 0.0
+    gone = (words == 0).all(axis=2)
+    assert (gone == gone[:45, :1].repeat(2, 1)[np.arange(90) % 45]).all() and 0.2 < gone.mean() < 0.8
+    table = np.asarray(network.token_embedding)
+    assert np.allclose(words[~gone], 2 * table[ids[~gone]])
+
+
+def test_qrnn_is_the_papers():
+    """Step by step from the equations: window 2 below, 1 above."""
+    network = encoder(Qrnn)
+    encoding = network({"tokens": TOKENS})
+    for row, length in enumerate((5, 3)):
+        x = np.asarray(network.token_embedding, np.float64)[TOKENS[row, :length]]
+        for index, layer in enumerate(network.stack):
+            kernel, bias, c, result = np.asarray(layer.kernel, np.float64), np.asarray(layer.bias), 0.0, []
+            for t in range(length):
+                before = x[t - 1] if t else np.zeros_like(x[0])
+                z, f, o = np.split((x[t] if index else np.concatenate([before, x[t]])) @ kernel + bias, 3)
+                c = sigmoid(f) * c + (1 - sigmoid(f)) * np.tanh(z)
+                result.append(sigmoid(o) * c)
+            x = np.array(result)
+        assert np.allclose(encoding.tokens[row, :length], x, atol=1e-5)
+        assert np.allclose(encoding.pooled[row], x[-1], atol=1e-5)
+
+
+@pytest.mark.reference
+def test_awd_is_torchs_lstm_with_dropped_weights():
+    """torch's own LSTM, layer by layer, with the recurrent matrix that our mask leaves."""
+    torch = pytest.importorskip("torch")
+    network = encoder(AwdLstm)
+    network.dropout = 0.4
+    try:
+        x = np.random.default_rng(0).normal(size=(9, 2, 6)).astype(np.float32)
+        for index, layer in enumerate(network.stack):
+            u = np.asarray(dropout(layer.recurrent.value, network.rate("weights"), SEED, 100 + index))
+            got, _ = awd_lstm.over(tf.constant(x), layer, tf.constant(u), None)
+            peer = torch.nn.LSTM(x.shape[-1], len(u))
+            with torch.no_grad():
+                order = [1, 2, 0, 3]  # torch has i, f, g, o
+                for target, array in (("weight_ih_l0", layer.input), ("weight_hh_l0", u), ("bias_ih_l0", layer.bias)):
+                    parts = np.split(np.asarray(array), 4, axis=-1)
+                    value = np.concatenate([parts[i] for i in order], axis=-1)
+                    getattr(peer, target).copy_(torch.from_numpy(np.ascontiguousarray(value.T)))
+                peer.bias_hh_l0.zero_()
+                expected, _ = peer(torch.tensor(x))
+            assert np.allclose(got, expected.numpy(), atol=2e-5)
+            x = np.asarray(got)
+    finally:
+        network.dropout = 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ("lm_lstm", "ulmfit"))
+def test_learns_a_cyclic_language(name):
+    """After a token the next one is certain."""
+    keras.utils.set_random_seed(0)
+    built = models.load(name).build(Size(layers=1 + (name == "ulmfit"), width=32, inner=32), Vocabulary(size=50))
+    built.encoder.dropout = 0.0
+    make = built.batches(corpus([2000], 37 + np.arange(2000) % 13), 8, 24)
+    variables = built.loss.trainable_variables
+    optimizer = keras.optimizers.Adam(1e-2)
+    optimizer.build(variables)
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            values = built.loss(batch, seed=tf.constant([0, 0]))
+        optimizer.apply(tape.gradient(values["loss"], [v.value for v in variables]), variables)
+
+    for number in range(120):
+        step({k: tf.constant(v) for k, v in make(number, 0).items()})
+    assert float(built.loss(make(0, 1))["loss"]) < 0.5

@@ -9,7 +9,7 @@ form's hyper-parameters and imports no TensorFlow.
 
 from pathlib import Path
 
-_MACHINERY = {"__init__", "settings", "adapted", "loop"}
+_MACHINERY = {"__init__", "settings", "adapted", "loop", "rated"}
 
 
 class NotApplicable(Exception):

@@ -16,7 +16,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from bench.adapt import NotApplicable, ulmfit
+from bench.adapt import NotApplicable
+from bench.adapt.rated import RatedStep
 from bench.adapt.settings import Settings
 from bench.cost import topped_flops
 from bench.engine.rates import rate_at
@@ -30,7 +31,7 @@ from tasks.forms import Form
 SUMMARY = "all weights learn; a fresh Transformer decoder writes, at a rate of its own"
 FREEZES = False
 HEADS = {Form.GENERATION: "generation"}
-Step = ulmfit.Step
+Step = RatedStep
 
 
 class Reading(keras.layers.Layer):
@@ -103,7 +104,7 @@ class Decoding:
         return topped_flops(module, shape, vocabulary, self.size, length, targets)
 
 
-def rate(step: Step, number: int, steps: int, settings: Settings) -> float:
+def rate(step: RatedStep, number: int, steps: int, settings: Settings) -> float:
     """The decoder's rate at step ``number`` of ``steps``; sets the encoder's as its share."""
     ours = rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")
     still = steps // 2 if settings.stages == 2 else 0

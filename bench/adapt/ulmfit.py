@@ -14,19 +14,18 @@ text has ``length`` tokens. While the language model learns, rates are slanted a
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from bench.adapt import NotApplicable
 from bench.adapt.heads import Row
 from bench.adapt.loop import Course
+from bench.adapt.rated import RatedStep
 from bench.adapt.settings import Settings
-from bench.engine.step import TrainStep
 from bench.errors import Diverged
 from models.architectures.parts import HIDDEN
 from models.corpus import Corpus
@@ -35,6 +34,7 @@ from tasks.forms import Form
 
 SUMMARY = "a language model learns the task's texts, then the task from the top layer down, at rates of their own"
 FREEZES = False
+Step = RatedStep
 CUT, RATIO = 0.1, 32
 """Share of the steps in which rates rise, and how much larger the highest is than the lowest (section 3.2)."""
 
@@ -55,26 +55,6 @@ class Reading(keras.layers.Layer):
         return encoding._replace(pooled=self.hidden(ops.concatenate([encoding.pooled, highest, mean], axis=-1)))
 
 
-class Step(TrainStep):
-    """A step in which every weight has a share of the rate, ``shares`` float32 [N]; 0 keeps it as it is.
-
-    What Adam moves a weight by is in proportion to the rate, and so is what decays: a share of the rate is a share of
-    the way.
-    """
-
-    def __init__(self, loss: Callable, variables: Sequence[Any], **options: Any):
-        super().__init__(loss, variables, **options)
-        self.groups = groups([variable.path for variable in variables])
-        self.shares = tf.Variable(tf.ones(len(variables)), trainable=False)
-
-    def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        before = [tf.identity(variable.value) for variable in self.variables]
-        scalars = super()._apply(gradients, scalars)
-        for number, (variable, old) in enumerate(zip(self.variables, before, strict=True)):
-            variable.assign(old + self.shares[number] * (variable.value - old))
-        return scalars
-
-
 def groups(paths: Sequence[str]) -> list[int]:
     """The layer that each weight belongs to: 0 for the encoder's embeddings, and whatever else is in no layer, then its
     layers from 1 up, and one more for the head."""
@@ -91,12 +71,13 @@ def slanted(step: int, steps: int) -> float:
     return (1 + max(0.0, rising) * (RATIO - 1)) / RATIO
 
 
-def rate(step: Step, number: int, steps: int, settings: Settings, unfreeze: int | None = None) -> float:
+def rate(step: RatedStep, number: int, steps: int, settings: Settings, unfreeze: int | None = None) -> float:
     """The rate of the head at step ``number`` of ``steps``; sets the shares of the others in it."""
-    head = max(step.groups)
+    layers = groups([variable.path for variable in step.variables])
+    head = max(layers)
     unfreeze = settings.unfreeze if unfreeze is None else unfreeze
     lowest = head - number * settings.epochs // steps if unfreeze else 0
-    step.shares.assign([settings.discriminative ** (g - head) if g >= lowest else 0.0 for g in step.groups])
+    step.shares.assign([settings.discriminative ** (g - head) if g >= lowest else 0.0 for g in layers])
     return settings.learning_rate * (slanted(number, steps) if settings.slanted else 1.0)
 
 
@@ -109,7 +90,7 @@ class First:
         if form is Form.GENERATION:
             raise NotApplicable("no-head", "because generation has no head to learn before the layers below it.")
         self.network, self.vocabulary = network, vocabulary
-        self.step = Step(network.loss, network.loss.trainable_variables, **options)
+        self.step = RatedStep(network.loss, network.loss.trainable_variables, **options)
 
     def __call__(self, rows: Sequence[Row], settings: Settings, seed: int) -> Course:
         course, corpus = Course(), corpus_of(rows, self.vocabulary)

@@ -92,9 +92,8 @@ def predictions_of(
         parts = (("train", train), ("selection", selection), ("report", report))
         rows = {name: codec.rows(part) for name, part in parts}
     with phase("build"):
-        fixed = baked(settings)
         network = shared.adapted(
-            cell.row.model, context.shape, context.tokenizer, cell.form, cell.method, codec.outputs, fixed
+            cell.row.model, context.shape, context.tokenizer, cell.form, cell.method, codec.outputs, baked(settings)
         )
         if network.decoding:
             outcome.cost["parameters"] += sum(int(np.prod(v.shape)) for v in network.own)

@@ -9,7 +9,7 @@ import models
 import tasks
 from bench import baselines, environment, score
 from bench.adapt import NotApplicable
-from bench.adapt.settings import Settings
+from bench.adapt.settings import read
 from bench.answers import Context, Outcome, predictions_of
 from bench.checkpoint import Checkpoint
 from bench.cost import Meter, phase
@@ -112,7 +112,7 @@ def now() -> str:
 
 
 def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
-    settings = Settings(**cell.settings)
+    settings = read(cell.method, cell.settings)
     with phase("load"):
         train, selection, report = examples_of(cell, context.data, task, settings)
     outcome.examples = len(report)

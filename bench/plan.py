@@ -19,12 +19,13 @@ from tasks.forms import Form
 BASELINES = {
     "majority": "majority",
     "bag-of-words": "bag of words",
+    "fasttext-classifier": "fastText classifier",
     "embeddings": "embeddings of names",
     "lead": "first sentences",
     "oracle": "oracle sentences",
 }
-"""Rows without a network: what the constant answer, a linear model over words, a vector for every name, a text's first
-sentences, and those that come nearest to its summary reach."""
+"""Rows without a network: what the constant answer, a linear model over words, the mean of vectors of words and word
+pairs, a vector for every name, a text's first sentences, and those that come nearest to its summary reach."""
 _FLOOR = ("majority", "bag-of-words")
 """Those that a run brings by itself; the others are asked for by name."""
 _SUMMARIES = ("lead", "oracle")
@@ -203,7 +204,7 @@ def settings_of(
     settings = adaptation_settings.defaults(form, adaptation)
     for name in ("", str(form), f"{form}/{adaptation}"):
         settings = adaptation_settings.changed(settings, suite.get(name, {}))
-    return adaptation_settings.recorded(adaptation_settings.changed(settings, chosen), adaptation)
+    return adaptation_settings.recorded(adaptation_settings.changed(settings, chosen))
 
 
 def cells_of(
@@ -223,13 +224,15 @@ def cells_of(
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
+    asked_for = tuple(name for name, _ in variants.values())
     cells: dict[str, Cell] = {}
     for row in rows:
         for task in tasks:
             for asked, (name, changes) in variants.items():
                 adaptation = adaptation_of(row, task.form, asked)
                 method, own = (name, changes) if adaptation == asked else (adaptation, {})
-                chosen = settings_of(task.form, method, suite_settings or {}, {**(settings or {}), **own})
+                given = adaptation_settings.applying(settings or {}, method, asked_for)
+                chosen = settings_of(task.form, method, suite_settings or {}, {**given, **own})
                 # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
                 asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
                 drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds

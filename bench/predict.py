@@ -10,7 +10,7 @@ import numpy as np
 
 import tasks
 from bench import checkpoint, environment
-from bench.adapt.settings import Settings, baked
+from bench.adapt.settings import baked, read
 from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from bench.console import progress, say
 from bench.errors import OK, UsageError
@@ -145,7 +145,7 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     from bench.examples import splits
 
     about = found.about
-    settings, trained = Settings(**about["settings"]), tasks.load(about["task"])
+    settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
     train, _, _ = splits(trained, data, settings, about["limit"])
     head = heads.of(task.form, about["adaptation"])

@@ -15,7 +15,7 @@ from bench import cost
 from bench.adapt import NotApplicable, heads
 from bench.adapt.heads import Row, stack
 from bench.adapt.loop import Course
-from bench.adapt.settings import BAKED, Settings
+from bench.adapt.settings import Settings
 from bench.cost import Traced
 from bench.engine import networks
 from bench.engine.rates import rate_at
@@ -155,7 +155,7 @@ class Adapted:
 def writing_of(settings: Settings) -> Writing:
     """How ``settings`` have a text written: one sample, or the best that a beam finds."""
     return Writing(
-        beam=1 if settings.sample else max(1, settings.beam),
+        beam=1 if settings.sample else settings.beam,
         length_penalty=settings.length_penalty,
         no_repeat_ngram=settings.no_repeat_ngram,
         sample=bool(settings.sample),
@@ -173,11 +173,10 @@ def adapted(
     form: Form,
     adaptation: str,
     outputs: Hashable,
-    baked: tuple[float | str, ...],
+    settings: Settings,
 ) -> Adapted:
-    """The `Adapted` for these choices, built and traced once a process. ``baked``: values of `BAKED`, the first ones
-    or all."""
-    settings = Settings(**dict(zip(BAKED, baked, strict=False)))
+    """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
+    it."""
     network, module, vocabulary = networks.build(model, shape, tokenizer, 0), models.load(model), tokenizer.vocabulary
 
     def forward_flops(rows: Sequence[Row]) -> float:

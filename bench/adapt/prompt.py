@@ -19,7 +19,7 @@ import numpy as np
 
 from bench.adapt import NotApplicable
 from bench.adapt.likelihood import scorer
-from bench.adapt.settings import Settings
+from bench.adapt.settings.prompt import Own
 from models.tokenizers import Tokenizer
 from tasks.forms import Form
 from tasks.task import Example, Task
@@ -63,7 +63,7 @@ def solved(task: Task, example: Example) -> str:
 def rows(
     task: Task,
     tokenizer: Tokenizer,
-    settings: Settings,
+    settings: Own,
     train: Sequence[Example],
     examples: Sequence[Example],
     seed: int,
@@ -95,7 +95,7 @@ def rows(
 
 
 def predictions(
-    network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Settings, asked: Sequence[Row], count: int
+    network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Own, asked: Sequence[Row], count: int
 ) -> list[Any]:
     """The likeliest answer to each of ``count`` examples, as the task's metrics want it."""
     score = scorer(network, label, "an answer after a question")

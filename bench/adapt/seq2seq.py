@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.adapt import NotApplicable
 from bench.adapt.rated import RatedStep
-from bench.adapt.settings import Settings
+from bench.adapt.settings.seq2seq import Own
 from bench.cost import topped_flops
 from bench.engine.rates import rate_at
 from models.architectures.transformer_encoder import initializer, sinusoids
@@ -37,7 +37,7 @@ Step = RatedStep
 class Reading(keras.layers.Layer):
     """Nothing: the decoder looks at the tokens themselves."""
 
-    def __init__(self, encoder: Any, settings: Settings):
+    def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="reading")
 
 
@@ -56,7 +56,7 @@ class Decoding:
     """``decode`` and ``writer``, as a `Pretrainable` has them, of ``encoder`` under a new decoder; ``own`` are the new
     weights."""
 
-    def __init__(self, encoder: Any, vocabulary: Vocabulary, settings: Settings):
+    def __init__(self, encoder: Any, vocabulary: Vocabulary, settings: Own):
         D, self.encoder, self.warms = encoder.width, encoder, bool(settings.warm_decoder)
         heads = getattr(encoder, "heads", None) or getattr(getattr(encoder, "stack", None), "heads", max(1, D // 64))
         heads = next(n for n in range(heads, 0, -1) if D % n == 0)
@@ -104,7 +104,7 @@ class Decoding:
         return topped_flops(module, shape, vocabulary, self.size, length, targets)
 
 
-def rate(step: RatedStep, number: int, steps: int, settings: Settings) -> float:
+def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
     """The decoder's rate at step ``number`` of ``steps``; sets the encoder's as its share."""
     ours = rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")
     still = steps // 2 if settings.stages == 2 else 0

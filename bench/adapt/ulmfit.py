@@ -25,7 +25,7 @@ from bench.adapt import NotApplicable
 from bench.adapt.heads import Row
 from bench.adapt.loop import Course
 from bench.adapt.rated import RatedStep
-from bench.adapt.settings import Settings
+from bench.adapt.settings.ulmfit import Own
 from bench.errors import Diverged
 from models.architectures.parts import HIDDEN
 from models.corpus import Corpus
@@ -42,7 +42,7 @@ CUT, RATIO = 0.1, 32
 class Reading(keras.layers.Layer):
     """Concat pooling, and a hidden layer over it."""
 
-    def __init__(self, encoder: Any, settings: Settings):
+    def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="reading")
         self.hidden = keras.layers.Dense(encoder.width, activation="relu", name="hidden") if settings.concat else None
 
@@ -71,7 +71,7 @@ def slanted(step: int, steps: int) -> float:
     return (1 + max(0.0, rising) * (RATIO - 1)) / RATIO
 
 
-def rate(step: RatedStep, number: int, steps: int, settings: Settings, unfreeze: int | None = None) -> float:
+def rate(step: RatedStep, number: int, steps: int, settings: Own, unfreeze: int | None = None) -> float:
     """The rate of the head at step ``number`` of ``steps``; sets the shares of the others in it."""
     layers = groups([variable.path for variable in step.variables])
     head = max(layers)
@@ -92,7 +92,7 @@ class First:
         self.network, self.vocabulary = network, vocabulary
         self.step = RatedStep(network.loss, network.loss.trainable_variables, **options)
 
-    def __call__(self, rows: Sequence[Row], settings: Settings, seed: int) -> Course:
+    def __call__(self, rows: Sequence[Row], settings: Own, seed: int) -> Course:
         course, corpus = Course(), corpus_of(rows, self.vocabulary)
         per_step = settings.batch * settings.length
         steps = math.ceil(corpus.tokens * settings.lm_epochs / per_step)

@@ -135,7 +135,7 @@ def test_a_seed_decides_everything_and_the_traced_step_is_shared(context):
 def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):
     cells.run(make("sst2", "bert", "features"), context)
     settings = adaptation_settings.defaults(load("sst2").form, "features")
-    network = adapted("bert", SHAPE, tokenizer, load("sst2").form, "features", 4, (settings.dropout, 0.01, 1.0))
+    network = adapted("bert", SHAPE, tokenizer, load("sst2").form, "features", 4, adaptation_settings.baked(settings))
     from bench.adapt.adapted import random_weights
 
     before = random_weights("bert", SHAPE, tokenizer, 0)

@@ -185,7 +185,7 @@ def test_choices_of_other_examples_change_neither_scores_nor_loss_nor_gradients(
     rows = made.rows(CHOICES)
     shape = Size(layers=1, width=16, heads=2, inner=32, length=32)
     for name in ("bert", "gpt"):
-        network = adapted(name, shape, TOKENIZER, Form.CHOICE, "finetune", made.outputs, (0.0, 0.01, 1.0))
+        network = adapted(name, shape, TOKENIZER, Form.CHOICE, "finetune", made.outputs, Settings(dropout=0.0))
 
         def of(batch, network=network):
             batch = {key: tf.convert_to_tensor(value) for key, value in batch.items()}

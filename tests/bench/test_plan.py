@@ -153,6 +153,21 @@ def test_an_adaptation_may_bring_its_settings():
     assert len({c.key for c in found}) == len({c.group for c in found}) == 4
 
 
+def test_a_setting_of_one_adaptation_passes_the_others_of_the_run_by():
+    row = [Row.parse("gpt", "tiny")]
+    asked = {"adaptations": ("finetune", "ulmfit"), "seeds": [0]}
+    plain = cells(row, (COLA, WIKI), **asked)
+    found = cells(row, (COLA, WIKI), **asked, settings={"lm_epochs": "3"})
+    assert [c.method for c in found] == ["finetune", "ulmfit", "likelihood"]
+    assert "lm_epochs" not in found[0].settings and found[1].settings["lm_epochs"] == 3
+    assert [a.key == b.key for a, b in zip(plain, found, strict=True)] == [True, False, True]
+
+
+def test_a_setting_of_an_adaptation_that_is_not_asked_for_is_told():
+    with pytest.raises(SettingError, match="lm_epochs.*--adaptation ulmfit"):
+        cells([Row.parse("gpt", "tiny")], (COLA,), adaptations=("finetune",), seeds=[0], settings={"lm_epochs": 3})
+
+
 @pytest.mark.parametrize("asked", ("features:", "features:layers", "ulmfit:unfreeze=0=1"))
 def test_an_adaptation_with_half_a_setting_is_a_sentence(asked):
     with pytest.raises(UsageError, match="ulmfit:unfreeze=0"):

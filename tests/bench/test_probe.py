@@ -155,7 +155,7 @@ def test_cells_lead_from_data_to_a_sealed_record(model, status, tmp_path):
     (folder / "TREx" / "P36.jsonl").write_text("\n".join(map(json.dumps, facts)))
     (folder / "relations.jsonl").write_text('{"relation": "P36", "template": "[X] has [Y] ."}')
     (folder / "vocabulary.txt").write_text("\n".join(WORDS))
-    settings = adaptation_settings.recorded(adaptation_settings.defaults(Form.CLOZE, "probe"), "probe")
+    settings = adaptation_settings.recorded(adaptation_settings.defaults(Form.CLOZE, "probe"))
     cell = Cell(
         row=Row(name=f"random-{model}", kind="random", model=model, size="tiny"), task="lama", task_version=1,
         form=Form.CLOZE, data_sha256="x", adaptation="probe", settings=settings | {"length": 32}, seed=0, tokenizer="x",

@@ -10,7 +10,7 @@ from bench import cell as cells
 from bench import corpora
 from bench.adapt import NotApplicable, prompt
 from bench.adapt import settings as adaptation_settings
-from bench.adapt.settings import Settings
+from bench.adapt.settings.prompt import Own
 from bench.answers import Context
 from bench.plan import Cell, Row, cells_of
 from leaderboard import record
@@ -35,7 +35,7 @@ def spelled(row):
 
 
 def rows(task, examples, train=(), seed=0, **changes):
-    return prompt.rows(load(task), TOKENIZER, Settings(**changes), train, examples, seed)
+    return prompt.rows(load(task), TOKENIZER, Own(**changes), train, examples, seed)
 
 
 def test_without_examples_a_row_is_the_question_and_one_answer():
@@ -85,7 +85,7 @@ def asked(values, **changes):
         table[TOKENIZER.encode([word])[0][0]] = value
     table[0] = 0.0
     network = SimpleNamespace(log_likelihood=lambda batch: tf.gather(tf.constant(table), batch["tokens"]))
-    task, settings = load("copa"), Settings(batch=3, **changes)
+    task, settings = load("copa"), Own(batch=3, **changes)
     examples = [
         Example(id="0", inputs=("the man fell because", "he was ill", "so")),
         Example(id="1", inputs=("the man", "ill", "was")),
@@ -106,7 +106,7 @@ def test_pairs_that_cannot_be_say_why():
     with pytest.raises(NotApplicable, match="because a regression task has no list of answers"):
         rows("stsb", [Example(id="0", inputs=("a", "b"))])
     with pytest.raises(NotApplicable, match="because BERT gives no probability of an answer"):
-        prompt.predictions(SimpleNamespace(log_likelihood=None), "BERT", load("sst2"), TOKENIZER, Settings(), [], 0)
+        prompt.predictions(SimpleNamespace(log_likelihood=None), "BERT", load("sst2"), TOKENIZER, Own(), [], 0)
 
 
 @pytest.mark.parametrize("shots, count", [(0, 1), (4, 3)])
@@ -153,7 +153,7 @@ def test_cells_lead_from_data_to_a_sealed_record(context, task, model, status):
         form=load(task).form,
         data_sha256="x",
         adaptation="prompt",
-        settings=adaptation_settings.recorded(settings, "prompt"),
+        settings=adaptation_settings.recorded(settings),
         seed=0,
         tokenizer="x",
         limit=24,

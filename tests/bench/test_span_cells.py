@@ -137,7 +137,9 @@ def test_padding_batch_and_order_change_no_prediction_of_a_network(task, tmp_pat
     )
     examples = task.examples(tmp_path / "data", "dev")[:9]
     codec = span.Codec(task, tokenizer, settings, examples)
-    network = adapted("bert", SHAPE, tokenizer, task.form, "finetune", codec.outputs, (0.0, 0.01, 1.0))
+    network = adapted(
+        "bert", SHAPE, tokenizer, task.form, "finetune", codec.outputs, adaptation_settings.baked(settings)
+    )
     rows = codec.rows(examples)
     assert 0 < network.mean_loss(rows) < 20
     whole = loop.outputs(network, rows)

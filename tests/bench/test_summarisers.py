@@ -11,7 +11,8 @@ from bench import cell as cells
 from bench import corpora
 from bench.adapt import NotApplicable, extract, heads, seq2seq, settings
 from bench.adapt.heads import extraction, generation, stack
-from bench.adapt.settings import Settings
+from bench.adapt.settings import extract as of_extraction
+from bench.adapt.settings import seq2seq as of_seq2seq
 from bench.answers import Context
 from bench.generate import Generator, Writing
 from bench.plan import Cell, Row
@@ -30,7 +31,7 @@ TEXT = "One two. Three four five.\nSix."
 
 
 def codec(**changes):
-    return extraction.Codec(load("samsum"), TOKENIZER, Settings(**changes), [])
+    return extraction.Codec(load("samsum"), TOKENIZER, of_extraction.Own(**changes), [])
 
 
 def test_a_row_is_sentences_side_by_side():
@@ -81,7 +82,7 @@ def test_each_kind_of_encoder_is_read_where_it_knows_the_sentence():
     encoding = Encoding(tokens=tokens, pooled=None, layers=())
 
     def read(**encoder):
-        return extract.Reading(SimpleNamespace(**encoder), Settings())(encoding, batch).tokens.numpy()[0, :2]
+        return extract.Reading(SimpleNamespace(**encoder), of_extraction.Own())(encoding, batch).tokens.numpy()[0, :2]
 
     assert read(causal=False, depth=2).tolist() == [[0, 1], [6, 7]]
     assert read(causal=True, depth=2).tolist() == [[4, 5], [12, 13]]
@@ -121,7 +122,7 @@ def test_label_smoothing_by_hand():
 def decoding(name, **changes):
     network = model(name).build(SHAPE, WORDS)
     network.encoder.dropout = 0.0
-    made = seq2seq.Decoding(network.encoder, WORDS, Settings(dropout=0.0, **changes))
+    made = seq2seq.Decoding(network.encoder, WORDS, of_seq2seq.Own(dropout=0.0, **changes))
     made.begin()
     return network, made
 
@@ -169,7 +170,7 @@ def test_encoder_and_decoder_have_rates_of_their_own():
         variables=[SimpleNamespace(path=path, variable=v) for path, v in zip(paths, variables, strict=True)],
         shares=tf.Variable([1.0, 1.0]),
     )
-    chosen = Settings(learning_rate=1.0, warmup=0.1, encoder_rate=0.1, encoder_warmup=0.4)
+    chosen = of_seq2seq.Own(learning_rate=1.0, warmup=0.1, encoder_rate=0.1, encoder_warmup=0.4)
 
     def rates(number, **changes):
         ours = seq2seq.rate(step, number, 100, dataclasses.replace(chosen, **changes))
@@ -184,16 +185,19 @@ def test_encoder_and_decoder_have_rates_of_their_own():
     assert rates(54, stages=2) == pytest.approx([0.1 * 5 / 20, (10 / 55) ** 0.5])
 
 
-@pytest.mark.parametrize("name, value", [("stages", 3), ("label_smoothing", 1), ("warm_decoder", 2), ("blocking", 2)])
+@pytest.mark.parametrize(
+    "name, value",
+    [("stages", 3), ("label_smoothing", 1), ("warm_decoder", 2), ("epochs", 0.5), ("learning_rate", "inf")],
+)
 def test_settings_out_of_range_are_refused(name, value):
     with pytest.raises(settings.SettingError, match=f"{name}={value} is out of range"):
-        settings.changed(Settings(), {name: value})
+        settings.changed(of_seq2seq.Own(), {name: value})
 
 
 def test_settings_are_recorded_where_they_count():
-    found = settings.recorded(settings.defaults(Form.GENERATION, "seq2seq"), "seq2seq")
+    found = settings.recorded(settings.defaults(Form.GENERATION, "seq2seq"))
     assert {"encoder_rate", "stages"} <= set(found) and not {"blocking", "label_smoothing"} & set(found)
-    assert "stages" not in settings.recorded(settings.defaults(Form.GENERATION, "finetune"), "finetune")
+    assert "stages" not in settings.recorded(settings.defaults(Form.GENERATION, "finetune"))
     assert settings.defaults(Form.GENERATION, "extract").length == 512
 
 
@@ -202,7 +206,7 @@ def test_other_forms_are_not_for_them(adaptation):
     with pytest.raises(NotApplicable, match=f"because the adaptation {adaptation} is for generation tasks"):
         heads.of(Form.TAGGING, adaptation)
     with pytest.raises(NotApplicable, match="because what is to be written is no part of the source"):
-        extraction.Codec(load("multi30k"), TOKENIZER, Settings(), [])
+        extraction.Codec(load("multi30k"), TOKENIZER, of_extraction.Own(), [])
 
 
 @pytest.mark.slow
@@ -224,7 +228,7 @@ def test_cells_lead_from_data_to_a_score(tmp_path, task, adaptation, changes):
         form=Form.GENERATION,
         data_sha256="x",
         adaptation=adaptation,
-        settings=settings.recorded(chosen, adaptation),
+        settings=settings.recorded(chosen),
         seed=0,
         tokenizer="x",
         limit=32,

@@ -9,6 +9,7 @@ import pytest
 from bench.adapt import likelihood, prompt
 from bench.adapt.heads import generation, layout, span, stack, tagging
 from bench.adapt.settings import Settings
+from bench.adapt.settings.prompt import Own
 from models import _template
 from models._template import Template
 from models.published import _vocabulary
@@ -172,7 +173,7 @@ def test_likelihood_without_a_start_symbol(start):
 @pytest.mark.parametrize("start", [(CLS,), ()])
 def test_prompts_without_a_start_symbol(start):
     tokenizer = with_template(replace(_template.PLAIN, start=start))
-    task, settings = load("copa"), Settings(length=32, batch=4, shots=0, per_token=0)
+    task, settings = load("copa"), Own(length=32, batch=4, shots=0, per_token=0)
     example = Example(
         id="0", inputs=("The dog sleeps because", "it walked on", "it walked and walked and walked"), gold=0
     )

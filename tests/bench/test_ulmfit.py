@@ -8,7 +8,8 @@ import models
 from bench.adapt import NotApplicable, ulmfit
 from bench.adapt.adapted import Adapted
 from bench.adapt.heads import Row
-from bench.adapt.settings import BAKED, SettingError, Settings, baked, changed, defaults, recorded
+from bench.adapt.settings import SettingError, Settings, baked, changed, defaults, recorded
+from bench.adapt.settings.ulmfit import Own
 from bench.engine.step import TrainStep
 from models.card import Size
 from models.pretrainable import Encoding
@@ -35,7 +36,7 @@ def test_layers_are_counted_from_the_embeddings_to_the_head():
 
 def test_each_epoch_one_more_layer_learns_and_lower_ones_slower():
     step = ulmfit.Step(lambda *a: None, _variables())
-    settings = Settings(epochs=4, learning_rate=1.0)
+    settings = Own(epochs=4, learning_rate=1.0)
     for number, expected in ((0, [0, 0, 1]), (9, [0, 0, 1]), (10, [0, 1 / 2.6, 1]), (25, [2.6**-2, 1 / 2.6, 1])):
         peak = ulmfit.rate(step, number, 40, settings)
         assert step.shares.numpy() == pytest.approx(expected)
@@ -71,13 +72,13 @@ def test_concat_pooling_leaves_padding_out():
     keras.utils.set_random_seed(0)
     tokens = np.random.default_rng(0).normal(size=(1, 4, 8)).astype(np.float32)
     encoding = Encoding(tokens=tf.constant(tokens), pooled=tf.constant(tokens[:, 1]), layers=())
-    reading = ulmfit.Reading(type("Encoder", (), {"width": 8}), Settings())
+    reading = ulmfit.Reading(type("Encoder", (), {"width": 8}), Own())
     pooled = reading(encoding, {"tokens": tf.constant([[5, 6, 0, 0]])}).pooled
     real = tokens[0, :2]
     wanted = np.concatenate([real[1], real.max(axis=0), real.mean(axis=0)])
     kernel, bias = (v.numpy() for v in reading.hidden.variables)
     assert np.allclose(pooled[0], np.maximum(wanted @ kernel + bias, 0), atol=1e-5)
-    plain = ulmfit.Reading(type("Encoder", (), {"width": 8}), Settings(concat=0))
+    plain = ulmfit.Reading(type("Encoder", (), {"width": 8}), Own(concat=0))
     assert np.array_equal(plain(encoding, {}).pooled, encoding.pooled) and not plain.variables
 
 
@@ -92,17 +93,17 @@ def test_the_language_model_learns_the_texts_first():
     """Its loss on the task's texts falls, and the budget is what was read."""
     made = Adapted(
         models.load("ulmfit").build(SIZE, VOCABULARY), VOCABULARY, Form.CLASSIFICATION, "ulmfit", 4,
-        Settings(dropout=0.0), lambda rows: 0.0,
+        Own(dropout=0.0), lambda rows: 0.0,
     )  # fmt: skip
     text = 40 + np.arange(200) % 7
     rows = [Row({"tokens": np.array([2, *text[i : i + 10], 3], np.int32)}, i) for i in range(0, 200, 10)]
-    settings = Settings(lm_epochs=8, batch=4, length=16, learning_rate=0.03)
+    settings = Own(lm_epochs=8, batch=4, length=16, learning_rate=0.03)
     network, probe = made.network, {"tokens": tf.constant([[2, *text[:10]]])}
     before = float(network.loss(probe)["loss"])
     course = made.prepare(rows, settings, 1)
     assert (course.steps, course.tokens) == (25, 25 * 64)  # 200 tokens, 8 times, 64 a step
     assert float(network.loss(probe)["loss"]) < before - 0.5
-    assert made.prepare(rows, Settings(lm_epochs=0), 1).steps == 0
+    assert made.prepare(rows, Own(lm_epochs=0), 1).steps == 0
 
 
 def test_who_cannot_be_tuned_so():
@@ -112,20 +113,20 @@ def test_who_cannot_be_tuned_so():
     ):
         with pytest.raises(NotApplicable) as found:
             network = models.load(name).build(SIZE, VOCABULARY)
-            Adapted(network, VOCABULARY, form, "ulmfit", 4, Settings(), lambda rows: 0.0)
+            Adapted(network, VOCABULARY, form, "ulmfit", 4, Own(), lambda rows: 0.0)
         assert found.value.code == code
 
 
 def test_settings_are_recorded_where_they_matter():
     own = {"lm_epochs", "slanted", "discriminative", "unfreeze", "concat"}
-    assert own <= set(recorded(defaults(Form.CLASSIFICATION, "ulmfit"), "ulmfit"))
-    assert not own & set(recorded(Settings(), "finetune"))
-    assert "layers" not in recorded(Settings(), "features")
+    assert own <= set(recorded(defaults(Form.CLASSIFICATION, "ulmfit")))
+    assert not own & set(recorded(Settings()))
+    assert "layers" not in recorded(defaults(Form.CLASSIFICATION, "features"))
     top = changed(Settings(), {"layers": "top"})
-    assert recorded(top, "features")["layers"] == "top" and dict(zip(BAKED, baked(top), strict=True))["layers"] == "top"
+    assert recorded(top)["layers"] == "top" and baked(top) == Settings(layers="top")
     for wrong in ({"layers": "middle"}, {"unfreeze": 2}, {"discriminative": 0}):
         with pytest.raises(SettingError):
-            changed(Settings(), wrong)
+            changed(Own(), wrong)
 
 
 @pytest.mark.parametrize("adaptation", ("features", "finetune"))

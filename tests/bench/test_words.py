@@ -90,7 +90,7 @@ def test_cells_lead_from_data_to_a_sealed_record(task, tmp_path):
         ": x\nking queen man woman\nman woman king queen\n"
     )
     sheet = load(task)
-    settings = adaptation_settings.recorded(adaptation_settings.defaults(sheet.form, "words"), "words")
+    settings = adaptation_settings.recorded(adaptation_settings.defaults(sheet.form, "words"))
     cell = Cell(
         row=Row(name="random-word2vec", kind="random", model="word2vec", size="tiny"), task=task, task_version=1,
         form=sheet.form, data_sha256="x", adaptation="words", settings=settings, seed=0, tokenizer="x",

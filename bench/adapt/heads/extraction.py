@@ -21,7 +21,7 @@ import tensorflow as tf
 from bench import summaries
 from bench.adapt import NotApplicable
 from bench.adapt.heads import Row
-from bench.adapt.settings import Settings
+from bench.adapt.settings.extract import Own
 from models.architectures.parts import HIDDEN, waves
 from models.tokenizers import Tokenizer
 from tasks.task import Example, Task
@@ -30,7 +30,7 @@ from tasks.task import Example, Task
 class Codec:
     """Texts to sentences side by side in one row, and their scores to summaries."""
 
-    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if "lead" not in task.extra:
             raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
         self.tokenizer, self.settings = tokenizer, settings

@@ -1,0 +1,198 @@
+"""Hyper-parameters of an adaptation: one stated default per form, every one of them open to ``--set``. No TensorFlow.
+
+`Settings` is what all adaptations have. One with more of them, or with defaults of its own, has a file here that
+defines ``Own(Settings)``: what it declares goes before the defaults of forms.
+"""
+
+import difflib
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tasks.forms import Form
+
+
+class SettingError(ValueError):
+    """An unknown hyper-parameter or a value that does not fit; the message offers the nearest names."""
+
+
+def setting(
+    default: Any,
+    takes: str = "0 or above",
+    holds: Callable[[Any], bool] = lambda value: value >= 0,
+    *,
+    baked: bool = False,
+    sparing: bool = False,
+) -> Any:
+    """A field of `Settings`: it ``takes``, in words, the values that it ``holds`` for.
+
+    A traced graph is made for the value of a ``baked`` one. A ``sparing`` one is recorded only where it differs from
+    its default, so that cells of before it was there keep their keys.
+    """
+    return field(default=default, metadata={"takes": takes, "holds": holds, "baked": baked, "sparing": sparing})
+
+
+def positive(default: float, **options: bool) -> Any:
+    """A `setting` above 0."""
+    return setting(default, "above 0", lambda value: value > 0, **options)
+
+
+def share(default: float, **options: bool) -> Any:
+    """A `setting` from 0 to below 1."""
+    return setting(default, "from 0 to below 1", lambda value: 0 <= value < 1, **options)
+
+
+def one_of(default: Any, *values: Any, **options: bool) -> Any:
+    """A `setting` with few values."""
+    named = [str(value) for value in values if value != ""]
+    return setting(default, f"{', '.join(named[:-1])} or {named[-1]}", lambda value: value in values, **options)
+
+
+def switch(default: int, **options: bool) -> Any:
+    """A `setting` that is off or on."""
+    return setting(default, "0 (off) or 1 (on)", lambda value: value in (0, 1), **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``--set name=value`` may change. Lengths are in tokens."""
+
+    epochs: int = positive(4)
+    batch: int = positive(32)
+    learning_rate: float = setting(3e-4)
+    warmup: float = setting(0.1)
+    weight_decay: float = setting(0.01, baked=True)
+    clip: float = setting(1.0, baked=True)
+    dropout: float = setting(0.1, baked=True)
+    length: int = positive(128)
+    target_length: int = setting(32)
+    """Longest output of a generation task."""
+    stride: int = positive(64)
+    """How far the windows over a long context or text are apart."""
+    patience: int = setting(2)
+    """Training stops after this many evaluations in a row without a better score on the selection split."""
+    evaluations: int = positive(1)
+    """Evaluations per epoch."""
+    max_steps: int = setting(0)
+    """Training steps at most; 0 is no limit."""
+    train_limit: int = setting(0)
+    """Training examples at most, drawn from the seed; 0 is no limit."""
+    selection: int = setting(1000)
+    """Examples at most that early stopping looks at."""
+    layers: str = one_of("", "", "embedding", "top", "all", baked=True, sparing=True)
+    """What is read of the encoder: its embedding, its top layer, or a mix of all; "" is the adaptation's own choice."""
+
+    crf: int = switch(0, sparing=True)
+    """1: tagging judges sequences of tags (a linear-chain CRF); 0: every tag by itself."""
+    context: int = switch(0, sparing=True)
+    """1: tagging fills its window with the sentences before and after, of the same document; 0: a sentence alone."""
+    label_smoothing: float = share(0.0, sparing=True)
+    """Share of the probability of a token to write that is spread over the vocabulary."""
+
+    beam: int = positive(1, sparing=True)
+    """Hypotheses that generation keeps side by side; 1 is greedy (`bench.generate` tells what these do)."""
+    length_penalty: float = setting(1.0, sparing=True)
+    """Power of its length that a hypothesis's log-probability is divided by."""
+    no_repeat_ngram: int = setting(0, sparing=True)
+    """Runs of so many tokens occur once in a text; 0: as often as they come."""
+    sample: int = switch(0, sparing=True)
+    """1: the text is drawn, and ``beam`` is without effect; 0: it is searched for."""
+    temperature: float = positive(1.0, sparing=True)
+    top_k: int = setting(0, sparing=True)
+    top_p: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1, sparing=True)
+    """What samples are drawn from: logits / temperature, the k likeliest tokens, the likeliest that make up p."""
+
+
+_BY_FORM: Mapping[Form, Mapping[str, float]] = {
+    Form.REGRESSION: {"epochs": 6},
+    Form.TAGGING: {"epochs": 6, "learning_rate": 5e-4},
+    Form.SPAN: {"epochs": 3, "length": 256, "stride": 128},
+    Form.CHOICE: {"epochs": 10, "batch": 16, "patience": 4},
+    Form.GENERATION: {"epochs": 8, "learning_rate": 1e-3, "patience": 3, "beam": 4},
+    Form.LANGUAGE_MODELLING: {"batch": 16},
+    Form.FEW_SHOT: {"batch": 8},
+    Form.RANKING: {"batch": 128, "length": 64, "selection": 500},
+    Form.POINTING: {"epochs": 20, "learning_rate": 5e-4, "patience": 5},
+}
+
+
+def kind(adaptation: str) -> type[Settings]:
+    """The settings of ``adaptation``: `Settings`, or its ``Own``."""
+    if adaptation not in _with_own():
+        return Settings
+    return importlib.import_module(f"{__name__}.{adaptation}").Own
+
+
+def defaults(form: Form, adaptation: str) -> Settings:
+    """The stated defaults of ``form`` under ``adaptation``."""
+    own = kind(adaptation)
+    declared = own is not Settings and {f.name: f.default for f in fields(own) if f.name in own.__annotations__}
+    return own(**{**_BY_FORM.get(form, {}), **(declared or {})})
+
+
+def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Settings:
+    """``settings`` with ``changes``, of which text is read as the field's own type; `SettingError` for what does not
+    fit."""
+    known = {f.name: f for f in fields(settings)}
+    for name in changes:
+        if name not in known:
+            raise SettingError(f"There is no setting '{name}' here. {_where(name, known)}")
+    return replace(settings, **{name: _value(known[name], value) for name, value in changes.items()})
+
+
+def applying(changes: Mapping[str, Any], adaptation: str, others: tuple[str, ...]) -> dict[str, Any]:
+    """Those of ``changes`` that are not for one of the ``others`` alone: what is meant for one of the adaptations of a
+    run passes the rest by."""
+    here = {f.name for f in fields(kind(adaptation))}
+    elsewhere = {f.name for other in others for f in fields(kind(other))} - here
+    return {name: value for name, value in changes.items() if name not in elsewhere}
+
+
+def recorded(settings: Settings) -> dict[str, float | str]:
+    """For the record: hyper-parameters by name, as `read` takes them."""
+    kept = [f for f in fields(settings) if not f.metadata["sparing"] or getattr(settings, f.name) != f.default]
+    return {f.name: getattr(settings, f.name) for f in kept}
+
+
+def read(adaptation: str, values: Mapping[str, Any]) -> Settings:
+    """The settings of ``adaptation`` that were `recorded` as ``values``."""
+    return kind(adaptation)(**values)
+
+
+def baked(settings: Settings) -> Settings:
+    """``settings`` as a traced graph sees them: two with the same ones can share it."""
+    return type(settings)(**{f.name: getattr(settings, f.name) for f in fields(settings) if f.metadata["baked"]})
+
+
+def _with_own() -> tuple[str, ...]:
+    return tuple(sorted(f.stem for f in Path(__file__).parent.glob("[!_]*.py")))
+
+
+def _where(name: str, known: Mapping[str, Field]) -> str:
+    """Where else there is a setting ``name``, or what is nearest to it."""
+    owners = [owner for owner in _with_own() if name in {f.name for f in fields(kind(owner))}]
+    if owners:
+        return f"It is one of --adaptation {' or '.join(owners)}."
+    return f"Nearest: {', '.join(difflib.get_close_matches(name, known, n=3) or known)}."
+
+
+def _value(f: Field, value: str | int | float) -> Any:
+    """``value`` as the setting ``f`` holds it."""
+    own, what = type(f.default), ""
+    if own is str:
+        read = value
+    else:
+        what = "a whole number, " if own is int and "(" not in f.metadata["takes"] else ""
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise SettingError(f"{f.name} takes a number, not '{value}'.") from error
+        read = own(number) if math.isfinite(number) else math.nan
+        if read != number:
+            read = math.nan  # which no setting holds
+    if not f.metadata["holds"](read):
+        raise SettingError(f"{f.name}={value} is out of range: it is {what}{f.metadata['takes']}.")
+    return read

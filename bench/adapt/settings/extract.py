@@ -1,0 +1,22 @@
+"""Settings of extraction (`bench.adapt.extract`)."""
+
+from dataclasses import dataclass
+
+from bench.adapt import settings
+from bench.adapt.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """A whole article in one row, as the paper has it; the rate is that of an encoder."""
+
+    length: int = settings.positive(512)
+    epochs: int = settings.positive(4)
+    batch: int = settings.positive(16)
+    learning_rate: float = settings.setting(3e-4)
+    sentences: int = settings.setting(0)
+    """Sentences of a summary; 0: as many as the task's first-sentences row has."""
+    inter_layers: int = settings.setting(2)
+    """Layers in which the vectors of sentences see each other."""
+    blocking: int = settings.switch(1)
+    """1: a sentence that repeats a trigram of a better one is passed over; 0: it is taken."""

@@ -1,0 +1,15 @@
+"""Settings of frozen features: only a small head learns, which takes larger and more steps."""
+
+from dataclasses import dataclass
+
+from bench.adapt import settings
+from bench.adapt.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """`Settings` with other defaults."""
+
+    learning_rate: float = settings.setting(2e-3)
+    epochs: int = settings.positive(8)
+    patience: int = settings.setting(3)

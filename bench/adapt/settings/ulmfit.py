@@ -1,0 +1,24 @@
+"""Settings of ULMFiT's way to fine-tune (`bench.adapt.ulmfit`): every trick can be left out."""
+
+from dataclasses import dataclass
+
+from bench.adapt import settings
+from bench.adapt.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """As many epochs as a small network has layers to unfreeze, and some for all of them."""
+
+    epochs: int = settings.positive(8)
+    patience: int = settings.setting(5)
+    lm_epochs: int = settings.setting(1)
+    """Passes over the task's texts as a language model."""
+    slanted: int = settings.switch(1)
+    """1: rates rise for a tenth of the steps and then fall; 0: they stay at their peak."""
+    discriminative: float = settings.positive(2.6)
+    """How many times slower a layer learns than the one above it; 1 is as fast."""
+    unfreeze: int = settings.switch(1)
+    """1: each epoch one more layer learns, from the top; 0: all do from the beginning."""
+    concat: int = settings.switch(1, baked=True)
+    """1: a text is its pooled vector, the maximum and the mean of its tokens; 0: its pooled vector."""

@@ -1,5 +1,8 @@
-"""Extraction: all weights learn to say of each sentence whether the summary has it (BERTSUM; Liu & Lapata, 2019,
-section 3.1; survey, section 7.6). `bench.adapt.heads.extraction` puts together what the encoder reads."""
+"""Extraction: all weights learn to say of each sentence whether the summary has it.
+
+BERTSUM; Liu & Lapata (2019), section 3.1; survey, section 7.6. `bench.adapt.heads.extraction` puts together what the
+encoder reads.
+"""
 
 from typing import Any
 

@@ -1,5 +1,7 @@
-"""Feature extraction: the encoder is frozen, and a scalar mix of all its layers, or one of them, feeds a small head
-(survey, sections 4.2.2 and 4.3.1)."""
+"""Feature extraction: the encoder is frozen; a scalar mix of its layers, or one of them, feeds a small head.
+
+Survey, sections 4.2.2 and 4.3.1.
+"""
 
 from typing import Any
 

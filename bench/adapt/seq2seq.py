@@ -1,11 +1,13 @@
-"""Sequence to sequence: a fresh Transformer decoder learns to write from what an encoder reads, any encoder (survey,
-sections 7.5 and 7.6).
+"""Sequence to sequence: a fresh Transformer decoder learns to write from what an encoder reads, any encoder.
 
-Encoder and decoder have rates and warm-ups of their own, since one has learnt before and the other has not (BERTSUMABS;
-Liu & Lapata, 2019, section 3.2): ``encoder_rate`` and ``encoder_warmup`` are the encoder's, both fall with the root of
-the steps. With ``stages`` 2 the encoder stays as it is for the first half of the steps. With ``warm_decoder`` the
-decoder begins with the encoder's layers, and only what looks at the source is new (BERT2BERT; Rothe et al., 2020,
-section 3). A random twin is the same network from scratch: give both rates the same value to compare with it fairly.
+Survey, sections 7.5 and 7.6.
+
+Encoder and decoder have rates and warm-ups of their own, since one has learnt before and the other has not
+(BERTSUMABS; Liu & Lapata, 2019, section 3.2): ``encoder_rate`` and ``encoder_warmup`` are the encoder's, both fall
+with the root of the steps. With ``stages`` 2 the encoder stays as it is for the first half of the steps. With
+``warm_decoder`` the decoder begins with the encoder's layers, and only what looks at the source is new (BERT2BERT;
+Rothe et al., 2020, section 3). A random twin is the same network from scratch: give both rates the same value to
+compare with it fairly.
 
 The decoder is BART's (`models.architectures.transformer_post_norm`), L layers of the encoder's width. It has token
 vectors of its own, which begin as the encoder's where these are as wide.

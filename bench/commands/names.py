@@ -10,19 +10,26 @@ import click
 from bench.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = {"models": "models", "objectives": "models/objectives", "tasks": "tasks", "suites": "bench/suites"}
+FOLDERS = {
+    "models": "models",
+    "objectives": "models/objectives",
+    "tasks": "tasks",
+    "adaptations": "bench/adapt",
+    "suites": "bench/suites",
+}
 
 
 def names(kind: str) -> tuple[str, ...]:
     """The names of one kind, as its own registry lists them."""
     import models
     import tasks
-    from bench import suites
+    from bench import adapt, suites
 
     registries = {
         "models": models.names,
         "objectives": models.objective_names,
         "tasks": tasks.names,
+        "adaptations": adapt.names,
         "suites": suites.names,
     }
     return registries[kind]()
@@ -45,7 +52,7 @@ def summary(kind: str, name: str) -> str:
     "--json", "as_json", is_flag=True, help="One JSON object on stdout: kind to a list of names and summaries."
 )
 def ls(kind: str | None, as_json: bool) -> None:
-    """List models, objectives, tasks or suites; all of them without KIND."""
+    """List models, objectives, tasks, adaptations or suites; all of them without KIND."""
     kinds = (kind,) if kind else tuple(FOLDERS)
     found = {kind: [{"name": name, "summary": summary(kind, name)} for name in names(kind)] for kind in kinds}
     if as_json:
@@ -72,8 +79,8 @@ def ls(kind: str | None, as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def info(name: str, vocabulary: int, as_json: bool) -> None:
-    """Show everything about NAME: a model's card and sizes, a task's sheet, an objective, a suite; or what the
-    checkpoint in the folder NAME is."""
+    """Show everything about NAME: a model's card and sizes, a task's sheet, an adaptation's settings, an objective, a
+    suite; or what the checkpoint in the folder NAME is."""
     if (Path(name) / "manifest.json").is_file():
         _checkpoint(Path(name), as_json)
         return
@@ -152,6 +159,18 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
     }
 
 
+def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
+    from dataclasses import fields
+
+    from bench.adapt.settings import Settings, kind
+
+    def told(of: type[Settings]) -> list[dict[str, Any]]:
+        return [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(of)]
+
+    usual, found = told(Settings), told(kind(name))
+    return {"own": [row for row in found if row not in usual], "settings": [row for row in found if row in usual]}
+
+
 def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
@@ -161,7 +180,13 @@ def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     return {field.name: getattr(suite, field.name) for field in fields(suite)} | {"budget": suite.budget.flag()}
 
 
-_SHEETS = {"models": _model, "objectives": lambda name, vocabulary: {}, "tasks": _task, "suites": _suite}
+_SHEETS = {
+    "models": _model,
+    "objectives": lambda name, vocabulary: {},
+    "tasks": _task,
+    "adaptations": _adaptation,
+    "suites": _suite,
+}
 
 
 def _entry(key: str, value: Any, indent: str = "  ") -> None:

@@ -20,7 +20,7 @@ COMPRESSION = {
 _INPUTS = {"knowledge": "text and entities", "visual": "text and images", "multimodal": "text and images"}
 TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here", "parameters", "parameters here")
 TABLE_3 = ("method", "type", "layers", "loss", "speed-up", "parameters", "parameters here", "source", "licence")
-GLUE = ("GLUE reported", "GLUE source", "GLUE measured", "GLUE seeds", "GLUE low", "GLUE high")
+GLUE = ("GLUE reported", "GLUE split", "GLUE source", "GLUE measured", "GLUE seeds", "GLUE low", "GLUE high")
 _FIELDS = {"layers": "layers", "speed-up": "speed_up", "source": "source_model", "licence": "licence"}
 NOT_IN_CARD = "[not-in-card]"
 
@@ -92,6 +92,7 @@ def _glue(grid: Grid, row: Row, average: Benchmark) -> dict[str, Any]:
     code = "" if summary.n else f"[{count - len(_scored(grid, row, average))} of {count} tasks missing]"
     return {
         "GLUE reported": entries[0]["value"] if entries else None,
+        "GLUE split": str(entries[0].get("split") or "") if entries else "[not-reported]",
         "GLUE source": str(entries[0].get("source") or "") if entries else "[not-reported]",
         "GLUE measured": summary.mean if summary.n else code,
         "GLUE seeds": summary.n,

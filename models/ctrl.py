@@ -29,6 +29,7 @@ CARD = Card(
     tokenizer="bpe",
     corpus="140 GB: Wikipedia, Project Gutenberg, Reddit, news, reviews, translations and questions",
     parameters="1.63B",
+    licence="BSD-3-Clause",
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}

@@ -28,6 +28,7 @@ CARD = Card(
     tokenizer="word",
     corpus="Wikipedia in nine languages",
     parameters="300 per word, and 2 million n-grams",
+    licence="CC BY-SA 3.0",
 )
 
 # ``inner`` is the number of vectors that the n-grams share; the paper has two million.

@@ -32,6 +32,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="English Wikipedia, BooksCorpus, OpenWebText, CC-News and Stories (160 GB)",
     parameters="110M (base)",
+    licence="MIT",
     reported=(
         Reported(task="glue", metric="average", value=87.9, split="dev", source=_GLUE),
         Reported(task="mnli", metric="accuracy", value=88.5, split="dev", source=_GLUE),

@@ -33,6 +33,7 @@ CARD = Card(
     tokenizer="unigram",
     corpus="C4 (750 GB) and HugeNews (1.5B articles, 3.8 TB)",
     parameters="223M (base), 568M (large)",
+    licence="Apache-2.0",
     reported=(
         Reported(task="aeslc", metric="author_rouge1", value=34.85, source=_BASE),
         Reported(task="aeslc", metric="author_rouge2", value=18.94, source=_BASE),

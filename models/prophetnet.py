@@ -34,6 +34,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="BooksCorpus and English Wikipedia (16 GB), or the 160 GB of RoBERTa",
     parameters="not given; 12 + 12 layers of width 1024",
+    licence="MIT",
     reported=(
         Reported(task="cnn_dailymail", metric="rouge2", value=20.64, source=_CNN),
         Reported(task="cnn_dailymail", metric="rougeL", value=40.72, source=_CNN),

@@ -33,6 +33,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="160 GB: English Wikipedia, BooksCorpus, OpenWebText, CC-News and Stories",
     parameters="110M (base)",
+    licence="MIT",
     reported=(
         Reported(task="mnli", metric="accuracy", value=88.5, split="dev", source=_TABLE_3),
         Reported(task="sst2", metric="accuracy", value=95.1, split="dev", source=_TABLE_3),

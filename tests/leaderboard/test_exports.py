@@ -115,8 +115,8 @@ def test_table_2_has_reported_beside_measured():
     whole = [record(task=name, value=60.0 + seed, seed=seed, row=card) for name in GLUE for seed in (0, 1)]
     frame = tables.table_2([*whole, record(name="gpt", task="cola", row={"card": CARD | {"objectives": []}})])
     line = frame[frame.model == "BERT"].iloc[0]
-    assert line[["GLUE reported", "GLUE source", "GLUE measured", "GLUE seeds", "FT"]].tolist() == [
-        72.8, "the survey", 60.5, 2, "yes",
+    assert line[["GLUE reported", "GLUE split", "GLUE source", "GLUE measured", "GLUE seeds", "FT"]].tolist() == [
+        72.8, "test", "the survey", 60.5, 2, "yes",
     ]  # fmt: skip
     assert line["parameters"] == "110M" and line["parameters here"] == 11_200_000 and line["objective"] == "MLM, NSP"
     assert line["GLUE low"] < 60.5 < line["GLUE high"]

@@ -8,7 +8,7 @@ import click
 import bench.perf
 from bench.errors import UsageError
 
-_HELPERS = {"__init__", "curves", "table", "worker"}
+_HELPERS = {"__init__", "curves", "peer", "table", "worker"}
 
 
 class Measurements(click.Group):

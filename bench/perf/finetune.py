@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from bench.errors import OK
-from bench.perf.pretrain import PEERS, check_peer
+from bench.perf import peer as peers
 from bench.perf.table import Table
 
 
@@ -35,7 +35,7 @@ def run(command: list[str]) -> tuple[float, str]:
 @click.command("finetune")
 @click.argument("checkpoint", type=click.Path(exists=True, path_type=Path))
 @click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Folder with glue/MRPC.")
-@click.option("--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter with torch, transformers.")
+@peers.interpreter
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--epochs", default=3, show_default=True)
 @click.option("--batch", default=32, show_default=True)
@@ -43,7 +43,7 @@ def run(command: list[str]) -> tuple[float, str]:
 @click.option("--threads", default=2, show_default=True)
 def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **options: Any) -> int:
     """Seconds from a BERT checkpoint to MRPC's score, as a Markdown table."""
-    check_peer(peer_python)
+    peers.check(peer_python)
     from bench import checkpoint as checkpoints
     from leaderboard import store
     from models.tokenizers import Vocabulary
@@ -68,7 +68,7 @@ def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **option
         scores = {name: score["value"] for name, score in record.scores.items() if name in ("accuracy", "f1")}
         rows.append({"by": "ours", "seed": seed, "seconds": seconds, **scores})
         table.add(rows[-1])
-        seconds, printed = run([peer_python, "-P", str(PEERS / "run_glue.py"), json.dumps(settings | {"seed": seed})])
+        seconds, printed = run(peers.command("run_glue", peer_python, settings | {"seed": seed}))
         rows.append({"by": "run_glue", "seed": seed, "seconds": seconds, **json.loads(printed.splitlines()[-1])})
         table.add(rows[-1])
     medians = [statistics.median(row["seconds"] for row in rows if row["by"] == by) for by in ("ours", "run_glue")]

@@ -23,7 +23,7 @@ import click
 import models
 from bench import environment
 from bench.errors import OK
-from bench.perf.pretrain import PEERS, check_peer
+from bench.perf import peer as peers
 from bench.perf.table import Table
 from bench.perf.worker import Worker, interleave, serve
 
@@ -73,7 +73,7 @@ def compare(
             prepare(Path(place), settings)
             workers = [Worker("ours", [sys.executable, "-m", "bench.perf.generate", json.dumps(settings)])]
             if peer:
-                workers.append(Worker(peer, [python, "-P", str(PEERS / "generate.py"), json.dumps(settings)]))
+                workers.append(Worker(peer, peers.command("generate", python, settings)))
             interleave(workers, rounds, seconds, jobs=("write",))
         theirs = workers[-1]
         for worker in workers:
@@ -130,10 +130,7 @@ COLUMNS = {
 
 
 @click.command("generate")
-@click.option("--peer", type=click.Choice(("transformers",)), help="Whom to run beside us.")
-@click.option(
-    "--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter that has the peer's packages."
-)
+@peers.beside("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, by commas.")
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
 @click.option("--batch", default=16, show_default=True, help="Sources that are written for at once.")
@@ -141,15 +138,12 @@ COLUMNS = {
 @click.option("--tokens", default=48, show_default=True, help="Tokens of a text at most.")
 @click.option("--beam", default=4, show_default=True, help="Hypotheses of each source.")
 @click.option("--vocabulary", default=8192, show_default=True, help="Number of token ids.")
-@click.option("--threads", default=2, show_default=True, help="Threads of each worker.")
-@click.option("--rounds", default=5, show_default=True, help="Turns of each worker.")
-@click.option("--seconds", default=5.0, show_default=True, help="Length of a turn, about.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@peers.turns
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
     """Tokens per second of beam search, as a Markdown table."""
     environment.prepare()
     if peer:
-        check_peer(peer_python)
+        peers.check(peer_python)
     table = Table(COLUMNS, as_json)
     for row in compare(names.split(","), sizes.split(","), peer=peer, python=peer_python, **shape):
         table.add(row)

@@ -19,8 +19,9 @@ import numpy as np
 
 from bench import environment
 from bench.errors import OK
+from bench.perf import peer as peers
 from bench.perf.curves import picture
-from bench.perf.pretrain import PEERS, check_peer, settings_of
+from bench.perf.pretrain import settings_of
 from bench.perf.table import Table
 from bench.perf.worker import Worker, serve
 
@@ -91,7 +92,7 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 @click.command("loss")
 @click.option("--corpus", type=click.Path(exists=True, path_type=Path), required=True, help="Text to train on.")
 @click.option("--held-out", type=click.Path(exists=True, path_type=Path), required=True, help="Text to measure on.")
-@click.option("--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter with torch, transformers.")
+@peers.interpreter
 @click.option("--size", default="tiny", show_default=True)
 @click.option("--steps", default=4000, show_default=True)
 @click.option("--turns", default=20, show_default=True, help="Evaluations; the two sides train in turns.")
@@ -106,7 +107,7 @@ def command(
     corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, svg: Path | None, **options: Any
 ) -> int:
     """Seconds until the held-out MLM loss is as low as both sides get it, as a Markdown table with both curves."""
-    check_peer(peer_python)
+    peers.check(peer_python)
     environment.prepare()
     shape = {name: options[name] for name in ("size", "batch", "length", "vocabulary", "threads")}
     with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +116,7 @@ def command(
         settings |= {name: options[name] for name in ("learning_rate", "seed")}
         settings |= {"steps": steps, "warmup": 0.06, "data": folder, "corpus": str(corpus.resolve())}
         ours = Worker("ours", [sys.executable, "-m", "bench.perf.loss", json.dumps(settings)])
-        peer = Worker("run_mlm", [peer_python, "-P", str(PEERS / "run_mlm.py"), json.dumps(settings)])
+        peer = Worker("run_mlm", peers.command("run_mlm", peer_python, settings))
         rows, target = compare(ours, peer, steps, turns)
     table = Table(
         {"by": ("by", "{}"), "steps": ("steps", "{}"), "seconds": ("s", "{:.1f}"), "loss": ("held-out loss", "{:.3f}")}

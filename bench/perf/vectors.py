@@ -23,7 +23,7 @@ import click
 
 from bench import environment
 from bench.errors import OK, UsageError
-from bench.perf.pretrain import check_peer, peer_worker
+from bench.perf import peer as peers
 from bench.perf.table import Table
 from bench.perf.worker import Worker, interleave, serve
 
@@ -74,7 +74,7 @@ def compare(
             settings = {**case, **ALIKE, "model": model, "data": place, "words": PART}
             workers = [Worker("ours", [sys.executable, "-m", "bench.perf.vectors", json.dumps(settings)])]
             if peer:
-                workers.append(peer_worker(peer, python, settings))
+                workers.append(Worker(peer, peers.command(peer, python, settings)))
             interleave(workers, rounds, seconds, jobs=("part",))
             speeds = [worker.answer["value"]["words"] / worker.answer["value"]["cpu"] for worker in workers]
             for worker, speed in zip(workers, speeds, strict=True):
@@ -159,10 +159,7 @@ COLUMNS = {
 
 
 @click.command("vectors")
-@click.option("--peer", type=click.Choice(("gensim",)), help="Whom to run beside us.")
-@click.option(
-    "--peer-python", default=sys.executable, metavar="PYTHON", help="Interpreter that has the peer's packages."
-)
+@peers.beside("gensim")
 @click.option(
     "--corpus",
     multiple=True,
@@ -175,10 +172,7 @@ COLUMNS = {
 @click.option("--batch", default=32, show_default=True, help="Rows per step, ours.")
 @click.option("--length", default=512, show_default=True, help="Words per row, ours.")
 @click.option("--xla/--no-xla", default=True, show_default=True, help="Whether our step is compiled.")
-@click.option("--threads", default=2, show_default=True, help="Threads of each worker.")
-@click.option("--rounds", default=5, show_default=True, help="Turns of each worker.")
-@click.option("--seconds", default=5.0, show_default=True, help="Length of a turn, about.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@peers.turns
 def command(
     peer: str | None, peer_python: str, corpus: tuple[Path, ...], names: str, as_json: bool, **shape: Any
 ) -> int:
@@ -187,7 +181,7 @@ def command(
     if wrong := [name for name in chosen if name not in MODELS]:
         raise UsageError(f"`perf vectors` trains {' and '.join(MODELS)}, not '{wrong[0]}'.")
     if peer:
-        check_peer(peer_python, ("gensim",))
+        peers.check(peer_python, ("gensim",))
     table = Table(COLUMNS, as_json)
     for row in compare(chosen, corpus, peer=peer, python=peer_python, **shape):
         table.add(row)

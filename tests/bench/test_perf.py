@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from bench.commands.perf import perf
 from bench.errors import UsageError
-from bench.perf import loss, pretrain, vectors
+from bench.perf import loss, peer, pretrain, vectors
 from bench.perf.curves import picture
 from bench.perf.table import Table
 from bench.perf.worker import Worker, WorkerFailed, interleave
@@ -67,11 +67,11 @@ def test_both_sides_are_told_the_same_network():
 
 
 def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setattr(pretrain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(peer.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install torch transformers"):
-        pretrain.check_peer(sys.executable)
+        peer.check(sys.executable)
     with pytest.raises(UsageError, match="no Python that runs"):
-        pretrain.check_peer("/no/such/python")
+        peer.check("/no/such/python")
 
 
 def test_text_becomes_numbers_of_words_in_sentences(tmp_path):

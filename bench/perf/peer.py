@@ -1,0 +1,62 @@
+"""What measurements beside a peer share: its interpreter, its command, and their options."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.errors import UsageError
+
+_PEERS = Path(__file__).parent / "peers"
+
+
+def beside(peer: str) -> Callable[[Callable], Callable]:
+    """Options of a command that runs ``peer`` beside us where asked to."""
+    asked = click.option("--peer", type=click.Choice((peer,)), help="Whom to run beside us.")
+    return lambda command: asked(interpreter(command))
+
+
+def interpreter(command: Callable) -> Callable:
+    """The option of a command that needs a peer's interpreter."""
+    told = "Interpreter that has the peer's packages."
+    return click.option("--peer-python", default=sys.executable, metavar="PYTHON", help=told)(command)
+
+
+def turns(command: Callable) -> Callable:
+    """Options of a command whose workers are measured in turns."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
+        click.option("--seconds", default=5.0, show_default=True, help="Length of a turn, about."),
+        click.option("--rounds", default=5, show_default=True, help="Turns of each worker."),
+        click.option("--threads", default=2, show_default=True, help="Threads of each worker."),
+    ):
+        command = option(command)
+    return command
+
+
+def command(script: str, python: str, settings: Mapping[str, Any]) -> list[str]:
+    """The command of a peer's ``script`` in the interpreter ``python``."""
+    return [python, "-P", str(_PEERS / f"{script}.py"), json.dumps(settings)]
+
+
+def check(python: str, needed: Sequence[str] = ("torch", "transformers")) -> None:
+    """`UsageError` where ``python`` has not what the peer needs."""
+    if python == sys.executable:
+        missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    else:
+        code = f"import importlib.util as u; print(*[n for n in {tuple(needed)} if u.find_spec(n) is None])"
+        try:
+            found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise UsageError(f"{python} is no Python that runs: {error}.") from error
+        missing = found.stdout.split()
+    if missing:
+        raise UsageError(
+            f"The peer needs {' and '.join(missing)}: `{python} -m pip install {' '.join(missing)}`, "
+            "or name another interpreter with --peer-python."
+        )

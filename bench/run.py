@@ -16,6 +16,7 @@ from bench.engine.recipe import recipe_of
 from bench.errors import OK, EnvironmentProblem, UsageError
 from bench.execute import Staff, execute
 from bench.plan import Plan, Pretraining, Row
+from bench.suites import Suite
 from bench.work import Job
 from models.card import Size
 from tasks.task import MissingData, Task
@@ -122,6 +123,7 @@ def run_suite(
 def evaluate(
     *,
     checkpoint: Path,
+    suite: str | None = None,
     tasks: Sequence[str] | None = None,
     data: Path | None = None,
     out: Path | None = None,
@@ -138,9 +140,11 @@ def evaluate(
     keep: bool = False,
     retry: bool = False,
 ) -> int:
-    """Adapt the pre-trained model in ``checkpoint`` to tasks and score it; returns the exit status."""
+    """Adapt the pre-trained model in ``checkpoint`` to tasks, those of ``suite`` in its ways where none are named, and
+    score it; returns the exit status."""
     from bench.checkpoint import CheckpointError, read
 
+    usual = suites.load(suite) if suite else Suite(summary="", models=(), tasks=())
     found = read(checkpoint)
     if found.about.get("kind") != "pretrained":
         raise CheckpointError(
@@ -156,15 +160,16 @@ def evaluate(
         size=about["size"],
         division=division,
     )
-    chosen = _tasks(tasks)
+    chosen = _tasks(tasks or usual.tasks)
     cells = plan.cells_of(
         [row],
         chosen,
-        adaptations=adaptations or ("finetune",),
-        seeds=[seed] if seed is not None else range(seeds or 3),
+        adaptations=adaptations or usual.adaptations,
+        seeds=[seed] if seed is not None else range(seeds or usual.seeds),
         data_sha256={task.name: data_sha256(task, data) for task in chosen},
         pretraining_of={row: f"checkpoint:{found.weights_sha256}"},
         tokenizer=found.about["tokenizer"]["sha256"],
+        suite_settings=usual.settings,
         settings=settings,
         limit=limit or 0,
     )

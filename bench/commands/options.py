@@ -141,7 +141,7 @@ def cell_options(function: Callable) -> Callable:
             callback=settings,
             help="Change a setting; may repeat.",
         ),
-        named("--adaptation", "adaptations", help="How a model meets a task: finetune, features, prompt, ulmfit."),
+        named("--adaptation", "adaptations", help="How a model meets a task; `ls adaptations` shows all."),
         click.option(
             "--out", type=click.Path(path_type=Path), help="Folder of the run; a run there is taken up again."
         ),

@@ -93,9 +93,13 @@ def pretrain(**options: Any) -> int:
 
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
+@click.option("--suite", metavar="NAME", help="A suite's tasks, adaptations, seeds and settings; others change them.")
 @cell_options
 def evaluate(**options: Any) -> int:
-    """Adapt CHECKPOINT to tasks, with several seeds, and record the scores."""
+    """Adapt CHECKPOINT to tasks, with several seeds, and record the scores.
+
+    The tasks are those of --tasks or --suite, or all there are.
+    """
     environment.prepare()
     from bench.run import evaluate as work
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import checkpoint
+from bench import checkpoint, suites
 from bench.__main__ import main
 from bench.engine import networks
 from models import published
@@ -123,6 +123,12 @@ def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
     assert (row["name"], row["label"], row["kind"], row["division"]) == ("some-bert",) * 2 + ("published",) * 2
     assert row["card"]["title"] == "BERT" and not row["card"]["reported"] and row["card"]["layers"] == "12"
     assert cell.pretraining == f"checkpoint:{checkpoint.read(tmp_path / 'c').weights_sha256}"
+
+    assert run("evaluate", tmp_path / "c", "--suite", "ner", "--set", "length=64", "--out", tmp_path / "run") == 0
+    assert {cell.task for cell in planned[1].cells} == set(suites.load("ner").tasks)
+    assert {(cell.settings["epochs"], cell.settings["learning_rate"]) for cell in planned[1].cells} == {(3, 1e-3)}
+    assert run("evaluate", tmp_path / "c", "--suite", "ner", *task, "--out", tmp_path / "run") == 0
+    assert [cell.task for cell in planned[2].cells] == ["sst2"]
 
 
 @pytest.mark.slow

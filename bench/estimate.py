@@ -90,6 +90,7 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
         try:
             splits = {name: read(task, data, name) for name in {"train", task.report} if name in task.files}
             seen[cell.task] = {name: (len(part), _words(part[:1000])) for name, part in splits.items()}
+            seen[cell.task, "candidates"] = _candidates(splits[task.report])
         except DataError as error:
             seen[cell.task] = str(error)
     if isinstance(seen[cell.task], str):
@@ -109,6 +110,12 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
         count, words = seen[cell.task][task.report]
         each = min(words * _TOKENS_PER_WORD * (1 + cell.settings["shots"]), longest)
         trained, predicted = 0.0, count * each * max(len(task.labels), 2)
+    elif cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates
+        count, words = seen[cell.task, "candidates"]
+        each = min(words * _TOKENS_PER_WORD, longest)
+        evaluations = cell.settings["epochs"] * cell.settings["evaluations"] + 1
+        trained = tokens.get("train", 0.0) + _rows(cell, "train", seen[cell.task].get("train", (0, 0.0))[0]) * each
+        predicted = tokens[task.report] + evaluations * count * each
     else:
         trained, predicted = tokens.get("train", 0.0), tokens[task.report]
     learning, answering = _flops_per_token(cell, longest, shape)
@@ -132,7 +139,7 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
     if cell.form is Form.LANGUAGE_MODELLING or cell.method == "prompt":
         ask = getattr(module, "likelihood_flops_per_token", None)  # other models answer "not applicable"
         return 0.0, ask(shape, vocabulary, length) if ask else 0.0
-    if cell.form is Form.GENERATION and cell.method != "extract":
+    if cell.form is Form.GENERATION and cell.method not in ("extract", "match"):
         decode, written = getattr(module, "decode_flops", None), cell.settings["target_length"]
         if cell.method == "seq2seq":
             layers = int(cell.settings["decoder_layers"]) or shape.layers
@@ -153,6 +160,12 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
     before = cell.settings.get("lm_epochs", 0) / cell.settings["epochs"]  # as a language model, per epoch of the task
     read = before * module.flops_per_token(shape, vocabulary, length) if before else 0.0
     return forward * (1 if cell.method == "features" else 3) + read, forward
+
+
+def _candidates(examples: list[Any]) -> tuple[int, float]:
+    """How many candidates the examples of a ranking share, and their mean number of words; (0, 0.0) for other forms."""
+    texts = list((getattr(examples[0].gold, "candidates", None) or {}).values()) if examples else []
+    return len(texts), sum(len(text.split()) + 2 for text in texts[:1000]) / max(len(texts[:1000]), 1)
 
 
 def _words(examples: list[Any]) -> float:

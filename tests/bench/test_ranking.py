@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench import cell as cells
+from bench import estimate
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.heads import ranking, stack
 from bench.adapt.settings import Settings
@@ -102,3 +103,7 @@ def test_a_cell_learns_a_graph_and_is_recorded(tmp_path):
     found = record.read(record.write(context.out, result))
     assert found.curve[-1]["loss"] < found.curve[0]["loss"]
     assert 25 <= found.headline["value"] <= 100 and found.task["examples"] == 4
+
+    # Four questions of 6 tokens and answers of 3.5, 12 times; the questions once, and four candidates after each epoch.
+    tokens, _, why = estimate._cell(cell, context.data, {}, shape)
+    assert not why and tokens == pytest.approx((12 * 4 * (6 + 3.5) + 4 * 6 + 13 * 4 * 3.5) * estimate._TOKENS_PER_WORD)

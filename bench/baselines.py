@@ -2,7 +2,8 @@
 
 A benchmark number means little without its floor. ``majority`` gives the training set's most frequent answer;
 ``bag-of-words`` is TF-IDF with logistic or ridge regression, the most frequent tag of each word, or the nearest
-training example's answer. ``lead`` and ``oracle`` are sentences of the text that is to be summarised: the first ones,
+training example's answer. ``fasttext-classifier`` learns vectors of words and word pairs with its softmax
+(`bench.fasttext`). ``lead`` and ``oracle`` are sentences of the text that is to be summarised: the first ones,
 and those that come nearest to the summary, which is about as far as choosing sentences can get.
 """
 
@@ -137,8 +138,12 @@ def _vectors(train: Sequence[Any], examples: Sequence[Any]) -> tuple[Any, Any]:
     return transform(train), transform(examples)
 
 
-def _logistic(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    """A logistic model for each list of answers that the task's questions have; most tasks have one list."""
+Shares = Callable[[Sequence[str], Sequence[Question], Sequence[Question]], np.ndarray]
+"""(answers, questions to learn from, questions to answer) to the probabilities of the answers, [N, C]."""
+
+
+def _classified(shares_of: Shares, task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """A classifier for each list of answers that the task's questions have; most tasks have one list."""
     learned: dict[tuple[str, ...], list[Question]] = defaultdict(list)
     for question in (question for example in train for question in task.questions(example)):
         learned[question.answers].append(question)
@@ -146,7 +151,7 @@ def _logistic(task: Task, train: Sequence[Example], examples: Sequence[Example])
     found: list[Any] = [None] * len(asked)
     for answers in dict.fromkeys(question.answers for _, question in asked):
         places = [place for place, (_, question) in enumerate(asked) if question.answers == answers]
-        shares = _answer_shares(answers, learned[answers], [asked[place][1] for place in places])
+        shares = shares_of(answers, learned[answers], [asked[place][1] for place in places])
         for place, share in zip(places, shares, strict=True):
             found[place] = share
     of_example: list[list[Any]] = [[] for _ in examples]
@@ -155,8 +160,8 @@ def _logistic(task: Task, train: Sequence[Example], examples: Sequence[Example])
     return [task.chosen(shares) for shares in of_example]
 
 
-def _answer_shares(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
-    """Probabilities of ``answers`` to each of ``asked``, [N, C]."""
+def _logistic(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
+    """Probabilities of ``answers`` to each of ``asked``, [N, C], by logistic regression on TF-IDF."""
     from sklearn.linear_model import LogisticRegression
 
     gold = [str(question.gold) for question in train]
@@ -168,6 +173,17 @@ def _answer_shares(answers: Sequence[str], train: Sequence[Question], asked: Seq
     model = LogisticRegression(C=4.0, max_iter=1000).fit(x, gold)
     shares[:, [answers.index(answer) for answer in model.classes_]] = model.predict_proba(y)
     return shares
+
+
+def _fasttext(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
+    """Probabilities of ``answers`` to each of ``asked``, [N, C], by `bench.fasttext`; all alike with nothing to learn
+    from."""
+    from bench import fasttext
+
+    if not train:
+        return np.full((len(asked), len(answers)), 1 / len(answers))
+    gold = [answers.index(str(question.gold)) for question in train]
+    return fasttext.shares([q.inputs for q in train], gold, [q.inputs for q in asked], len(answers))
 
 
 def _ridge(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[float]:
@@ -227,6 +243,7 @@ def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example])
 
 _PREDICTORS: dict[str, dict[Form, Predictor]] = {
     "embeddings": {Form.RANKING: _embedded},
+    "fasttext-classifier": {Form.CLASSIFICATION: partial(_classified, _fasttext)},
     "majority": {
         Form.CLASSIFICATION: _constant,
         Form.REGRESSION: _mean,
@@ -238,7 +255,7 @@ _PREDICTORS: dict[str, dict[Form, Predictor]] = {
         Form.RANKING: _usual_candidates,
     },
     "bag-of-words": {
-        Form.CLASSIFICATION: _logistic,
+        Form.CLASSIFICATION: partial(_classified, _logistic),
         Form.REGRESSION: _ridge,
         Form.TAGGING: _tag_of_word,
         Form.CHOICE: _words_of_choices,

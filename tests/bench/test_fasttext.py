@@ -1,0 +1,115 @@
+"""fastText's classifier: features by hand, steps against plain SGD and against the authors' program, and as a row."""
+
+import numpy as np
+import pytest
+
+from bench import baselines, fasttext
+from bench.adapt import NotApplicable
+from bench.plan import Row, rows_of
+from tasks import load
+from tasks.task import Example
+
+
+def test_words_and_bigrams_are_features():
+    examples = [("a b a",), ("b a c", "a")]
+    ids, ends, occurring = fasttext.features(examples, known=1, buckets=10**9)
+    assert len(occurring) == len(set(ids)) and ends[-1] == len(ids)
+    first, second = (occurring[ids[a:b]] for a, b in zip(ends[:-1], ends[1:], strict=True))
+    # Known words: a, b and the end. The bigrams of the first text: a b, b a, a end.
+    assert first[:4].tolist() == [0, 1, 0, 2] and len(first) == 4 + 3
+    # c is not known, nor is anything of a second text; four bigrams, of which the first text has b a, and one more.
+    assert second[:3].tolist() == [1, 0, 2] and len(second) == 3 + 3 + 1
+    assert set(first[4:]) & set(second[3:]) == {first[5]}
+    assert fasttext.hashed("a") == 0xE40C292C  # of FNV's own table
+
+
+def test_a_step_is_plain_gradient_descent():
+    """Against a loop over examples in float64, with the rate of each step."""
+    rng = np.random.default_rng(1)
+    ids, ends, gold = rng.integers(0, 6, 12), np.array([0, 3, 4, 9, 12]), np.array([2, 0, 1, 2])
+    start = rng.normal(size=(6, 4)).astype(np.float32), rng.normal(size=(3, 4)).astype(np.float32)
+    found = fasttext.fit(*(x.copy() for x in start), ids, ends, gold, epochs=2, rate=0.3, batch=1, seed=None)
+    a, b = (x.astype(np.float64) for x in start)
+    for turn in range(8):
+        own, answer = ids[ends[turn % 4] : ends[turn % 4 + 1]], gold[turn % 4]
+        h = a[own].mean(axis=0)
+        slope = np.exp(b @ h) / np.exp(b @ h).sum() - np.eye(3)[answer]
+        back = b.T @ slope / len(own)
+        b -= 0.3 * (1 - turn / 8) * np.outer(slope, h)
+        for feature in own:  # one that occurs twice moves twice
+            a[feature] -= 0.3 * (1 - turn / 8) * back
+    assert np.allclose(found[0], a, atol=1e-5) and np.allclose(found[1], b, atol=1e-5)
+
+
+def test_examples_of_a_batch_do_not_see_each_other():
+    ids, ends, gold = np.array([0, 1, 1, 2]), np.array([0, 2, 4]), np.array([0, 1])
+    b = np.array([[0.5, 1.0], [-1.0, 2.0]], np.float32)
+    together, _ = fasttext.fit(np.ones((3, 2), np.float32), b.copy(), ids, ends, gold, epochs=1, rate=1.0, batch=2)
+    moved = np.ones((3, 2))
+    for own, answer in (([0, 1], 0), ([1, 2], 1)):
+        slope = np.exp(b @ [1, 1]) / np.exp(b @ [1, 1]).sum() - np.eye(2)[answer]
+        for feature in own:
+            moved[feature] -= b.T @ slope / 2
+    assert np.allclose(together, moved, atol=1e-5)
+
+
+def test_the_order_of_words_can_be_learnt():
+    words = [f"w{i}" for i in range(12)]
+    rng = np.random.default_rng(0)
+    texts, gold = [], []
+    for i in range(600):  # the same words on both sides: a bag of words is at chance
+        around = list(rng.choice(words, 4))
+        pair = ["not", "good"] if i % 2 else ["good", "not"]
+        texts.append((" ".join([*around[:2], *pair, *around[2:]]),))
+        gold.append(i % 2)
+    found = fasttext.shares(texts[:500], gold[:500], texts[500:], 2)
+    assert found.shape == (100, 2) and np.allclose(found.sum(axis=1), 1.0, atol=1e-5)
+    assert np.mean(found.argmax(axis=1) == gold[500:]) == 1.0
+    assert np.array_equal(found, fasttext.shares(texts[:500], gold[:500], texts[500:], 2))
+
+
+def test_a_row_that_is_asked_for_by_name():
+    names = [row.name for row in rows_of(["fasttext", "fasttext-classifier"], ["tiny"], True)]
+    assert names == ["fasttext", "random-fasttext", "fasttext-classifier", "majority", "bag-of-words"]
+    assert Row.parse("fasttext-classifier", None).kind == "baseline" and Row.parse("fasttext", "tiny").model
+    task = load("rte")
+    labels = task.labels
+    train = [Example(id=str(i), inputs=("rain falls", ("so it is", "no it snows")[i % 2]), gold=labels[i % 2])
+             for i in range(40)]  # fmt: skip
+    asked = [Example(id="a", inputs=("sun shines", "no it snows")), Example(id="b", inputs=("Rain", "SO it is"))]
+    assert baselines.predict("fasttext-classifier", task, train, asked) == [labels[1], labels[0]]
+    with pytest.raises(NotApplicable, match="because fasttext-classifier has no meaning for a regression task"):
+        baselines.predict("fasttext-classifier", load("stsb"), train, asked)
+
+
+@pytest.mark.reference
+def test_against_the_authors_program(tmp_path):
+    """Features, first weights and every step: the program's own first weights (a rate of nothing) lead to its last."""
+    program = pytest.importorskip("fasttext", reason="the reference needs the package fasttext")
+    rng = np.random.default_rng(0)
+    words = ["a", "bé", "c", "d", "ee", "ф", "g"]
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(40)]  # of one length, as rates fall by words there
+    answers = ["x" if "a" in text.split()[:3] else "y" for text in texts]
+    path = tmp_path / "train.txt"
+    path.write_text("".join(f"__label__{answer} {text}\n" for answer, text in zip(answers, texts, strict=True)))
+
+    def trained(rate):
+        return program.train_supervised(
+            str(path), lr=rate, dim=10, epoch=20, wordNgrams=2, bucket=1000, minCount=1, thread=1, lrUpdateRate=1,
+            loss="softmax", seed=1, verbose=0,
+        )  # fmt: skip
+
+    before, after = trained(1e-30), trained(0.5)
+    ids, ends, occurring = fasttext.features([(text,) for text in texts], len(texts), buckets=1000)
+    ours = list(dict.fromkeys(word for text in texts for word in [*text.split(), "</s>"]))
+    theirs = before.get_words()
+    rows = [theirs.index(ours[f]) if f < len(ours) else f for f in occurring]
+    assert len(ours) == len(theirs)
+    labels = [label.removeprefix("__label__") for label in before.get_labels()]
+    gold = np.array([labels.index(answer) for answer in answers])
+    first = before.get_input_matrix()[rows].copy()
+    assert np.abs(first).max() <= 0.1 and np.abs(fasttext.initial(50, 2)[0]).max() <= 0.1
+    found = fasttext.fit(first, np.zeros((2, 10), np.float32), ids, ends, gold, epochs=20, batch=1, seed=None)
+    assert np.abs(after.get_input_matrix()[rows] - before.get_input_matrix()[rows]).max() > 0.1
+    assert np.allclose(found[0], after.get_input_matrix()[rows], atol=1e-4)
+    assert np.allclose(found[1], after.get_output_matrix(), atol=1e-4)

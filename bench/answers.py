@@ -1,5 +1,6 @@
 """What the network of a cell answers, under whatever adaptation."""
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -61,7 +62,7 @@ def predictions_of(
 ) -> list[Any]:
     """Predictions of a network for ``report``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
-        from bench.adapt import adapted as shared
+        importlib.import_module("bench.adapt.adapted")
         from bench.adapt import heads, loop
 
     module = models.load(cell.row.model)
@@ -87,53 +88,89 @@ def predictions_of(
         raise NotApplicable(
             "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
         )
+    parts = {"train": train, "selection": selection, "report": report}
     with phase("encode"):
         codec = head.Codec(task, context.tokenizer, settings, train)
-        parts = (("train", train), ("selection", selection), ("report", report))
-        rows = {name: codec.rows(part) for name, part in parts}
+    if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
+        method, own = first
+        with phase("encode"):
+            other = heads.of(cell.form, method).Codec(task, context.tokenizer, own, train)
+        network, rows = _taught(cell, context, task, own, method, other, parts, arrays, outcome)
+        for name, part in parts.items():
+            with phase("evaluate"):
+                numbers = loop.outputs(network, rows[name])
+            with phase("encode"):
+                codec.follow(part, rows[name], numbers)
+            outcome.cost["flops_evaluate"] += network.forward_flops(rows[name])
+    network, rows = _taught(cell, context, task, settings, cell.method, codec, parts, arrays, outcome)
+    with phase("evaluate"):
+        written = loop.outputs(network, rows["report"], getattr(codec, "together", 64))
+        predictions = codec.predictions(report, rows["report"], written)
+    if network.decoding:
+        outcome.cost["parameters"] += sum(int(np.prod(v.shape)) for v in network.own)
+        outcome.cost["disk_bytes"] = 4 * outcome.cost["parameters"]
+        words, beam = context.tokenizer.vocabulary, network.writing.beam
+        reported = cost.writing_flops(network.counts, context.shape, words, rows["report"], written, beam)
+    else:
+        reported = network.forward_flops(rows["report"])
+    outcome.cost["flops_evaluate"] += reported
+    if context.keep:
+        with phase("keep"):
+            _keep(cell, context, task, network)
+    return predictions
+
+
+def _taught(
+    cell: Cell,
+    context: Context,
+    task: Task,
+    settings: Settings,
+    method: str,
+    codec: Any,
+    parts: Mapping[str, Sequence[Example]],
+    arrays: Mapping[str, np.ndarray],
+    outcome: Outcome,
+) -> tuple[Any, dict[str, Any]]:
+    """The network that learnt ``task`` under the adaptation ``method``, from the weights ``arrays``, and the rows of
+    all ``parts``; adds what it cost to ``outcome``."""
+    from bench.adapt import adapted as shared
+    from bench.adapt import loop
+
+    with phase("encode"):
+        rows = {name: codec.rows(part) for name, part in parts.items()}
     with phase("build"):
         network = shared.adapted(
-            cell.row.model, context.shape, context.tokenizer, cell.form, cell.method, codec.outputs, baked(settings)
+            cell.row.model, context.shape, context.tokenizer, cell.form, method, codec.outputs, baked(settings)
         )
-        if network.decoding:
-            outcome.cost["parameters"] += sum(int(np.prod(v.shape)) for v in network.own)
-            outcome.cost["disk_bytes"] = 4 * outcome.cost["parameters"]
         network.reset(arrays, cell.seed)
         network.writes(settings, cell.seed)
 
     # A task without a training set takes the model of another one, just as that one chooses it.
     judge = tasks.load(task.extra.get("trained_on", task.name))
     sign = 1.0 if judge.higher_is_better else -1.0
+    selection = parts["selection"]
 
     def selection_score() -> float:
         if network.decoding:  # decoding the selection set each time would cost more than training
             return -network.mean_loss(rows["selection"])
-        found = codec.predictions(selection, rows["selection"], loop.outputs(network, rows["selection"]))
+        numbers = loop.outputs(network, rows["selection"], getattr(codec, "together", 64))
+        found = codec.predictions(selection, rows["selection"], numbers)
         return sign * judge.score([e.gold for e in selection], found)["headline"]
 
     with phase("train"):
         read = network.prepare(rows["train"], settings, cell.seed)
         course = loop.train(network, rows["train"], settings, cell.seed, selection_score)
     outcome.curve = course.curve
-    with phase("evaluate"):
-        written = loop.outputs(network, rows["report"])
-        predictions = codec.predictions(report, rows["report"], written)
-    if network.decoding:
-        words, beam = context.tokenizer.vocabulary, network.writing.beam
-        reported = cost.writing_flops(network.counts, context.shape, words, rows["report"], written, beam)
-    else:
-        reported = network.forward_flops(rows["report"])
-    outcome.cost |= {
+    module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
+    spent = {
         "steps": course.steps + read.steps,
         "tokens": course.tokens + read.tokens,
-        "flops": course.flops
-        + read.tokens * module.flops_per_token(context.shape, context.tokenizer.vocabulary, settings.length),
-        "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]) + reported,
+        "flops": course.flops + read.tokens * module.flops_per_token(context.shape, vocabulary, settings.length),
+        "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]),
     }
-    if context.keep:
-        with phase("keep"):
-            _keep(cell, context, task, network)
-    return predictions
+    for name, value in spent.items():
+        outcome.cost[name] = outcome.cost.get(name, 0) + value
+    return network, rows
 
 
 def _likelihood(

@@ -1,6 +1,7 @@
 """What a plan will cost, before anything runs: FLOPs by formula, time by a short look at this machine. No
 TensorFlow."""
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,10 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
         predicted = tokens[task.report] + evaluations * count * each
     else:
         trained, predicted = tokens.get("train", 0.0), tokens[task.report]
+        if cell.method == "match":  # a text, its reference and its candidates, all as long as the text
+            ranked, most = cell.settings["ranked"], max(2, cell.settings["sentences"] or task.extra.get("lead", 0))
+            beside = sum(math.comb(ranked, size) for size in (most - 1, most))
+            trained, predicted = trained * (2 + beside), predicted * (1 + beside)
     learning, answering = _flops_per_token(cell, longest, shape)
     return trained + predicted, learning * trained + answering * predicted, ""
 

@@ -10,8 +10,15 @@ and the K best of the others go on. |y| counts [SEP], and alpha = 0 means no nor
 The best score is the answer once K hypotheses have ended. At the longest length whatever stands there counts as ended.
 Of equals the earlier hypothesis and the lower id win, so a row's answer depends on nothing but the row.
 
+With ``coverage`` beta a text loses where it leaves out what it should tell (Wu et al., 2016, equation 14):
+
+    score(y) = ln p(y | x) / |y|^alpha + beta sum_i ln min(sum_j a_ji, 1)
+
+over the source's tokens i, padding left out; a_ji is how much the network looks at x_i to say y_j, the mean over the
+heads of its last attention. What goes on is chosen by ln p alone, as before.
+
 Sources: beam search with normalised scores, Sutskever et al. (2014), section 3.2, and Wu et al. (2016), section 7,
-whose penalty has another form; a power of the length is what fairseq and transformers compute. Blocked n-grams: Paulus
+whose length penalty has another form; a power of it is what fairseq and transformers compute. Blocked n-grams: Paulus
 et al. (2018), section 2.5. Sampling from the k likeliest tokens: Fan et al. (2018), section 5.4; from the likeliest
 ones that hold a share p: Holtzman et al. (2020), section 3.1.
 
@@ -27,6 +34,7 @@ import numpy as np
 import tensorflow as tf
 
 from bench.cost import Traced
+from models.architectures.parts import watching
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -34,6 +42,8 @@ _NEVER = -1e9
 """The score of what may not be: finite, so that sums of it stay numbers."""
 _LOWEST = _NEVER / 10
 """What is below was forbidden on its way."""
+_GROUP = 64
+"""Ids at most of which a maximum is taken at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +54,8 @@ class Writing:
     """Hypotheses of a row; with ``sample`` the number of independent samples."""
     length_penalty: float = 1.0
     """alpha: larger favours longer texts, 0 scores by ln p alone."""
+    coverage: float = 0.0
+    """beta: larger favours texts that look at every token of the source; samples do not care."""
     no_repeat_ngram: int = 0
     """No run of so many tokens occurs twice in a text; 0 lets them."""
     sample: bool = False
@@ -70,6 +82,8 @@ class Generator:
     def __init__(self, network: Pretrainable, vocabulary: Vocabulary, writing: Writing):
         if network.decode is None:
             raise ValueError("This model has no decoder to write with: take one with `decode`, such as t5.")
+        if writing.coverage and network.writer is None:
+            raise ValueError("This model reads all again for each token, without telling where it looks: coverage=0.")
         if writing.beam < 1 or writing.temperature <= 0 or not 0 < writing.top_p <= 1:
             raise ValueError("Writing takes a beam of 1 or more, a temperature above 0 and a top_p above 0, up to 1.")
         self.writer = network.writer or _Rereader(network.decode)
@@ -120,10 +134,13 @@ def _searched(
     beam, rows = writing.beam, tf.shape(tokens)[0]
     memory, past = writer.begin(tokens)
 
-    def body(written: tf.Tensor, origin: tf.Tensor, scores: tf.Tensor, ended: Any, full: tf.Tensor, past: Any) -> tuple:
-        # written, origin [B, K, S]; ended: ids [B, K, S - 1] and scores [B, K]; full [B]
+    def body(
+        written: tf.Tensor, origin: tf.Tensor, scores: tf.Tensor, ended: Any, full: tf.Tensor, past: Any, looked: Any
+    ) -> tuple:
+        # written, origin [B, K, S]; ended: ids [B, K, S - 1] and scores [B, K]; full [B]; looked [B, K, T] or ()
         length = tf.shape(written)[2]
-        logits, past = writer.step(memory, past, written, _seen(origin, beam))  # [B, K, V]
+        with watching() as looks:
+            logits, past = writer.step(memory, past, written, _seen(origin, beam))  # [B, K, V]
         totals, parents, ids = _continuations(logits, written, scores, vocabulary, writing)  # [B, 2 K] each
         ends = tf.equal(ids, vocabulary.sep)
 
@@ -132,7 +149,11 @@ def _searched(
         counts = (ends | (length >= longest))[:, :beam] & (totals[:, :beam] > _LOWEST) & ~full[:, None]
         texts = _appended(written, parents[:, :beam], ids[:, :beam])[:, :, 1:]  # [B, K, S]
         pool_ids = tf.concat([tf.pad(ended[0], [[0, 0], [0, 0], [0, 1]]), texts], axis=1)  # [B, 2 K, S]
-        pool = tf.concat([ended[1], tf.where(counts, totals[:, :beam] / size, _NEVER)], axis=1)  # [B, 2 K]
+        values = totals[:, :beam] / size
+        if writing.coverage:
+            looked += _looks(looks, beam, tf.shape(tokens)[1])
+            values += writing.coverage * tf.gather(_covered(looked, tokens), parents[:, :beam], batch_dims=1)
+        pool = tf.concat([ended[1], tf.where(counts, values, _NEVER)], axis=1)  # [B, 2 K]
         pool, best = tf.math.top_k(pool, beam)
         ended = (tf.gather(pool_ids, best, batch_dims=1), pool)
 
@@ -141,7 +162,8 @@ def _searched(
         parents, ids = tf.gather(parents, best, batch_dims=1), tf.gather(ids, best, batch_dims=1)
         full |= pool[:, -1] > _LOWEST
         here = tf.broadcast_to(tf.range(beam), [rows, beam])
-        return _appended(written, parents, ids), _appended(origin, parents, here), totals, ended, full, past
+        looked = tf.gather(looked, parents, batch_dims=1) if writing.coverage else looked
+        return _appended(written, parents, ids), _appended(origin, parents, here), totals, ended, full, past, looked
 
     first = tf.where(tf.range(beam) > 0, _NEVER, 0.0)  # K times the same beginning: one of them counts
     state = (
@@ -151,12 +173,13 @@ def _searched(
         (tf.zeros([rows, beam, 0], tf.int32), tf.fill([rows, beam], _NEVER)),
         tf.zeros([rows], tf.bool),
         past,
+        tf.zeros([rows, beam, tf.shape(tokens)[1]]) if writing.coverage else (),
     )
 
     def more(written: tf.Tensor, *others: Any) -> tf.Tensor:
         return (tf.shape(written)[2] <= longest) & ~tf.reduce_all(others[3])
 
-    *_, ended, _, _ = tf.while_loop(more, body, state, shape_invariants=_growing(state, beam))
+    *_, ended, _, _, _ = tf.while_loop(more, body, state, shape_invariants=_growing(state, beam))
     return ended
 
 
@@ -203,6 +226,22 @@ def _sampled(
     return written[:, :, 1:], scores
 
 
+def _looks(looks: list[tf.Tensor], beam: int, length: tf.Tensor) -> tf.Tensor:
+    """float32 [B, K, T]: how much each hypothesis looks at each of the ``length`` tokens of the source, from the
+    weights of all attentions of a step. The source's keys come first where there are others, and the queries that
+    predict come last."""
+    if not looks:
+        raise ValueError("This model has no attention to take a coverage penalty from: leave coverage=0.")
+    return tf.cast(tf.reduce_mean(looks[-1][:, :, -beam:, :length], axis=1), tf.float32)
+
+
+def _covered(looked: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    """[B, K], 0 at most: the sum of the logarithms of what was ``looked`` [B, K, T] at, each at most 1, for the
+    ``tokens`` [B, T]."""
+    each = tf.math.log(tf.clip_by_value(looked, 1e-9, 1.0))  # a weight can be too small for float32
+    return tf.reduce_sum(tf.where(tf.not_equal(tokens, 0)[:, None], each, 0.0), axis=2)
+
+
 def _seen(origin: tf.Tensor, beam: int) -> tf.Tensor:
     """Bool [B, K, S * K], from the hypothesis whose column each place [B, K, S] of a hypothesis stands in."""
     rows, length = tf.shape(origin)[0], tf.shape(origin)[2]
@@ -219,20 +258,43 @@ def _continuations(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The best 2 K continuations of each row: ln p, the hypothesis that each continues, and its token, [B, 2 K]."""
     beam, logits = writing.beam, tf.cast(logits, tf.float32)
-    each = min(2 * beam, logits.shape[-1])  # of one hypothesis no more than these can be among the best
+    each = min(2 * beam + 2, logits.shape[-1])  # of one hypothesis no more can be among the best, and two are no words
     whole = tf.reduce_logsumexp(logits, axis=-1)  # [B, K]
-    values, ids = tf.math.top_k(_allowed(logits, written, vocabulary, writing), each)  # [B, K, C]
-    values = tf.maximum(values - whole[..., None] + scores[..., None], _NEVER)
+    values, ids = _largest(_unrepeated(logits, written, writing), each)  # [B, K, C]
+    no_word = tf.equal(ids, vocabulary.pad) | tf.equal(ids, vocabulary.cls)
+    values = tf.maximum(tf.where(no_word, _NEVER, values - whole[..., None]) + scores[..., None], _NEVER)
     totals, index = tf.math.top_k(tf.reshape(values, [-1, beam * each]), 2 * beam)
     ids = tf.gather(tf.reshape(ids, [-1, beam * each]), index, batch_dims=1)
     return totals, index // each, ids
+
+
+def _largest(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """`tf.math.top_k` of ``logits`` [B, K, V], of equals the lower id first, in less than half of its time.
+
+    It looks at the numbers one by one, where a maximum takes eight at once: the ``count`` largest of all are among the
+    ``count`` groups of ids that have the largest maxima.
+    """
+    beam, ids = logits.shape[1:]
+    size = next(size for size in range(_GROUP, 0, -1) if ids % size == 0)
+    if ids // size <= count:
+        return tf.math.top_k(logits, count)
+    groups = tf.reshape(logits, [-1, ids // size, size])  # [B * K, G, V / G]
+    _, best = tf.math.top_k(tf.reduce_max(groups, axis=-1), count)
+    best = tf.sort(best)  # of equals in two groups the lower id comes first
+    values, index = tf.math.top_k(tf.reshape(tf.gather(groups, best, batch_dims=1), [-1, count * size]), count)
+    found = tf.gather(best, index // size, batch_dims=1) * size + index % size
+    return tf.reshape(values, [-1, beam, count]), tf.reshape(found, [-1, beam, count])
 
 
 def _allowed(logits: tf.Tensor, written: tf.Tensor, vocabulary: Vocabulary, writing: Writing) -> tf.Tensor:
     """``logits`` [B, K, V] with what may not follow ``written`` [B, K, S] at `_NEVER`."""
     words = np.ones(logits.shape[-1], bool)
     words[[vocabulary.pad, vocabulary.cls]] = False  # padding and the start symbol are no words
-    logits = tf.where(words, logits, _NEVER)
+    return _unrepeated(tf.where(words, logits, _NEVER), written, writing)
+
+
+def _unrepeated(logits: tf.Tensor, written: tf.Tensor, writing: Writing) -> tf.Tensor:
+    """``logits`` [B, K, V] with what would repeat an n-gram of ``written`` [B, K, S] at `_NEVER`."""
     size = writing.no_repeat_ngram
     if not size:
         return logits

@@ -8,6 +8,7 @@ greedy choice and trigram blocking are those of Liu & Lapata (2019), sections 3.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import combinations
 
 from models.text import layouts
 
@@ -58,6 +59,14 @@ def chosen(pieces: Sequence[str], scores: Sequence[float], most: int, block: boo
             taken.append(i)
             seen |= grams
     return sorted(taken)
+
+
+def candidates(scores: Sequence[float], best: int, sizes: Iterable[int]) -> list[tuple[int, ...]]:
+    """Every choice of so many pieces, for each of ``sizes``, out of the ``best`` ones of the highest ``scores`` (Zhong
+    et al., 2020, section 4.2): indices, sorted. Where there are fewer pieces than any size, all of them are the choice.
+    """
+    ranked = sorted(sorted(range(len(scores)), key=lambda i: -scores[i])[:best])
+    return [choice for size in sizes for choice in combinations(ranked, size)] or [tuple(ranked)]
 
 
 def lead(text: str, reference: str, most: int) -> str:

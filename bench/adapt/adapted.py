@@ -157,6 +157,7 @@ def writing_of(settings: Settings) -> Writing:
     return Writing(
         beam=1 if settings.sample else settings.beam,
         length_penalty=settings.length_penalty,
+        coverage=settings.coverage,
         no_repeat_ngram=settings.no_repeat_ngram,
         sample=bool(settings.sample),
         temperature=settings.temperature,

@@ -21,6 +21,7 @@ stays finite."""
 
 
 _rematerialise: ContextVar[bool] = ContextVar("rematerialise", default=False)
+_watched: ContextVar[list[tf.Tensor] | None] = ContextVar("watched", default=None)
 
 
 @contextmanager
@@ -31,6 +32,17 @@ def rematerialising(yes: bool) -> Iterator[None]:
         yield
     finally:
         _rematerialise.reset(token)
+
+
+@contextmanager
+def watching() -> Iterator[list[tf.Tensor]]:
+    """The weights [B, H, T, U] of every `attention` that is computed inside, in their order: for who wants to know
+    where a network looks, at no cost for who does not."""
+    token = _watched.set(found := [])
+    try:
+        yield found
+    finally:
+        _watched.reset(token)
 
 
 def block(function: Callable, x: tf.Tensor, weights: SimpleNamespace, *others: tf.Tensor) -> tf.Tensor:
@@ -139,6 +151,8 @@ def attention(
         bias = tf.repeat(bias, shape(q)[0], axis=0)  # [B, 1, T, U]
     scores = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32) + bias  # [B, H, T, U]
     weights = tf.cast(tf.nn.softmax(scores), v.dtype)
+    if (watched := _watched.get()) is not None:
+        watched.append(weights)
     context = tf.matmul(dropout(weights, rate, seed, salt), v)  # [B, H, T, K]
     return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, q.shape[1] * q.shape[3]])  # [B * T, D]
 

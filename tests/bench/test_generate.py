@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from bench.adapt import settings as adaptation_settings
-from bench.adapt.adapted import Adapted
-from bench.generate import Generator, Writing, draws
+from bench.adapt.adapted import Adapted, writing_of
+from bench.generate import Generator, Writing, _largest, _looks, draws
+from models.architectures.parts import HIDDEN, attention, watching
 from models.card import Size
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
@@ -155,6 +156,61 @@ def test_of_equals_the_lower_id_wins():
     assert ids.tolist() == [[[4, 3], [5, 3]]]
 
 
+@pytest.mark.parametrize("words", [7, 97, 640, 1022, 30522])
+def test_the_largest_of_groups_are_the_largest_of_all(words):
+    """Against a stable sort; of few different numbers many are equal."""
+    rng = np.random.default_rng(words)
+    for logits in (rng.normal(size=(2, 3, words)), rng.integers(0, 4, (2, 3, words)), np.full((2, 3, words), -1e9)):
+        values, ids = _largest(tf.constant(logits, tf.float32), 6)
+        expected = np.argsort(-logits, axis=-1, kind="stable")[..., :6]
+        assert np.array_equal(ids, expected)
+        assert values.numpy() == pytest.approx(np.take_along_axis(logits, expected, -1), rel=1e-6)
+
+
+def looking() -> tuple[SimpleNamespace, np.ndarray, np.ndarray]:
+    """A network that looks at the source as the last token says, with two heads, and the tables by which it does:
+    scores [H, V, V] of each source token for each last token, and next-token logits by the last token and what was
+    seen."""
+    rng = np.random.default_rng(4)
+    scores, out = rng.normal(size=(2, 7, 7)) * 2, rng.normal(size=(7, 2, 7, 7))
+    keys, one_hot = tf.constant(scores.transpose(0, 2, 1), tf.float32), np.eye(7, dtype=np.float32)
+
+    def begin(tokens):
+        own = tf.transpose(tf.gather(keys, tokens, axis=1), [1, 0, 2, 3])  # [B, H, T, V]
+        values = tf.repeat(tf.gather(one_hot, tokens)[:, None], 2, axis=1)
+        return (own, values, tf.where(tokens > 0, 0.0, HIDDEN)[:, None, None]), tf.zeros([tf.shape(tokens)[0], 2, 0, 1])
+
+    def step(memory, past, written, seen):
+        last = tf.gather(one_hot, written[:, :, -1])  # [B, K, V]
+        context = attention(tf.repeat(last[:, None], 2, axis=1), *memory, 0.0, None, 0)
+        context = tf.reshape(context, [-1, last.shape[1], 2, 7])
+        logits = tf.einsum("bku,bkhv,uhvw->bkw", last, context, tf.constant(out, tf.float32))
+        return logits, tf.concat([past, tf.zeros([tf.shape(past)[0], 2, last.shape[1], 1])], axis=2)
+
+    return SimpleNamespace(decode=step, writer=SimpleNamespace(begin=begin, step=step)), scores, out
+
+
+@pytest.mark.parametrize("coverage", [0.0, 0.3, 2.0])
+def test_what_was_looked_at_counts_by_brute_force(coverage):
+    """All texts of at most 3 tokens, worked out in numpy, in a beam as wide as the space."""
+    network, scores, out = looking()
+    found = Generator(network, WORDS, Writing(beam=90, coverage=coverage))(SOURCES, 3)
+    for row, source in enumerate(SOURCES):
+        source, values = source[source > 0], {}
+        for text in every_text(3):
+            total, looked = 0.0, np.zeros(len(source))
+            for last, token in itertools.pairwise((WORDS.cls, *text)):
+                weights = np.exp(scores[:, last][:, source])
+                weights /= weights.sum(-1, keepdims=True)  # [H, T]
+                logits = np.einsum("ht,htw->w", weights, out[last][:, source])
+                total += logits[token] - np.log(np.exp(logits).sum())
+                looked += weights.mean(0)
+            values[text] = total / len(text) + coverage * np.log(np.minimum(looked, 1.0)).sum()
+        best = sorted(values, key=values.get, reverse=True)[:5]
+        assert [plain(ids) for ids in found.ids[row, :5]] == best
+        assert found.scores[row, :5] == pytest.approx([values[text] for text in best], abs=1e-4)
+
+
 WAYS = [
     Writing(),
     Writing(beam=3, no_repeat_ngram=2),
@@ -212,6 +268,8 @@ def test_what_cannot_be_is_a_sentence():
     for wrong in ({"beam": 0}, {"temperature": 0.0}, {"top_p": 0.0}):
         with pytest.raises(ValueError, match="beam of 1"):
             Generator(toy(), WORDS, Writing(**wrong))
+    with pytest.raises(ValueError, match="coverage=0"):
+        Generator(toy(), WORDS, Writing(coverage=0.1))
 
 
 def real(name):
@@ -241,6 +299,10 @@ def test_settings_decide_what_a_cell_writes_and_the_gold_does_not():
     assert np.array_equal(found, adapted.forward({"tokens": sources, "targets": np.tile(gold, (1, 9))}))
     by_hand = Generator(network, words, Writing(beam=4, no_repeat_ngram=2))(sources, 7)
     assert np.array_equal(found, by_hand.ids[:, 0])
+    covering = adaptation_settings.changed(settings, {"coverage": 0.2})
+    assert writing_of(covering) == Writing(beam=4, no_repeat_ngram=2, coverage=0.2)
+    assert adaptation_settings.recorded(covering)["coverage"] == 0.2
+    assert "coverage" not in adaptation_settings.recorded(settings)
     samples = adaptation_settings.changed(settings, {"sample": 1, "top_k": 9})
     drawn = []
     for seed in (1, 1, 2):
@@ -269,3 +331,20 @@ def test_a_cache_changes_no_text(name):
         again = Generator(SimpleNamespace(decode=network.decode, writer=None), words, writing)(sources, 8)
         assert np.array_equal(kept.ids, again.ids)
         assert kept.scores == pytest.approx(again.scores, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["t5", "prophetnet", "gpt"])
+def test_real_networks_say_where_they_look(name):
+    """What is seen of the source: nothing of its padding, and all in all 1 where there is nothing else to look at."""
+    network, words, sources = real(name)
+    memory, past = network.writer.begin(sources)
+    written = np.full((3, 2, 1), words.cls, np.int32)
+    with watching() as looks:
+        network.writer.step(memory, past, written, np.tile(np.eye(2, dtype=bool), (3, 1, 1)))
+    found = _looks(looks, 2, 9).numpy()
+    assert found.shape == (3, 2, 9) and (found[1, :, 5:] == 0).all() and (found[0] > 0).all()
+    total = found.sum(-1)
+    assert (total < 1).all() if name == "gpt" else total == pytest.approx(1.0, abs=1e-5)
+    plain, covered = (Generator(network, words, Writing(beam=3, coverage=c))(sources, 8) for c in (0.0, 5.0))
+    change = covered.scores[:, 0] - plain.scores[:, 0]  # none where all of a short source was looked at
+    assert (change < 1e-5).all() and change.min() < -0.1

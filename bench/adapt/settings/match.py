@@ -1,0 +1,49 @@
+"""Settings of summaries by matching (`bench.adapt.match`)."""
+
+from dataclasses import dataclass
+
+from bench.adapt import settings
+from bench.adapt.settings import Settings
+from bench.adapt.settings.extract import Own as Extract
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """A row is a text and some twenty summaries, all of them filled up to the longest: few rows make a batch."""
+
+    length: int = settings.positive(256)
+    epochs: int = settings.positive(3)
+    batch: int = settings.positive(4)
+    learning_rate: float = settings.setting(1e-4)
+    sentences: int = settings.setting(0)
+    """Sentences of a candidate, or one less; 0: as many as the task's first-sentences row has, but not only one."""
+    ranked: int = settings.positive(5)
+    """Sentences that candidates are made of: those of the highest scores."""
+    margin: float = settings.setting(0.01)
+    """How much nearer to the text a candidate should be than the next worse one."""
+    gold_margin: float = settings.setting(0.0)
+    """How much nearer than any candidate the reference should be."""
+    inter_layers: int = settings.setting(2)
+    extract_epochs: int = settings.positive(4)
+    extract_batch: int = settings.positive(16)
+    extract_rate: float = settings.setting(3e-4)
+    """What `bench.adapt.extract` learns by, which scores the sentences first."""
+
+    def extract(self) -> Extract:
+        """The settings that sentences are scored with."""
+        return Extract(
+            epochs=self.extract_epochs,
+            batch=self.extract_batch,
+            learning_rate=self.extract_rate,
+            warmup=self.warmup,
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+            dropout=self.dropout,
+            length=self.length,
+            patience=self.patience,
+            evaluations=self.evaluations,
+            max_steps=self.max_steps,
+            selection=self.selection,
+            sentences=self.sentences,
+            inter_layers=self.inter_layers,
+        )

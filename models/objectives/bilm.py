@@ -6,6 +6,7 @@ Peters et al. (2018), section 3.1. The two directions share token vectors and ou
 
 The paper adds the two up; half the sum is a loss per prediction that compares with other language models'. Text comes
 as in `models.objectives.lm`. The softmax is over the whole vocabulary: exact, and subwords are few enough for it.
+Where token vectors are no table but made of letters, the output layer is one of its own (section 3.4).
 """
 
 from typing import Any
@@ -34,8 +35,8 @@ class BiLm(keras.layers.Layer):
         tokens = tf.transpose(batch["tokens"])  # [T, B]
         total = tf.cast(tf.maximum(totals["neighbours"], 1), tf.float32)
         weights = tf.cast(_neighbours(tokens), tf.float32) / total  # [T - 1, B]
-        forward = self._nll(self.encoder.forward(batch["tokens"], seed)[-1][:-1], tokens[1:])  # [T - 1, B]
-        backward = self._nll(self.encoder.backward(batch["tokens"], seed)[-1][1:], tokens[:-1])
+        forward, backward = self._tops(batch["tokens"], seed)  # [T, B, P]
+        forward, backward = self._nll(forward[:-1], tokens[1:]), self._nll(backward[1:], tokens[:-1])  # [T - 1, B]
         forward, backward = tf.reduce_sum(forward * weights), tf.reduce_sum(backward * weights)
         return {"loss": (forward + backward) / 2.0, "forward_nll": forward, "backward_nll": backward}
 
@@ -49,11 +50,37 @@ class BiLm(keras.layers.Layer):
     def _nll(self, x: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """-ln p(targets [S, B] | x [S, B, P]), [S, B]."""
         flat = tf.reshape(x, [-1, x.shape[-1]])
-        logits = tf.nn.bias_add(
-            tf.matmul(flat, self.encoder.token_embedding, transpose_b=True), self.bias
-        )  # [S * B, V]
+        logits = tf.nn.bias_add(tf.matmul(flat, self._words(), transpose_b=True), self.bias)  # [S * B, V]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(targets, [-1]), tf.cast(logits, tf.float32))
         return tf.reshape(nll, tf.shape(targets))
+
+    def _tops(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """The last layer of both directions, [T, B, P] each."""
+        return self.encoder.forward(tokens, seed)[-1], self.encoder.backward(tokens, seed)[-1]
+
+    def _words(self) -> Any:
+        """The vectors that states are compared with, [V, P]."""
+        return self.encoder.token_embedding
+
+
+class SpelledBiLm(BiLm):
+    """The same for an encoder that spells (see `models.architectures.character_lstm`): the output layer is a table of
+    ``words`` [V, P], which nothing else reads."""
+
+    def __init__(self, encoder: keras.layers.Layer, vocabulary: int, name: str = "loss"):
+        keras.layers.Layer.__init__(self, name=name)
+        self.encoder = encoder
+        start = keras.initializers.RandomNormal(stddev=encoder.state**-0.5)
+        self.words = self.add_weight((vocabulary, encoder.state), start, name="output_words")
+        self.bias = self.add_weight((vocabulary,), "zeros", name="output_bias")
+        self.built = True
+
+    def _tops(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        forward, backward = self.encoder.both(tokens, seed)
+        return forward[-1], backward[-1]
+
+    def _words(self) -> Any:
+        return self.words
 
 
 def _neighbours(tokens: tf.Tensor) -> tf.Tensor:

@@ -19,6 +19,9 @@ LAYER = 1344
 MASKED = 2 * 864 * 2 / 10
 # An LSTM direction with state 4 and 16 cells: input and recurrent 2 x 4 x 64, projection 16 x 4.
 DIRECTION = 2 * (512 + 64)
+# Widths 1 to 7 have 1, 1, 1, 1, 2, 4 and 8 filters, at 50, 49 ... 44 places of 16 numbers per symbol; two highways of
+# 18 x 36 and a projection 18 x 4.
+SPELLED = 2 * ((50 + 98 + 144 + 188 + 460 + 1080 + 2464) * 16 + 2 * 18 * 36 + 18 * 4)
 STAR = 2 * (2 * (384 + 80) + 128 + 2 * 88 / 10 + (2 * 128 + 256) / 10)
 HAND = {
     # The pooler's 8 x 8 and the two classes' 8 x 2 once a row.
@@ -37,9 +40,14 @@ HAND = {
     "electra": (2 * LAYER, 2 * LAYER + 2 * 2 * 928 + 2 * 64 + MASKED + 2 * 64 + 2 * 8),
     # 9 of 10 tokens are predicted over 100 words: in two directions of width 4, or in one of width 8.
     "elmo": (2 * 2 * DIRECTION, 2 * 2 * DIRECTION + 2 * 2 * 4 * 100 * 9 / 10),
+    "elmo_cnn": (SPELLED + 2 * 2 * DIRECTION, SPELLED + 2 * 2 * DIRECTION + 2 * 2 * 4 * 100 * 9 / 10),
+    # State and cells 4 in each direction: 2 x 4 x 16.
+    "flair": (2 * 2 * 2 * 128, 2 * 2 * 2 * 128 + 2 * 2 * 4 * 100 * 9 / 10),
     # A layer of 8 cells: twice 8 x 32. The autoencoder reads 10 tokens, and again 9 to write 9.
     "lm_lstm": (2 * 2 * 512, 2 * 2 * 512 + 2 * 8 * 100 * 9 / 10),
     "sa_lstm": (2 * 2 * 512, 2 * 2 * 512 * 19 / 10 + 2 * 8 * 100 * 9 / 10),
+    # Three gates from two vectors of 8, twice 8 x 24; in each decoder from three, and 100 words after each token.
+    "skip_thought": (2 * 384, 2 * (384 + 2 * 576 + 2 * 8 * 100)),
     # 16 cells from 8 numbers, 8 cells from 16: 64 x (8 + 16) and 32 x (16 + 8).
     "ulmfit": (2 * (1536 + 768), 2 * (1536 + 768) + 2 * 8 * 100 * 9 / 10),
     # 16 units from two tokens of 8, three gates each: 16 x 48; 8 units from 16: 16 x 24.
@@ -118,6 +126,10 @@ HAND = {
     # 100 words are told apart by 7 turns, and ways may have 8 more; 10 neighbours go down each.
     "word2vec_hs": (0, 2 * 8 * 15 * 10),
     "cbow_hs": (0, 2 * 8 * (20 * 2 / 3 + 15)),
+    # A new text's vector meets 10 tokens and 64 noise words there and back, in 10 steps; in training 64 noise words.
+    # Where neighbours take part, the token and the noise words meet these once.
+    "pv_dbow": (10 * 2 * 2 * 8 * 74 / 10, 2 * 8 * 64),
+    "pv_dm": (2 * 8 * 65 + 10 * 2 * 2 * 8 * 74 / 10, 2 * 8 * 64),
     # One pair of words.
     "glove": (0, 2 * 8),
     # 11 places of a window and another middle, 8 x 16 each, and two scores of 16.
@@ -128,12 +140,20 @@ HAND = {
     "context2vec": (2 * 2 * DIRECTION, 2 * 2 * DIRECTION + 2 * (2 * 64 + 8 * 64) * 8 / 10),
 }
 LOOPED = {
-    **dict.fromkeys(("elmo", "context2vec"), lambda s, t: t * s.layers * 2 * (s.width // 2) * 5 * s.inner),
+    **dict.fromkeys(("elmo", "elmo_cnn", "context2vec"), lambda s, t: t * s.layers * 2 * (s.width // 2) * 5 * s.inner),
+    "flair": lambda s, t: t * s.layers * 2 * s.width**2,
     "lm_lstm": lambda s, t: t * s.layers * 4 * s.width**2,
     "sa_lstm": lambda s, t: (2 * t - 1) * s.layers * 4 * s.width**2,
+    "skip_thought": lambda s, t: t * 3 * 3 * s.width**2,
     "ulmfit": lambda s, t: t * 4 * ((s.layers - 1) * s.inner**2 + s.width**2),
 }
 """Recurrent products of a forward pass over a row, which stand in the bodies of loops."""
+CONVOLUTIONS = {
+    "Conv2D": lambda op: (op.outputs[0], op.inputs[1]),
+    "Conv2DBackpropInput": lambda op: (op.inputs[2], op.inputs[1]),
+    "Conv2DBackpropFilter": lambda op: (op.inputs[2], op.outputs[0]),
+}
+"""Where an operation has the sums of all places, or their gradient, and where the kernel, or its own."""
 RATIO = {
     **dict.fromkeys(("bert", "electra", "structbert", "albert", "unilm", "unilm_v2"), 0.003),
     **dict.fromkeys(("t5", "t5_1_1", "prophetnet"), 0.005),
@@ -224,7 +244,11 @@ def needed(graph):
 
 
 def products(op):
-    """FLOPs of a matrix product, two for each multiplication with its addition; 0 for anything else."""
+    """FLOPs of a matrix product or a convolution, two for each multiplication with its addition; 0 for anything
+    else."""
+    if op.type in CONVOLUTIONS:
+        places, kernel = CONVOLUTIONS[op.type](op)
+        return 2 * places.shape.num_elements() * int(np.prod(kernel.shape[:-1]))
     flags = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
     if op.type not in flags:
         return 0

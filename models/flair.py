@@ -1,0 +1,81 @@
+"""Flair: the vector of a word is what a character language model thinks at its ends.
+
+Akbik, Blythe and Vollgraf (2018). Contextual String Embeddings for Sequence Labeling. COLING.
+Taxonomy: contextual; LSTM; BiLM over characters; no extension.
+
+Nothing here knows of words while it learns: two language models read lines character by character, one in each
+direction. Afterwards a word's vector is the forward state behind its last character and the backward state before its
+first, so that it tells of spelling and of both sides at once, and there are no unknown words. That needs `--tokenizer
+character`, and rows long enough for characters (`--set length=512`); with another tokenizer it is the same network over
+pieces. Two things differ: a character's vector is as wide as the state, so that one table serves both directions and
+is their output layer too; and the word vectors that the paper's best tagger adds are left out.
+
+    L = - 1/2 [ mean_t ln p(x_t | x_0 ... x_{t-1}) + mean_t ln p(x_t | x_{t+1} ... x_{T-1}) ]        x characters
+
+Nearest relative: ELMo (`models.elmo`), where the same two models read words.
+"""
+
+from models.card import Architecture, Card, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="Flair",
+    citation="Akbik et al. (2018)",
+    year=2018,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.LSTM,
+    objectives=("bilm",),
+    loss="L_BiLM",
+    tokenizer="character",
+    corpus="1B Word Benchmark",
+    parameters="1 layer of 2048 cells in each direction",
+)
+
+# One layer, as in the paper, whose 2048 cells a direction are the base size; the others weigh what the Transformer
+# layers of the same size's name do.
+SIZES = {
+    "tiny": Size(layers=1, width=320, length=4096),
+    "mini": Size(layers=1, width=896, length=4096),
+    "small": Size(layers=1, width=1792, length=4096),
+    "base": Size(layers=1, width=4096, length=4096),
+}
+
+LEARNING_RATE = 3e-3
+"""As for ELMo (`models.elmo`)."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.string_lstm import StringLstm
+    from models.objectives import bilm, lm
+
+    encoder = StringLstm(size, vocabulary)
+    loss = bilm.BiLm(encoder)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
+        log_likelihood=loss.log_likelihood,
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in the lookup table, which is the output layer too."""
+    C, V = size.width // 2, vocabulary.size
+    return V * C + V + size.layers * 2 * (2 * C * 4 * C + 4 * C), V * C
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products of both directions."""
+    return 2 * size.layers * 2 * 2 * (size.width // 2) * 4 * (size.width // 2)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the forward pass, both directions with the vocabulary."""
+    return 3 * 2 * likelihood_flops_per_token(size, vocabulary, length)
+
+
+def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs per token of asking how probable a row of ``length`` is: one direction, and the vocabulary once."""
+    return encoder_flops_per_token(size, length) / 2 + (length - 1) / length * 2 * (size.width // 2) * vocabulary.size

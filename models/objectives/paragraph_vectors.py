@@ -1,0 +1,85 @@
+"""Paragraph vectors: tell a text's words from random ones by the text's vector. Le and Mikolov (2014), 2.2, 2.3.
+
+    L = mean over words w of  - ln s(u_w . h_w) - k E_{n ~ p} ln s(- u_n . h_w),        p(n) ~ count(n)^(3/4)
+
+with h_w the vector of the text alone (DBOW) or its mean with those of the words around w (DM), as
+`models.architectures.paragraph_vectors` has it. The paper takes a hierarchical softmax; this is the negative sampling
+of Mikolov, Sutskever et al. (2013), equation 4, which gensim's Doc2Vec takes, too.
+
+A text is a document of the corpus. Frequent words are dropped as in `models.objectives.skipgram`, but leave a hole:
+windows do not reach further for it. K noise words are shared by a row. The network needs p for new texts, and learns it
+from the noise that it is shown: - mean ln softmax(q)_n has a gradient for q alone, and its value is not counted.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.paragraph_vectors import NEGATIVES, WINDOW
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, generator, take
+from models.objectives.skipgram import SHARED, subsampling
+from models.pretrainable import Batches
+
+
+def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens``, ``windows``, ``documents`` int32 [B, T] and ``noise`` int32 [B, K].
+
+    ``windows`` are how far each word looks to either side, 0 for a word that was dropped. ``documents`` number the
+    ``rows`` of the table: texts that are ``rows`` apart share one.
+    """
+    counts = corpus.counts().astype(np.float64)
+    keep, _ = subsampling(counts)
+    runs = Runs(corpus.ids, length)
+    noise = np.cumsum(counts**0.75)
+    noise /= noise[-1]
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rng = generator(seed, step)
+        where = (runs.starts(step, batch, seed)[:, None] + np.arange(length)) % corpus.tokens  # [B, T]
+        tokens = take(corpus.ids, where)
+        sentence = corpus.sentences.searchsorted(where.ravel(), side="right") - 1
+        document = corpus.documents.searchsorted(sentence, side="right") - 1
+        kept = rng.random(tokens.shape, np.float32) < keep[tokens]
+        return {
+            "tokens": tokens,
+            "windows": (rng.integers(1, WINDOW + 1, tokens.shape) * kept).astype(np.int32),
+            "documents": (document.reshape(tokens.shape) % rows).astype(np.int32),
+            "noise": np.searchsorted(noise, rng.random((batch, SHARED))).astype(np.int32),
+        }
+
+    return make
+
+
+class ParagraphVectors(keras.layers.Layer):
+    """``loss`` of the tables of `models.architectures.paragraph_vectors`, which hold all that learns."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "words": tf.math.count_nonzero(batch["windows"], dtype=tf.int32),
+            "noise": tf.size(batch["noise"]),
+        }
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        batch = {name: tf.convert_to_tensor(value) for name, value in batch.items()}
+        answers = self.encoder.answers.value
+        beside, number = self.encoder.context(batch["tokens"], batch["windows"], batch["documents"])
+        h = tf.gather(self.encoder.documents.value, batch["documents"]) + beside
+        h /= 1.0 + number[:, :, None]  # [B, T, D]
+        near = tf.reduce_sum(h * tf.gather(answers, batch["tokens"]), axis=2)  # [B, T]
+        far = tf.matmul(h, tf.gather(answers, batch["noise"]), transpose_b=True)  # [B, T, K]
+        false = tf.reduce_mean(tf.math.softplus(tf.cast(far, tf.float32)), axis=2)  # [B, T]
+        each = tf.math.softplus(-tf.cast(near, tf.float32)) + NEGATIVES * false
+        there = tf.cast(batch["windows"] > 0, tf.float32)
+        loss = tf.reduce_sum(there * each) / tf.cast(tf.maximum(totals["words"], 1), tf.float32)
+        shares = tf.nn.log_softmax(tf.cast(self.encoder.noise.value, tf.float32))  # [V]
+        noise = -tf.reduce_sum(tf.gather(shares, batch["noise"])) / tf.cast(totals["noise"], tf.float32)
+        return {"loss": loss + noise - tf.stop_gradient(noise)}

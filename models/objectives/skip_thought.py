@@ -1,0 +1,85 @@
+"""Skip-thought: write the sentence before and the sentence after, given the vector of a sentence. Kiros et al. (2015),
+section 2.1.
+
+    L = - mean over words of  ln p(w_{i+1}^t | w_{i+1}^{<t}, h_i)  and  ln p(w_{i-1}^t | w_{i-1}^{<t}, h_i)
+
+The two decoders have weights of their own, words' vectors and output layer are shared, and h_i is the last state of the
+encoder over sentence i. The paper takes triples of sentences; here a row is running text, whose states begin anew with
+each sentence, and every sentence of it is both read and written: from the one before it and from the one after it in
+its document, if they stand in the row. So no place is padding, and a sentence is read once for both of its neighbours.
+The last sentence of a row is what fits. Each sentence is written from [CLS] on; its end is not.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.gru import Gru
+from models.corpus import Corpus
+from models.objectives.sampling import Sentences
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens``; ``inputs``, what stands before each token in its sentence, [CLS] at the first; and
+    ``before`` and ``after``, the places in the row where the sentences before and after its own one end, -1 where there
+    is none in the row and the document. All int32 [B, T]."""
+    texts = Sentences(corpus, length)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        tokens, sentence, document = texts(step, batch, seed)
+        inputs = np.roll(tokens, 1, axis=1)
+        first = np.ones_like(tokens, bool)
+        first[:, 1:] = sentence[:, 1:] != sentence[:, :-1]
+        inputs[first] = vocabulary.cls
+        before, after = np.full((2, batch, length), -1, np.int32)
+        for row in range(batch):
+            starts = np.flatnonzero(first[row])
+            own = np.cumsum(first[row]) - 1  # the number of each token's sentence in the row
+            ends = np.append(starts[1:], length) - 1
+            texts_of = document[row, starts]
+            joined = texts_of[1:] == texts_of[:-1]  # with the next one
+            before[row] = np.append(-1, np.where(joined, ends[:-1], -1))[own]
+            after[row] = np.append(np.where(joined, ends[1:], -1), -1)[own]
+        return {"tokens": tokens, "inputs": inputs, "before": before, "after": after}
+
+    return make
+
+
+class SkipThought(keras.layers.Layer):
+    """``loss`` of a `models.architectures.gru.LeftGru`: holds the two decoders and the output layer."""
+
+    def __init__(self, encoder: keras.layers.Layer, cls: int, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder, self.cls = encoder, cls
+        self.decoders = {side: Gru(self, encoder.width, True, f"from_{side}") for side in ("before", "after")}
+        vocabulary = encoder.token_embedding.shape[0]
+        self.output_kernel = self.add_weight((encoder.width, vocabulary), "glorot_uniform", name="output")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        counts = [
+            tf.math.count_nonzero(tf.convert_to_tensor(batch[side]) >= 0, dtype=tf.int32) for side in self.decoders
+        ]
+        return {"words": counts[0] + counts[1]}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        batch = {name: tf.convert_to_tensor(value) for name, value in batch.items()}
+        fresh = batch["inputs"] == self.cls
+        always = tf.ones_like(fresh)
+        _, states = self.encoder.states(batch["tokens"], fresh, seed)  # [B, T, D]
+        inputs, total = self.encoder.embed(batch["inputs"], seed, 1), 0.0
+        for side, decoder in self.decoders.items():
+            there = batch[side] >= 0
+            vectors = tf.gather(states, tf.maximum(batch[side], 0), batch_dims=1)  # [B, T, D]
+            written = decoder(inputs, fresh, always, vectors)
+            logits = tf.matmul(tf.reshape(written, [-1, self.encoder.width]), self.output_kernel)  # [B * T, V]
+            nll = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                tf.reshape(batch["tokens"], [-1]), tf.cast(logits, tf.float32)
+            )
+            total += tf.reduce_sum(nll * tf.cast(tf.reshape(there, [-1]), tf.float32))
+        return {"loss": total / tf.cast(tf.maximum(totals["words"], 1), tf.float32)}

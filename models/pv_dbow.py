@@ -1,0 +1,81 @@
+"""PV-DBOW: one vector per text, learned by predicting the text's words from it.
+
+Le and Mikolov (2014). Distributed Representations of Sentences and Documents. ICML.
+Taxonomy: non-contextual; lookup table; paragraph vectors; no extension.
+
+A document gets a vector in the way a word does. Its vector alone has to tell the words that the document has from words
+drawn at random, wherever they stand: a bag of words, squeezed through a few numbers. Words keep one vector each, as
+answers. A text that was not there in training gets its vector by a few steps of gradient descent with all else frozen,
+which makes this the one network here that learns while it reads.
+
+    L = - ln s(u_w . d) - k E_{n ~ p} ln s(- u_n . d)        for each word w of a text d, noise words n
+
+Nearest relative: word2vec's skip-gram (`models.word2vec`), with the text in the place of the word in the middle.
+"""
+
+from models.card import Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="PV-DBOW",
+    citation="Le and Mikolov (2014)",
+    year=2014,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("paragraph_vectors",),
+    loss="L_DBOW-NS",
+    tokenizer="word",
+    corpus="the task's own texts (for IMDb 75,000 reviews)",
+    parameters="400 per word and text",
+    reported=(
+        Reported(
+            task="imdb",
+            metric="accuracy",
+            value=92.58,
+            source="Le and Mikolov (2014), table 2, both kinds of vectors together",
+        ),
+    ),
+)
+
+# ``inner`` is the number of texts that have a vector of their own; more share them.
+SIZES = {
+    "tiny": Size(layers=1, width=128, inner=20_000, length=4096),
+    "mini": Size(layers=1, width=256, inner=50_000, length=4096),
+    "small": Size(layers=1, width=512, inner=200_000, length=4096),
+    "base": Size(layers=1, width=1000, inner=2_000_000, length=4096),
+}
+
+LEARNING_RATE = 1e-2
+"""That of `models.word2vec`, whose loss it has."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The tables of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.paragraph_vectors import DbowVectors
+    from models.objectives import paragraph_vectors
+
+    encoder = DbowVectors(size, vocabulary)
+    return Pretrainable(
+        encoder=encoder,
+        loss=paragraph_vectors.ParagraphVectors(encoder),
+        batches=lambda corpus, batch, length: paragraph_vectors.batches(corpus, size.inner, batch, length),
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in lookup tables: the texts' and the words' vectors, and the noise."""
+    tables = (size.inner + vocabulary.size) * size.width
+    return tables + vocabulary.size, tables
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: 10 steps, each with the scores of the row's tokens and of 64 noise
+    words, and with the way back."""
+    return 10 * 2 * 2 * size.width * (1 + 64 / length)
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the scores with the row's noise words."""
+    noise = 64  # words per row
+    return 3 * 2 * size.width * noise

@@ -1,0 +1,82 @@
+"""Skip-thought: a sentence's vector has to know what was said before and what comes next.
+
+Kiros, Zhu, Salakhutdinov, Zemel, Torralba, Urtasun and Fidler (2015). Skip-Thought Vectors. NIPS.
+Taxonomy: contextual; GRU; neighbouring sentences; no extension.
+
+Skip-gram with sentences for words. A recurrent network reads a sentence, and two others have to write its neighbours
+from nothing but its last state, the one before it and the one after it. No label is needed, only running text; what is
+kept of a sentence is what matters beyond it. The paper widens the vocabulary afterwards by a linear map from word2vec's
+vectors: this is left out here, where every model has the same vocabulary.
+
+    L = - mean over words of  ln p(w of the next sentence | h_i)  and  ln p(w of the previous sentence | h_i)
+
+Nearest relative: SA-LSTM (`models.sa_lstm`), which writes the sentence itself.
+"""
+
+from models.card import Architecture, Card, Reported, Representation, Size
+from models.pretrainable import Pretrainable
+from models.tokenizers import Vocabulary
+
+CARD = Card(
+    title="Skip-thought",
+    citation="Kiros et al. (2015)",
+    year=2015,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.LSTM,
+    objectives=("skip_thought",),
+    loss="L_skip, without the paper's vocabulary expansion",
+    tokenizer="word",
+    corpus="BookCorpus (74 million sentences)",
+    parameters="2400 units, 620 per word; vocabulary of 20,000",
+    reported=(
+        Reported(
+            task="trec",
+            metric="accuracy",
+            value=92.2,
+            source="Kiros et al. (2015), section 3.5, combine-skip (this reader and one in both directions)",
+        ),
+    ),
+)
+
+# One layer; words' vectors are as wide as the state.
+SIZES = {
+    "tiny": Size(layers=1, width=128, length=4096),
+    "mini": Size(layers=1, width=256, length=4096),
+    "small": Size(layers=1, width=512, length=4096),
+    "base": Size(layers=1, width=2400, length=4096),
+}
+
+LEARNING_RATE = 3e-3
+"""As for ELMo (`models.elmo`)."""
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from models.architectures.gru import LeftGru
+    from models.objectives import skip_thought
+
+    encoder = LeftGru(size, vocabulary)
+    return Pretrainable(
+        encoder=encoder,
+        loss=skip_thought.SkipThought(encoder, vocabulary.cls),
+        batches=lambda corpus, batch, length: skip_thought.batches(corpus, vocabulary, batch, length),
+    )
+
+
+def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Number of all weights, and of those in the lookup table: three GRUs, two of them under a condition, and the
+    output layer."""
+    D, table = size.width, vocabulary.size * size.width
+    return 2 * table + 6 * D * D + 2 * 9 * D * D, table
+
+
+def encoder_flops_per_token(size: Size, length: int) -> float:
+    """FLOPs of the encoder's forward pass per token: the products with input and state, whatever the ``length``."""
+    return 2 * 6 * size.width**2
+
+
+def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+    """FLOPs of a training step per input token: three times the encoder, two decoders with a condition, and two
+    predictions."""
+    D = size.width
+    return 3 * (encoder_flops_per_token(size, length) + 2 * (2 * 9 * D**2 + 2 * D * vocabulary.size))

@@ -1,0 +1,168 @@
+"""ELMo that reads letters, against its equations written down in NumPy."""
+
+from functools import cache
+
+import keras
+import numpy as np
+import pytest
+
+from models.architectures import character_lstm
+from models.architectures.character_lstm import CharacterLstm, symbols
+from models.card import Size
+from models.objectives.bilm import SpelledBiLm
+from models.tokenizers import Tokenizer, Vocabulary
+
+SIZE = Size(layers=2, width=8, inner=5, length=30)
+FILTERS = [(1, 2), (2, 3), (7, 4)]
+WORDS = ("the", "a", "Zoë", "unbelievable", "x" * 60, "y" * 48)
+PIECES = (*(f"[{number}]" for number in range(37)), *WORDS, "##ing")
+VOCABULARY = Vocabulary(size=len(PIECES), pieces=PIECES)
+TOKENS = np.array([[2, 37, 39, 40, 43, 3], [2, 41, 3, 0, 0, 0]], np.int32)
+LENGTHS = (6, 3)
+
+
+@cache
+def made() -> SpelledBiLm:
+    keras.utils.set_random_seed(1)
+    loss = SpelledBiLm(CharacterLstm(SIZE, VOCABULARY, FILTERS), VOCABULARY.size)
+    for variable in loss.variables:  # away from 0, so that every term counts and some cells reach their bound
+        variable.assign(3 * np.asarray(variable) + 0.1)
+    return loss
+
+
+def sigmoid(x):
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def weights(values):
+    return {name: np.asarray(value, np.float64) for name, value in vars(values).items()}
+
+
+def word(number):
+    """The vector of one word, symbol by symbol."""
+    encoder = made().encoder
+    z = np.asarray(encoder.letters, np.float64)[symbols(VOCABULARY)[number]]  # [50, 16]
+    found = []
+    for (wide, count), layer in zip(FILTERS, map(weights, encoder.filters), strict=True):
+        for f in range(count):
+            sums = [
+                sum(z[p + k] @ layer["kernel"][k, :, f] for k in range(wide)) + layer["bias"][f]
+                for p in range(51 - wide)
+            ]
+            found.append(max(0.0, *sums))
+    y = np.array(found)
+    for layer in map(weights, encoder.highways):
+        gate, new = np.split(y @ layer["kernel"] + layer["bias"], 2)
+        y = sigmoid(gate) * np.maximum(new, 0) + (1 - sigmoid(gate)) * y
+    return y @ np.asarray(encoder.project, np.float64) + np.asarray(encoder.project_bias, np.float64)
+
+
+def lstm(x, w, bound=3.0):
+    """x [T, P] to h [T, P], with cells and projections inside ``bound``."""
+    w = weights(w)
+    h, c, result = np.zeros(w["project"].shape[1]), np.zeros(w["project"].shape[0]), []
+    for x_t in x:
+        g, i, f, o = np.split(x_t @ w["input"] + h @ w["recurrent"] + w["bias"], 4)
+        c = np.clip(sigmoid(f) * c + sigmoid(i) * np.tanh(g), -bound, bound)
+        h = np.clip((sigmoid(o) * np.tanh(c)) @ w["project"], -bound, bound)
+        result.append(h)
+    return np.array(result)
+
+
+def layers_of(row, bound=3.0):
+    """x and both layers [T, P] of one row without padding, of each direction."""
+    encoder, x = made().encoder, np.array([word(number) for number in row])
+    forward, backward = [x], [x]
+    for index in range(2):
+        new = lstm(forward[-1], encoder.forward_layers[index], bound)
+        forward.append(new + (forward[-1] if index else 0))
+        new = lstm(backward[-1][::-1], encoder.backward_layers[index], bound)[::-1]
+        backward.append(new + (backward[-1] if index else 0))
+    return forward, backward
+
+
+def test_encoder_is_the_papers():
+    encoding = made().encoder({"tokens": TOKENS})
+    for row, length in enumerate(LENGTHS):
+        expected = [np.concatenate(pair, axis=1) for pair in zip(*layers_of(TOKENS[row, :length]), strict=True)]
+        for got, want in zip(encoding.layers, expected, strict=True):
+            assert np.allclose(got[row, :length], want, atol=1e-4)
+        assert np.allclose(encoding.pooled[row], expected[-1].max(axis=0), atol=1e-4)
+    free = np.concatenate([layers[-1] for layers in layers_of(TOKENS[0], bound=np.inf)], axis=1)
+    assert np.abs(free - np.asarray(encoding.tokens)[0]).max() > 0.1, "no bound was reached"
+
+
+def test_cells_and_projections_are_bounded_each_by_itself():
+    """One cell, one number: i and o open and g 1, so that the cell counts 1, 2, 3, 3, and h is R tanh(c)."""
+    inputs = np.tile(np.array([[[50.0, 50.0, 50.0, 50.0]]], np.float32), (5, 1, 1))
+    small, large = (
+        np.asarray(character_lstm.recur(inputs, np.zeros((1, 4), np.float32), np.array([[r]], np.float32))).ravel()
+        for r in (2.0, -40.0)
+    )
+    assert np.allclose(small, 2 * np.tanh([1, 2, 3, 3, 3]), atol=1e-6)
+    assert np.allclose(large, -3.0)
+
+
+def test_loss_and_likelihood_are_the_papers():
+    loss = made()
+    table, bias = np.asarray(loss.words, np.float64), np.asarray(loss.bias, np.float64)
+
+    def log_p(x, targets):
+        scores = x @ table.T + bias
+        scores -= np.log(np.exp(scores - scores.max(1, keepdims=True)).sum(1, keepdims=True)) + scores.max(
+            1, keepdims=True
+        )
+        return scores[np.arange(len(targets)), targets]
+
+    right, left, likelihood = [], [], np.zeros(TOKENS.shape)
+    for row, length in enumerate(LENGTHS):
+        ids = TOKENS[row, :length]
+        forward, backward = layers_of(ids)
+        likelihood[row, 1:length] = log_p(forward[-1][:-1], ids[1:])
+        right += list(-likelihood[row, 1:length])
+        left += list(-log_p(backward[-1][1:], ids[:-1]))
+    values = loss({"tokens": TOKENS})
+    assert float(values["forward_nll"]) == pytest.approx(np.mean(right), rel=1e-4)
+    assert float(values["backward_nll"]) == pytest.approx(np.mean(left), rel=1e-4)
+    assert float(values["loss"]) == pytest.approx((np.mean(right) + np.mean(left)) / 2, rel=1e-4)
+    assert np.allclose(loss.log_likelihood({"tokens": TOKENS}), likelihood, atol=1e-3)
+
+
+def test_symbols():
+    """293 and 294 mark where a word begins and ends, 295 is padding, 256 + id a special token."""
+    table = symbols(VOCABULARY)
+    assert table.shape == (len(PIECES), 50)
+    assert table[2].tolist() == [293, 258, 294] + [295] * 47
+    assert table[37].tolist() == [293, *b"the", 294] + [295] * 45
+    assert table[39, :7].tolist() == [293, ord("Z"), ord("o"), 0xC3, 0xAB, 294, 295]
+    assert table[41].tolist() == [293] + [ord("x")] * 48 + [294]
+    assert table[42].tolist() == [293] + [ord("y")] * 48 + [294]
+    assert table[43, :5].tolist() == [*b"ing", 294, 295]  # goes on with a word
+    assert symbols(Vocabulary(size=50))[41, :5].tolist() == [293, *b"41", 294, 295]
+
+
+def test_words_that_sentences_begin_with_are_spelled_alike_in_every_kind():
+    text = ["the writer writes what writers write"] * 30
+    for kind, size in (("wordpiece", 90), ("word", 60), ("unigram", 70), ("bpe", 310)):
+        tokenizer = Tokenizer.train(kind, text, size)
+        (ids,) = tokenizer.encode(["the writer"])
+        table = symbols(tokenizer.vocabulary)
+        heads = tokenizer.heads(np.array(ids))
+        assert [table[number][0] == 293 for number in ids] == heads.tolist(), kind
+        assert bytes(value for number in ids for value in table[number].tolist() if value < 256) == b"thewriter", kind
+
+
+def test_spelling_makes_relatives():
+    """Words that share most letters are nearer to each other than to a stranger, before anything was learnt."""
+    keras.utils.set_random_seed(1)
+    pieces = (*PIECES[:37], "writers", "writer", "sky")
+    encoder = CharacterLstm(
+        Size(layers=1, width=64, inner=8), Vocabulary(size=40, pieces=pieces), [(n, 8 * n) for n in range(1, 8)]
+    )
+    one, relative, stranger = np.asarray(encoder.spelled(np.array([[37, 38, 39]], np.int32)))[:, 0]
+    assert np.linalg.norm(one - relative) < 0.7 * np.linalg.norm(one - stranger)
+
+
+def test_odd_width_is_a_sentence():
+    with pytest.raises(ValueError, match="even width"):
+        CharacterLstm(Size(layers=1, width=7, inner=5), VOCABULARY, FILTERS)

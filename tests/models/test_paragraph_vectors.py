@@ -1,0 +1,120 @@
+"""Paragraph vectors: batches by brute force, losses and the descent for a new text in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from models.architectures import paragraph_vectors as tables
+from models.card import Size
+from models.corpus import Corpus
+from models.objectives import paragraph_vectors
+from models.tokenizers import Vocabulary
+
+VOCABULARY = Vocabulary(size=50)
+SIZE = Size(layers=1, width=6, inner=5, length=40)
+BATCH = {
+    "tokens": np.array([[40, 41, 42, 40, 43, 44, 45]], np.int32),
+    "windows": np.array([[2, 1, 0, 3, 1, 5, 1]], np.int32),
+    "documents": np.array([[1, 1, 1, 1, 1, 4, 4]], np.int32),
+    "noise": np.array([[46, 47, 46]], np.int32),
+}
+AROUND = {0: (1,), 1: (0,), 3: (0, 1, 4), 4: (3,), 5: (6,), 6: (5,)}
+"""The places inside the window of each: 42 was dropped, and a text ends behind 43."""
+
+
+def made(kind):
+    """An encoder with random weights, and these by name as float64."""
+    encoder, rng = kind(SIZE, VOCABULARY), np.random.default_rng(0)
+    encoder.dropout = 0.0
+    names = ("documents", "answers", "noise", "table")
+    for name in names[: 4 if kind is tables.DmVectors else 3]:
+        weight = getattr(encoder, name)
+        weight.assign(0.7 * rng.normal(size=weight.shape))
+    return encoder, {name: np.asarray(getattr(encoder, name), np.float64) for name in names}
+
+
+def surprise(x):
+    return np.log1p(np.exp(-x))
+
+
+@pytest.mark.parametrize("kind", [tables.DbowVectors, tables.DmVectors])
+def test_loss_is_the_papers(kind):
+    encoder, weights = made(kind)
+    loss = paragraph_vectors.ParagraphVectors(encoder)
+    tokens, u, each = BATCH["tokens"][0], weights["answers"], []
+    for place, others in AROUND.items():
+        h = weights["documents"][BATCH["documents"][0, place]]
+        if kind is tables.DmVectors:
+            h = np.mean([h, *(weights["table"][tokens[other]] for other in others)], axis=0)
+        each.append(surprise(u[tokens[place]] @ h) + 5 * np.mean([surprise(-u[n] @ h) for n in (46, 47, 46)]))
+    with tf.GradientTape() as tape:
+        value = loss(BATCH)["loss"]
+    assert float(value) == pytest.approx(np.mean(each), rel=1e-5)
+    # What the noise learns: its own share of each word, less that of the words shown.
+    shares = np.exp(weights["noise"]) / np.exp(weights["noise"]).sum()
+    shares[[46, 47]] -= np.array([2, 1]) / 3
+    assert np.allclose(tape.gradient(value, encoder.noise.value), shares, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [tables.DbowVectors, tables.DmVectors])
+def test_a_new_text_is_found_by_descent(kind):
+    """Against ten steps along the slope of L(d), measured by differences; special tokens and padding are no words."""
+    encoder, weights = made(kind)
+    noise = encoder.quantiles().numpy()
+    tokens = np.array([2, 40, 41, 3, 43, 40, 44, 45, 0, 0], np.int32)
+    words = {place: word for place, word in enumerate(tokens) if word >= VOCABULARY.first}
+    u = weights["answers"]
+
+    def loss(d):
+        each = []
+        for place, word in words.items():
+            h = d
+            if kind is tables.DmVectors:
+                near = [weights["table"][w] for p, w in words.items() if 0 < abs(p - place) <= 3]
+                h = (d + sum(near)) / (1 + len(near))
+            each.append(surprise(u[word] @ h) + 5 * np.mean(surprise(-u[noise] @ h)))
+        return np.mean(each)
+
+    d, course = np.zeros(6), []
+    for _ in range(tables.STEPS):
+        slope = [(loss(d + 1e-5 * e) - loss(d - 1e-5 * e)) / 2e-5 for e in np.eye(6)]
+        d, course = d - tables.RATE * np.array(slope), [*course, loss(d)]
+    found = encoder({"tokens": np.stack([tokens, np.roll(tokens, 1)])})
+    assert np.allclose(found.pooled[0], d, atol=1e-4) and course[-1] < course[0]
+    assert np.allclose(found.layers[1], np.repeat(found.pooled[:, None], 10, axis=1))
+    assert np.allclose(found.layers[0][0], weights["table"][tokens], atol=1e-6)
+    before = [np.array(v) for v in encoder.variables]
+    encoder({"tokens": tokens[None]})
+    assert all(np.array_equal(a, b) for a, b in zip(before, encoder.variables, strict=True))
+
+
+def test_noise_for_new_texts_is_cut_from_its_distribution():
+    encoder, _ = made(tables.DbowVectors)
+    shares = np.full(50, 1e-9)
+    shares[[40, 41, 44]] = 0.5, 0.125, 0.375
+    encoder.noise.assign(np.log(shares))
+    assert np.bincount(encoder.quantiles().numpy(), minlength=50)[[40, 41, 44]].tolist() == [32, 8, 24]
+    encoder.noise.assign(np.where(np.arange(50) == 49, 40.0, 0.0))
+    assert set(encoder.quantiles().numpy()) == {49}
+
+
+def test_batches_know_their_documents():
+    sizes = [7, 5, 9, 4, 6, 8]
+    ids = np.random.default_rng(0).integers(37, 50, sum(sizes)).astype(np.int32)
+    corpus = Corpus(ids, np.concatenate([[0], np.cumsum(sizes)]), np.array([0, 1, 3, 6]), np.ones(len(ids), bool))
+    make = paragraph_vectors.batches(corpus, 2, 3, 11)
+    owners = np.repeat([0, 1, 0], [7, 14, 18])  # documents 0, 1, 2 in two rows
+    for step in range(8):
+        batch = make(step, 3)
+        for tokens, documents in zip(batch["tokens"], batch["documents"], strict=True):
+            places = [at for at in range(39) if np.array_equal(np.take(ids, range(at, at + 11), mode="wrap"), tokens)]
+            assert any(np.array_equal(np.take(owners, range(at, at + 11), mode="wrap"), documents) for at in places)
+        assert batch["windows"].max() <= 5 and batch["noise"].shape == (3, 64)
+    often = np.concatenate([np.full(6000, 40), np.arange(41, 50).repeat(400)]).astype(np.int32)
+    corpus = Corpus(often, np.array([0, 9600]), np.array([0, 1]), np.ones(9600, bool))
+    make = paragraph_vectors.batches(corpus, 2, 64, 64)
+    rows = [make(step, 0) for step in range(4)]
+    kept = np.mean(np.concatenate([row["windows"][row["tokens"] == 40] for row in rows]) > 0)
+    assert kept == pytest.approx(math.sqrt(0.1 / 0.625), abs=0.03)  # ten words: no threshold below a tenth

@@ -1,0 +1,128 @@
+"""Flair against its equations written down in NumPy, word by word over the characters of a text."""
+
+from functools import cache
+
+import keras
+import numpy as np
+import pytest
+
+from models.architectures.string_lstm import StringLstm, openings
+from models.card import Size
+from models.tokenizers import Tokenizer, Vocabulary
+
+TEXT = ["the sky is blue, and the sea is not.", "Zoë sees a ▁ and the sea", "a tree is an idea"] * 4
+SENTENCES = [["the", "sea", ",", "Zoë", "q"], ["a", "tree"]]  # no text has a q: it is unknown
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train("character", TEXT, 80)
+
+
+@cache
+def made(layers: int = 1) -> StringLstm:
+    keras.utils.set_random_seed(1)
+    return StringLstm(Size(layers=layers, width=8, length=64), tokenizer().vocabulary)
+
+
+def rows() -> tuple[np.ndarray, list[list[tuple[int, int, int]]]]:
+    """[CLS] characters [SEP] of `SENTENCES`, and of each word the places of its "▁", its first and last character."""
+    found, words = np.zeros((2, 24), np.int32), []
+    for row, sentence in zip(found, SENTENCES, strict=True):
+        place, spans = 1, []
+        for word, (ids,) in zip(sentence, (tokenizer().encode([w]) for w in sentence), strict=True):
+            assert len(ids) == 1 + len(word)
+            row[place : place + len(ids)] = ids
+            spans.append((place, place + 1, place + len(word)))
+            place += len(ids)
+        row[0], row[place] = tokenizer().vocabulary.cls, tokenizer().vocabulary.sep
+        words.append(spans)
+    return found, words
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def states(ids, layers):
+    """The states [T, C] of every layer above the vectors of ``ids``, from left to right."""
+    x, result = np.asarray(made(len(layers)).token_embedding, np.float64)[ids], []
+    for layer in layers:
+        w, b, u = (np.asarray(v, np.float64) for v in (layer.input, layer.bias, layer.recurrent))
+        h, c, out = np.zeros(len(u)), np.zeros(len(u)), []
+        for x_t in x:
+            g, i, f, o = np.split(x_t @ w + h @ u + b, 4)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            out.append(h)
+        x = np.array(out)
+        result.append(x)
+    return result
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_word_is_the_states_at_its_ends(layers):
+    encoder = made(layers)
+    tokens, words = rows()
+    encoding = encoder({"tokens": tokens})
+    for row, spans in enumerate(words):
+        ids = tokens[row][tokens[row] > 0]
+        forward = states(ids, encoder.forward_layers)
+        backward = [x[::-1] for x in states(ids[::-1], encoder.backward_layers)]
+        for depth in range(layers):
+            for mark, first, last in spans:
+                expected = np.concatenate([forward[depth][last], backward[depth][first]])
+                for place in range(mark, last + 1):
+                    assert np.allclose(encoding.layers[depth + 1][row, place], expected, atol=1e-5)
+            for place in (0, len(ids) - 1):  # [CLS] and [SEP] are words
+                expected = np.concatenate([forward[depth][place], backward[depth][place]])
+                assert np.allclose(encoding.layers[depth + 1][row, place], expected, atol=1e-5)
+        table = np.asarray(encoder.token_embedding)[ids]
+        assert np.allclose(encoding.layers[0][row, : len(ids)], np.concatenate([table, table], axis=1))
+        assert np.allclose(encoding.pooled[row], np.asarray(encoding.tokens)[row, : len(ids)].max(axis=0))
+
+
+def test_a_word_tells_of_its_spelling_and_of_both_sides():
+    """What stands behind a word reaches its backward half only, what stands before it the forward half, and a
+    character of its own both."""
+    encoder, (tokens, words) = made(), rows()
+    mark, first, last = words[0][1]
+    e = tokenizer().encode(["e"])[0][1]
+    before = np.asarray(encoder({"tokens": tokens}).tokens)[0, mark]
+    for place, forward, backward in ((mark - 2, True, False), (first, True, True), (last + 3, False, True)):
+        changed = tokens.copy()
+        changed[0, place] = e if changed[0, place] != e else e + 1
+        moved = np.abs(np.asarray(encoder({"tokens": changed}).tokens)[0, mark] - before) > 1e-6
+        assert moved[:4].any() == forward and moved[4:].any() == backward, place
+
+
+def test_language_models_read_every_character():
+    """What is trained is the states themselves, not the words' vectors."""
+    encoder, (tokens, _) = made(), rows()
+    ids = tokens[1][tokens[1] > 0]
+    forward, backward = encoder.forward(tokens)[-1], encoder.backward(tokens)[-1]
+    assert np.allclose(np.asarray(forward)[: len(ids), 1], states(ids, encoder.forward_layers)[0], atol=1e-5)
+    expected = states(ids[::-1], encoder.backward_layers)[0][::-1]
+    assert np.allclose(np.asarray(backward)[: len(ids), 1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("character", 80), ("wordpiece", 90), ("unigram", 70), ("bpe", 310)])
+def test_words_are_found_in_every_kind(kind, size):
+    """A sentence without punctuation has as many words as spaces tell, each with the tokens that the tokenizer says."""
+    trained = Tokenizer.train(kind, TEXT, size)
+    opens, marks = openings(trained.vocabulary)
+    ((ids, index),) = trained.encode_words([["the", "trees", "and", "seas"]])
+    assert np.cumsum(opens[ids]).tolist() == [number + 1 for number in index]
+    assert opens[[0, 2, 3, 4]].all() and opens[1] == (kind == "wordpiece")
+    assert {trained.pieces([number])[0] for number in np.flatnonzero(marks)} <= {"▁", "Ġ"}
+    assert marks.any() == (kind != "wordpiece")
+
+
+def test_where_spellings_are_unknown_every_token_is_a_word():
+    opens, marks = openings(Vocabulary(size=50))
+    assert opens.all() and not marks.any()
+
+
+def test_odd_width_is_a_sentence():
+    with pytest.raises(ValueError, match="even width"):
+        StringLstm(Size(layers=1, width=7), Vocabulary(size=50))

@@ -62,8 +62,9 @@ def predictions_of(
 ) -> list[Any]:
     """Predictions of a network for ``report``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
-        importlib.import_module("bench.adapt.adapted")
+        adaptation = importlib.import_module(f"bench.adapt.{cell.method}")
         from bench.adapt import heads, loop
+        from bench.adapt.asking import Asked
 
     module = models.load(cell.row.model)
     everything, embedding = module.parameters(context.shape, context.tokenizer.vocabulary)
@@ -74,14 +75,22 @@ def predictions_of(
     }  # float32
     with phase("build"):
         arrays = _arrays(cell, context)
-    if cell.method == "likelihood":
-        return _likelihood(cell, context, settings, report, arrays, outcome)
-    if cell.method == "probe":
-        return _probed(cell, context, settings, report, arrays, outcome)
-    if cell.method == "words":
-        return _of_words(cell, context, settings, report, arrays, outcome)
-    if cell.method == "prompt":
-        return _prompted(cell, context, task, settings, train, report, arrays, outcome)
+    if respond := getattr(adaptation, "respond", None):
+        predictions, outcome.cost["flops_evaluate"] = respond(
+            Asked(
+                network=_unadapted(cell, context, arrays),
+                module=module,
+                shape=context.shape,
+                tokenizer=context.tokenizer,
+                task=task,
+                settings=settings,
+                train=train,
+                report=report,
+                seed=cell.seed,
+            )
+        )
+        outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0}
+        return predictions
 
     head = heads.of(cell.form, cell.method)
     if cell.form is Form.GENERATION and cell.method == "features":
@@ -173,99 +182,6 @@ def _taught(
     return network, rows
 
 
-def _likelihood(
-    cell: Cell,
-    context: Context,
-    settings: Settings,
-    report: Sequence[Example],
-    arrays: Mapping[str, np.ndarray],
-    outcome: Outcome,
-) -> list[Any]:
-    """(nats, words, characters) of each text of ``report``, by the network as it is."""
-    from bench.adapt import likelihood
-
-    network = _unadapted(cell, context, arrays)
-    with phase("encode"):
-        windows = likelihood.windows(context.tokenizer, settings, report)
-    with phase("evaluate"):
-        label = models.load(cell.row.model).CARD.title
-        predictions = likelihood.predictions(network, label, context.tokenizer, settings, report, windows)
-    outcome.cost |= _asking(cell, context, [len(ids) for _, _, ids in windows])
-    return predictions
-
-
-def _prompted(
-    cell: Cell,
-    context: Context,
-    task: Task,
-    settings: Settings,
-    train: Sequence[Example],
-    report: Sequence[Example],
-    arrays: Mapping[str, np.ndarray],
-    outcome: Outcome,
-) -> list[Any]:
-    """The likeliest answer to each of ``report`` after a prompt, by the network as it is."""
-    from bench.adapt import prompt
-
-    with phase("encode"):
-        rows = prompt.rows(task, context.tokenizer, settings, train, report, cell.seed)
-    network = _unadapted(cell, context, arrays)
-    with phase("evaluate"):
-        label = models.load(cell.row.model).CARD.title
-        predictions = prompt.predictions(network, label, task, context.tokenizer, settings, rows, len(report))
-    outcome.cost |= _asking(cell, context, [len(row.ids) for row in rows])
-    return predictions
-
-
-def _probed(
-    cell: Cell,
-    context: Context,
-    settings: Settings,
-    report: Sequence[Example],
-    arrays: Mapping[str, np.ndarray],
-    outcome: Outcome,
-) -> list[Any]:
-    """Where the missing word of each text of ``report`` comes among those that the network would write, as it is."""
-    from bench.adapt import probe
-
-    network, module = _unadapted(cell, context, arrays), models.load(cell.row.model)
-    with phase("encode"):
-        rows = probe.rows(context.tokenizer, settings, report, network.encoder.causal)
-    with phase("evaluate"):
-        predictions = probe.predictions(network, module.CARD.title, context.tokenizer, settings, report, rows)
-    shape, lengths = context.shape, [len(row.tokens) for row in rows]
-    flops = sum(n * module.encoder_flops_per_token(shape, n) for n in lengths)
-    flops += len(rows) * 2 * shape.width * context.tokenizer.vocabulary.size
-    outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
-    return predictions
-
-
-def _of_words(
-    cell: Cell,
-    context: Context,
-    settings: Settings,
-    report: Sequence[Example],
-    arrays: Mapping[str, np.ndarray],
-    outcome: Outcome,
-) -> list[Any]:
-    """What the network's vectors of single words say to each of ``report``, as it is."""
-    from bench.adapt import words
-
-    network, module = _unadapted(cell, context, arrays), models.load(cell.row.model)
-    with phase("encode"):
-        asked = words.words_of(cell.form, report)
-        rows = words.rows(context.tokenizer, settings, asked)
-    with phase("evaluate"):
-        found = words.vectors(network, settings, rows)
-        predictions = words.predictions(cell.form, report, asked, found)
-    lengths = [len(row.tokens) for row in rows]
-    flops = sum(n * module.encoder_flops_per_token(context.shape, n) for n in lengths)
-    compared = len(report) * (len(report[0].gold.candidates) if cell.form is Form.ANALOGY else 1)
-    flops += 2 * compared * context.shape.width
-    outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
-    return predictions
-
-
 def _unadapted(cell: Cell, context: Context, arrays: Mapping[str, np.ndarray]) -> Any:
     """The network with the weights that it begins from, without dropout."""
     from bench.engine import networks
@@ -275,14 +191,6 @@ def _unadapted(cell: Cell, context: Context, arrays: Mapping[str, np.ndarray]) -
         networks.assign(network.loss.variables, arrays)
         network.encoder.dropout = 0.0
     return network
-
-
-def _asking(cell: Cell, context: Context, lengths: Sequence[int]) -> dict[str, Any]:
-    """The cost of asking how probable texts are, by their ``lengths`` in tokens, a start symbol before each."""
-    module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
-    whole = [len(vocabulary.template.start) + n for n in lengths]
-    flops = sum(n * module.likelihood_flops_per_token(context.shape, vocabulary, n) for n in whole)
-    return {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": flops}
 
 
 def _arrays(cell: Cell, context: Context) -> Mapping[str, np.ndarray]:

@@ -1,7 +1,5 @@
 """What ``run`` and ``evaluate`` do: options to a plan, and what its cells share prepared; `bench.execute` drives it."""
 
-import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,17 +7,16 @@ from typing import Any
 
 import models
 import tasks
-from bench import corpora, plan, suites
+from bench import corpora, plan, sources, suites
 from bench.budget import Budget
-from bench.console import say
 from bench.engine.recipe import recipe_of
-from bench.errors import OK, EnvironmentProblem, UsageError
+from bench.errors import OK, UsageError
 from bench.execute import Staff, execute
 from bench.plan import Plan, Pretraining, Row
 from bench.suites import Suite
 from bench.work import Job
 from models.card import Size
-from tasks.task import MissingData, Task
+from tasks.task import Task
 
 
 def run_suite(
@@ -63,7 +60,7 @@ def run_suite(
     rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, baselines, plan.summarised(found))
     check_rows(rows)
     if data is None:
-        data = embedded(out)
+        data = sources.embedded(out)
     budget = budget if budget is not None and budget.unit else chosen.budget
     pretrained = [row for row in rows if row.kind == "pretrained"]
     pretrainings, path, fingerprint = [], "", ""
@@ -93,7 +90,7 @@ def run_suite(
         found,
         adaptations=adaptations or chosen.adaptations,
         seeds=[seed] if seed is not None else range(seeds or chosen.seeds),
-        data_sha256={task.name: data_sha256(task, data) for task in found},
+        data_sha256={task.name: sources.fingerprint(task, data) for task in found},
         pretraining_of={row: p.key for row, p in zip(pretrained, pretrainings, strict=True)},
         tokenizer=fingerprint,
         suite_settings=chosen.settings,
@@ -108,7 +105,7 @@ def run_suite(
         return OK
     job = Job(
         data=str(data.resolve()),
-        source=source_of(data),
+        source=sources.source_of(data),
         command=repeatable(),
         tokenizer=path,
         keep=keep,
@@ -151,7 +148,7 @@ def evaluate(
             f"{checkpoint} holds no pre-trained model but a {found.about.get('kind')} one. Use `predict` with it."
         )
     out = out or Path("runs") / Path(checkpoint).name
-    data = data or embedded(out)
+    data = data or sources.embedded(out)
     division, about = found.about.get("division", "controlled"), found.about
     row = Row(
         name=about.get("name", about["model"]),
@@ -166,7 +163,7 @@ def evaluate(
         chosen,
         adaptations=adaptations or usual.adaptations,
         seeds=[seed] if seed is not None else range(seeds or usual.seeds),
-        data_sha256={task.name: data_sha256(task, data) for task in chosen},
+        data_sha256={task.name: sources.fingerprint(task, data) for task in chosen},
         pretraining_of={row: f"checkpoint:{found.weights_sha256}"},
         tokenizer=found.about["tokenizer"]["sha256"],
         suite_settings=usual.settings,
@@ -189,7 +186,7 @@ def evaluate(
         return OK
     job = Job(
         data=str(data.resolve()),
-        source=source_of(data),
+        source=sources.source_of(data),
         command=repeatable(),
         tokenizer=str(found.path("tokenizer.json").resolve()),
         keep=keep,
@@ -210,38 +207,6 @@ def check_rows(rows: Sequence[Row]) -> None:
 
 def _tasks(names: Sequence[str] | None) -> list[Task]:
     return [tasks.load(name) for name in names or tasks.names()]
-
-
-def data_sha256(task: Task, data: Path) -> str:
-    """What the data of ``task`` is, or that it is not there: a file that turns up later makes a new cell."""
-    try:
-        return task.fingerprint(
-            data,
-            [name for name in ("train", "dev", "test") if name in task.files and name in (task.report, "train", "dev")],
-        )
-    except MissingData as error:
-        return plan.digest({"missing": re.sub(re.escape(str(data)), "", str(error))})
-
-
-def source_of(data: Path) -> dict[str, Any]:
-    """Whose data this is: what ``SOURCE.json`` at its root says, or the official data sets."""
-    try:
-        return json.loads((data / "SOURCE.json").read_text())
-    except FileNotFoundError:
-        return {"name": "official"}
-    except (ValueError, OSError) as error:
-        raise EnvironmentProblem(f"{data / 'SOURCE.json'} cannot be read: {error}. Make the data again.") from error
-
-
-def embedded(out: Path) -> Path:
-    """The microworld, made below the run folder when it is not there yet."""
-    from tasks import microworld
-
-    folder = out / "data"
-    if not (folder / "SOURCE.json").exists():
-        say("Making the microworld ...")
-        microworld.make(folder)
-    return folder
 
 
 def repeatable() -> str:

@@ -3,13 +3,14 @@
 An adaptation file defines ``SUMMARY`` and ``Reading(encoder, settings)``: a Keras layer that turns an `Encoding` into
 what heads read. It may have a training ``Step`` and a ``rate`` of its own, and something to learn ``First``. One with
 ``HEADS`` (form to a file below `bench.adapt.heads`) meets only the forms in it; ``Decoding(encoder, vocabulary,
-settings)`` writes in the place of a model's own decoder. The folder is the registry; `bench.adapt.settings` holds the
-hyper-parameters of forms, and in a file for each the adaptation's own; it imports no TensorFlow.
+settings)`` writes in the place of a model's own decoder. One under which nothing learns has ``respond(asked)`` in their
+place: an `Asked` to predictions and the FLOPs of making them. The folder is the registry; `bench.adapt.settings` holds
+the hyper-parameters of forms, and in a file for each the adaptation's own; it imports no TensorFlow.
 """
 
 from pathlib import Path
 
-_MACHINERY = {"__init__", "adapted", "loop", "rated"}
+_MACHINERY = {"__init__", "adapted", "asking", "loop", "rated"}
 
 
 class NotApplicable(Exception):

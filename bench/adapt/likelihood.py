@@ -7,8 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from bench.adapt import NotApplicable
+from bench.adapt.asking import Asked
 from bench.adapt.settings import Settings
-from bench.cost import Traced
+from bench.cost import Traced, phase
 from models.tokenizers import Tokenizer
 from tasks.task import Example
 
@@ -34,6 +35,15 @@ def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example
             found.append((i, scored - begin, ids[begin : begin + room]))
             scored = begin + len(found[-1][2])
     return found
+
+
+def respond(asked: Asked) -> tuple[list[Any], float]:
+    """(nats, words, characters) of each text, and the FLOPs of that."""
+    with phase("encode"):
+        found = windows(asked.tokenizer, asked.settings, asked.report)
+    with phase("evaluate"):
+        answers = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
+    return answers, asked.scoring_flops([len(ids) for _, _, ids in found])
 
 
 def scorer(network: Any, label: str, asked: str) -> Traced:

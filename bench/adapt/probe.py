@@ -17,8 +17,9 @@ import numpy as np
 import tensorflow as tf
 
 from bench.adapt import NotApplicable
+from bench.adapt.asking import Asked
 from bench.adapt.settings import Settings
-from bench.cost import Traced
+from bench.cost import Traced, phase
 from models.tokenizers import Tokenizer
 from tasks.forms import BLANK, Rank
 from tasks.metrics.ranks import rank
@@ -39,6 +40,16 @@ class Row:
     tokens: list[int]
     segments: list[int]
     place: int
+
+
+def respond(asked: Asked) -> tuple[list[Any], float]:
+    """The rank of each missing word among those that the network would write, and the FLOPs of that."""
+    with phase("encode"):
+        found = rows(asked.tokenizer, asked.settings, asked.report, asked.network.encoder.causal)
+    with phase("evaluate"):
+        ranks = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
+    output = 2 * asked.shape.width * asked.tokenizer.vocabulary.size
+    return ranks, asked.reading_flops([len(row.tokens) for row in found]) + len(found) * output
 
 
 def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], causal: bool) -> list[Row]:

@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from bench.adapt import NotApplicable
+from bench.adapt.asking import Asked
 from bench.adapt.likelihood import scorer
 from bench.adapt.settings.prompt import Own
+from bench.cost import phase
 from models.tokenizers import Tokenizer
 from tasks.forms import Form
 from tasks.task import Example, Task
@@ -37,6 +39,16 @@ class Row:
     answer: int
     begin: int
     ids: list[int]
+
+
+def respond(asked: Asked) -> tuple[list[Any], float]:
+    """The likeliest answers after a prompt, and the FLOPs of asking for them."""
+    with phase("encode"):
+        found = rows(asked.task, asked.tokenizer, asked.settings, asked.train, asked.report, asked.seed)
+    with phase("evaluate"):
+        size = len(asked.report)
+        chosen = predictions(asked.network, asked.title, asked.task, asked.tokenizer, asked.settings, found, size)
+    return chosen, asked.scoring_flops([len(row.ids) for row in found])
 
 
 def answers(task: Task, example: Example) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bench.adapt.asking import Asked
 from bench.adapt.settings import Settings
-from bench.cost import Traced
+from bench.cost import Traced, phase
 from models.tokenizers import Tokenizer
 from tasks.forms import Form, Rank
 from tasks.metrics.ranks import rank
@@ -37,6 +38,18 @@ class Row:
     segments: list[int]
     first: int
     count: int
+
+
+def respond(asked: Asked) -> tuple[list[Any], float]:
+    """What the vectors of single words say, and the FLOPs of reading and comparing them."""
+    form = asked.task.form
+    with phase("encode"):
+        words = words_of(form, asked.report)
+        found = rows(asked.tokenizer, asked.settings, words)
+    with phase("evaluate"):
+        answers = predictions(form, asked.report, words, vectors(asked.network, asked.settings, found))
+    compared = len(asked.report) * (len(asked.report[0].gold.candidates) if form is Form.ANALOGY else 1)
+    return answers, asked.reading_flops([len(row.tokens) for row in found]) + 2 * compared * asked.shape.width
 
 
 def words_of(form: Form, examples: Sequence[Example]) -> list[str]:

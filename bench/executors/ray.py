@@ -25,6 +25,7 @@ from bench.errors import EnvironmentProblem
 from bench.executors import Died, Done, Event, Ready
 from bench.plan import Cell, Plan, Pretraining
 from bench.schedule import Piece
+from bench.sources import fingerprint
 from bench.work import Job, Worker, failure_of, folder_of
 
 Files = Mapping[str, bytes]
@@ -74,10 +75,8 @@ class Remote:
             where, right = ", ".join(piece.corpus), piece.corpus_sha256
             found = corpora.fingerprint([Path(file) for file in piece.corpus])
         else:
-            from bench.run import data_sha256
-
             data = Path(self.worker.job.data)
-            where, right, found = str(data), piece.data_sha256, data_sha256(tasks.load(piece.task), data)
+            where, right, found = str(data), piece.data_sha256, fingerprint(tasks.load(piece.task), data)
         if found == right:
             return ""
         return f"{where} on {os.uname().nodename} is not what the plan was made with. Copy the same files there."

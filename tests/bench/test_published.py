@@ -109,13 +109,14 @@ def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
     """Under its own name, without the figures of a paper that are another checkpoint's."""
     from bench import cell as cells
     from bench import run as runs
+    from bench import sources
 
     foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
     planned = []
     monkeypatch.setattr(runs, "execute", lambda plan, *others: planned.append(plan) or 0)
-    monkeypatch.setattr(runs, "embedded", lambda out: tmp_path)
-    monkeypatch.setattr(runs, "source_of", lambda data: {})
+    monkeypatch.setattr(sources, "embedded", lambda out: tmp_path)
+    monkeypatch.setattr(sources, "source_of", lambda data: {})
     task = ("--tasks", "sst2", "--seed", 0, "--set", "length=64")
     assert run("evaluate", tmp_path / "c", *task, "--out", tmp_path / "run") == 0
     (cell,) = planned[0].cells

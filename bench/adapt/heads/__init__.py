@@ -5,6 +5,9 @@ makes the arrays that batches are stacked from, ``predictions(examples, rows, ou
 what metrics compare. ``Head(outputs)`` is a Keras layer, shared by every task of the form: ``head(reading, batch)``
 gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises.
 
+A codec may begin where another adaptation ends: its ``first`` names that one and its settings, and ``follow(examples,
+rows, outputs)`` is told what it says of the same examples. ``together`` is how many rows are answered at once.
+
 Every model that was trained here reads the same layout, published ones that of their own template
 (`models._template`); each makes of it what its paper did (the first token, the last one, the mean ...):
 

@@ -1,0 +1,43 @@
+"""What a data folder is: whose data, which bytes, and the microworld where there is none."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from bench import plan
+from bench.console import say
+from bench.errors import EnvironmentProblem
+from tasks.task import MissingData, Task
+
+
+def fingerprint(task: Task, data: Path) -> str:
+    """What the data of ``task`` is, or that it is not there: a file that turns up later makes a new cell."""
+    try:
+        return task.fingerprint(
+            data,
+            [name for name in ("train", "dev", "test") if name in task.files and name in (task.report, "train", "dev")],
+        )
+    except MissingData as error:
+        return plan.digest({"missing": re.sub(re.escape(str(data)), "", str(error))})
+
+
+def source_of(data: Path) -> dict[str, Any]:
+    """Whose data this is: what ``SOURCE.json`` at its root says, or the official data sets."""
+    try:
+        return json.loads((data / "SOURCE.json").read_text())
+    except FileNotFoundError:
+        return {"name": "official"}
+    except (ValueError, OSError) as error:
+        raise EnvironmentProblem(f"{data / 'SOURCE.json'} cannot be read: {error}. Make the data again.") from error
+
+
+def embedded(out: Path) -> Path:
+    """The microworld, made below the run folder when it is not there yet."""
+    from tasks import microworld
+
+    folder = out / "data"
+    if not (folder / "SOURCE.json").exists():
+        say("Making the microworld ...")
+        microworld.make(folder)
+    return folder

@@ -7,14 +7,15 @@ from typing import Any
 
 import models
 import tasks
-from bench import baselines, environment, score
+from bench import baselines, environment
 from bench.adapt import NotApplicable
 from bench.adapt.settings import read
 from bench.answers import Context, Outcome, predictions_of
 from bench.checkpoint import Checkpoint
 from bench.cost import Meter, phase
-from bench.examples import examples_of
+from bench.data.examples import examples_of
 from bench.plan import Cell
+from bench.scoring import score
 from leaderboard.record import Record
 from tasks.task import DataError, MissingData, Task
 

@@ -12,9 +12,9 @@ import tasks
 from bench.budget import steps_of
 from bench.console import duration
 from bench.cost import topped_flops
+from bench.data.examples import read
 from bench.engine.networks import sized
 from bench.engine.recipe import Recipe, recipe_of
-from bench.examples import read
 from bench.plan import Cell, Plan, Pretraining
 from models.card import Size
 from models.tokenizers import Vocabulary

@@ -31,7 +31,7 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
     opened = [_adapted(Path(folder)) for folder in checkpoints]
     if data is None:
         raise UsageError("`predict` reads the task's own files: give the data folder with --data.")
-    from bench import submission, superglue
+    from bench.scoring import submission, superglue
 
     archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
     for found in opened:
@@ -141,8 +141,8 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
     from bench.adapt import adapted as shared
     from bench.adapt import heads, loop
+    from bench.data.examples import splits
     from bench.engine.networks import assign
-    from bench.examples import splits
 
     about = found.about
     settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])

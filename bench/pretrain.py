@@ -230,7 +230,7 @@ def pretrain_command(
     save_every: float = SAVE_SECONDS,
 ) -> int:
     """What ``python -m bench pretrain`` does; returns the exit status."""
-    from bench import corpora
+    from bench.data import corpora
 
     sized(models.load(model), size, 8)
     if not corpus:

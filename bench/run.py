@@ -7,8 +7,9 @@ from typing import Any
 
 import models
 import tasks
-from bench import corpora, plan, sources, suites
+from bench import plan, suites
 from bench.budget import Budget
+from bench.data import corpora, sources
 from bench.engine.recipe import recipe_of
 from bench.errors import OK, UsageError
 from bench.execute import Staff, execute

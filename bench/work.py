@@ -153,7 +153,8 @@ class Worker:
         return self.tokenizer
 
     def _pretrain(self, pretraining: Pretraining) -> str:
-        from bench import corpora, pretrain
+        from bench import pretrain
+        from bench.data import corpora
         from bench.engine import distribute
         from bench.engine.recipe import recipe_of
 

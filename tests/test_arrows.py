@@ -25,7 +25,16 @@ MAY_IMPORT = {
     "tasks": {"tasks"},
     "leaderboard": {"leaderboard"},
 }
-QUICK = ("plan", "budget", "errors", "environment", "console", "score_files", "submission", "commands.options")
+QUICK = (
+    "plan",
+    "budget",
+    "errors",
+    "environment",
+    "console",
+    "scoring.score_files",
+    "scoring.submission",
+    "commands.options",
+)
 """Modules of bench that the command line needs before any cell runs."""
 
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))

@@ -105,7 +105,7 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
 
     Interrupted, the same command goes on where it stopped. Data behind a licence are not fetched: it says where to ask.
     """
-    from bench.fetch import fetch as work
+    from bench.data.fetch import fetch as work
 
     for path in dict.fromkeys(work(names, folder, again=again, timeout=timeout)):
         click.echo(path)
@@ -142,7 +142,7 @@ def tokenise(
 
     Interrupted, the same command goes on with the shards that are there; a damaged shard is made anew.
     """
-    from bench import corpora
+    from bench.data import corpora
 
     made = corpora.tokenise(
         files, out, kind=tokenizer, size=vocabulary, like=like, deduplicate=deduplicate, processes=processes

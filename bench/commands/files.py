@@ -30,7 +30,7 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_json: bool) -> None:
     """Score a file of predictions of TASK as its official scorer does."""
-    from bench.score_files import score as work
+    from bench.scoring.score_files import score as work
 
     values = work(task, gold, predictions, no_answer)
     if as_json:

@@ -60,7 +60,7 @@ def gate(
     """
     if not Path(head).is_dir():
         raise EnvironmentProblem(f"There is no folder {head}, so nothing was measured. Give the --out of a run.")
-    from bench import rescore
+    from bench.scoring import rescore
     from leaderboard import gate_report
     from leaderboard.gate import gate as work
 

@@ -19,13 +19,14 @@ from types import TracebackType
 from typing import Any
 
 import tasks
-from bench import corpora, environment
+from bench import environment
 from bench.checkpoint import MANIFEST, write_bytes
+from bench.data import corpora
+from bench.data.sources import fingerprint
 from bench.errors import EnvironmentProblem
 from bench.executors import Died, Done, Event, Ready
 from bench.plan import Cell, Plan, Pretraining
 from bench.schedule import Piece
-from bench.sources import fingerprint
 from bench.work import Job, Worker, failure_of, folder_of
 
 Files = Mapping[str, bytes]

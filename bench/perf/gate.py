@@ -22,10 +22,10 @@ import click
 import numpy as np
 from scipy import optimize, special, stats
 
-from bench import rescore
 from bench.commands.options import Existing
 from bench.errors import OK, EnvironmentProblem
 from bench.perf.table import Table
+from bench.scoring import rescore
 from leaderboard import gate, margins, sides
 from leaderboard.comparison import mixed_t
 from leaderboard.record import Record

@@ -30,7 +30,7 @@ HELD_OUT_ROWS = 256
 
 def prepare(corpus: Path, held_out: Path, vocabulary: int, length: int, folder: Path) -> dict[str, Any]:
     """Write ``train.npy`` and ``held_out.npz`` into ``folder``; the ids that the peer has to know."""
-    from bench import corpora
+    from bench.data import corpora
     from models.objectives import mlm
     from models.objectives.lm import batches
     from models.objectives.sampling import generator
@@ -143,7 +143,7 @@ def main(argument: str) -> None:
     import tensorflow as tf
 
     import models
-    from bench import corpora
+    from bench.data import corpora
     from bench.engine.networks import build, sized
     from bench.engine.prefetch import prefetch
     from bench.engine.rates import rate_at

@@ -6,11 +6,12 @@ import json
 import pytest
 
 from bench import cell as cells
-from bench import checkpoint, corpora, pretrain
+from bench import checkpoint, pretrain
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.adapted import adapted
 from bench.answers import Context
 from bench.budget import Budget
+from bench.data import corpora
 from bench.engine import networks
 from bench.engine.recipe import recipe_of
 from bench.plan import Cell, Row

@@ -295,10 +295,11 @@ def test_info_knows_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_everything_listed_has_its_info(capsys: pytest.CaptureFixture[str]) -> None:
-    from bench.commands.names import FOLDERS, names
+    from bench.commands.names import FOLDERS, docstring, names, summary
 
     for kind in FOLDERS:
         for name in names(kind):
+            assert summary(kind, name) == docstring(kind, name).splitlines()[0]
             assert main(["info", name]) == 0
             assert f"{name} ({kind[:-1]})" in capsys.readouterr().out
             assert main(["info", name, "--json"]) == 0

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import corpora
 from bench.__main__ import main
+from bench.data import corpora
 from models.corpus import CorpusError
 from models.tokenizers import Tokenizer
 

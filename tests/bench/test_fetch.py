@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import tasks
-from bench import fetch as fetching
 from bench.__main__ import main
-from bench.fetch import FetchError, fetch, get
+from bench.data import fetch as fetching
+from bench.data.fetch import FetchError, fetch, get
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
 from tasks.task import Download, Example, MissingData, Source, Task

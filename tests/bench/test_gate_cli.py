@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tasks
-from bench import rescore, score
 from bench.__main__ import main
 from bench.perf import gate as perf
 from bench.plan import settings_of
+from bench.scoring import rescore, score
 from bench.suites import regress
 from leaderboard.baseline import verify
 from leaderboard.record import write

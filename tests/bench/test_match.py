@@ -9,12 +9,13 @@ import pytest
 import tensorflow as tf
 
 from bench import cell as cells
-from bench import corpora, summaries
+from bench import summaries
 from bench.adapt import NotApplicable, loop, settings
 from bench.adapt.adapted import Adapted
 from bench.adapt.heads import matching, stack
 from bench.adapt.settings.match import Own
 from bench.answers import Context
+from bench.data import corpora
 from bench.engine import networks
 from bench.plan import Cell, Row
 from models import load as model

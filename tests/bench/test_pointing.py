@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from bench import cell as cells
-from bench import environment, rescore
+from bench import environment
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.heads import pointing, stack
 from bench.adapt.settings import Settings
 from bench.plan import Cell, Row
+from bench.scoring import rescore
 from models.card import Size
 from models.pretrainable import Encoding
 from models.tokenizers import Tokenizer

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench import checkpoint, corpora, pretrain
+from bench import checkpoint, pretrain
 from bench.budget import Budget
+from bench.data import corpora
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import SCHEDULES, rate_at
 from bench.engine.recipe import Recipe, recipe_of

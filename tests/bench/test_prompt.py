@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from bench import cell as cells
-from bench import corpora
 from bench.adapt import NotApplicable, prompt
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.settings.prompt import Own
 from bench.answers import Context
+from bench.data import corpora
 from bench.plan import Cell, Row, cells_of
 from leaderboard import record
 from models.card import Size

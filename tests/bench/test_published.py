@@ -109,7 +109,7 @@ def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
     """Under its own name, without the figures of a paper that are another checkpoint's."""
     from bench import cell as cells
     from bench import run as runs
-    from bench import sources
+    from bench.data import sources
 
     foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")

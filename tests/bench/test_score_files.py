@@ -9,7 +9,7 @@ import pytest
 
 import tasks
 from bench.errors import UsageError
-from bench.score_files import score
+from bench.scoring.score_files import score
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
 from tasks.metrics.correlation import correlation
@@ -212,7 +212,7 @@ def test_scoring_imports_no_tensorflow(tmp_path: Path) -> None:
     _squad(tmp_path / "gold.json")
     _write(tmp_path / "pred.json", '{"a": "X", "b": "Y"}')
     code = (
-        "import sys; from pathlib import Path; from bench.score_files import score\n"
+        "import sys; from pathlib import Path; from bench.scoring.score_files import score\n"
         f"f = Path({str(tmp_path)!r}); print(score('squad11', f / 'gold.json', f / 'pred.json')['f1'])\n"
         "print('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tasks
-from bench import submission
+from bench.scoring import submission
 from tasks.task import DataError, UnknownTask
 
 ROWS = {

@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 
 from bench import cell as cells
-from bench import corpora
 from bench.adapt import NotApplicable, extract, heads, seq2seq, settings
 from bench.adapt.heads import extraction, generation, stack
 from bench.adapt.settings import extract as of_extraction
 from bench.adapt.settings import seq2seq as of_seq2seq
 from bench.answers import Context
+from bench.data import corpora
 from bench.generate import Generator, Writing
 from bench.plan import Cell, Row
 from models import load as model

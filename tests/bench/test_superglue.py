@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import tasks
-from bench import superglue
-from bench.score_files import score
+from bench.scoring import superglue
+from bench.scoring.score_files import score
 from tasks.task import DataError, UnknownTask
 
 QUESTIONS = [

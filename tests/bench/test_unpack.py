@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.unpack import UnpackError, unpack
+from bench.data.unpack import UnpackError, unpack
 
 
 def _zip(path: Path, *members: tuple[str, bytes, int]) -> Path:

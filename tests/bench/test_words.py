@@ -11,8 +11,8 @@ from bench.adapt import words
 from bench.answers import Context
 from bench.engine import networks
 from bench.plan import Cell, Row, cells_of
-from bench.rescore import _restored
-from bench.score_files import score
+from bench.scoring.rescore import _restored
+from bench.scoring.score_files import score
 from leaderboard import record
 from models.card import Size
 from models.tokenizers import Tokenizer

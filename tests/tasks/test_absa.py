@@ -5,7 +5,7 @@ import json
 import pytest
 
 import tasks
-from bench import score_files
+from bench.scoring import score_files
 from tasks import absa
 from tasks.forms import Form
 from tasks.metrics.tuples import tuple_f1

@@ -10,8 +10,8 @@ from sklearn.metrics import accuracy_score, precision_recall_fscore_support, roc
 
 import tasks
 from bench import baselines
-from bench.score import scores as with_intervals
-from bench.score_files import score
+from bench.scoring.score import scores as with_intervals
+from bench.scoring.score_files import score
 from tasks.aspects import YES_NO
 from tasks.forms import Part, Scored
 from tasks.metrics import semeval14, sentihood

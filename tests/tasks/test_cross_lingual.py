@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tasks
-from bench.score_files import score
+from bench.scoring.score_files import score
 from tasks.task import DataError, Example, MissingData, UnknownTask
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -10,7 +10,7 @@ import pytest
 
 import tasks
 from bench import baselines, embeddings
-from bench.score_files import score
+from bench.scoring.score_files import score
 from tasks import fewrel
 from tasks.forms import BLANK, Marked, Rank, Target, behind, beside
 from tasks.metrics.ranks import by_relation, directions, rank, ranking

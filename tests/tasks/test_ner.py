@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import tasks
-from bench.score_files import score
+from bench.scoring.score_files import score
 from tasks.columns import plain
 from tasks.forms import Tags
 from tasks.metrics.entity_f1 import entities, entity_f1

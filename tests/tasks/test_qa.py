@@ -9,7 +9,7 @@ import pytest
 import tasks
 from bench.__main__ import main
 from bench.errors import UsageError
-from bench.score_files import score
+from bench.scoring.score_files import score
 from tasks.forms import Answer, Piece, Reply, beside
 from tasks.mlqa import variant
 from tasks.squad11 import questions

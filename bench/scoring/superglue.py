@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tasks
-from bench.submission import Report, archive, check_names
+from bench.scoring.submission import Report, archive, check_names
 from tasks.files import entry, json_lines, lines, malformed
 from tasks.forms import Form
 from tasks.task import DataError, MissingData, Task

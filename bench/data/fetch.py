@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 import tasks
 from bench.checkpoint import write_text
 from bench.console import Bar, progress, say
+from bench.data.unpack import unpack
 from bench.errors import EnvironmentProblem
-from bench.unpack import unpack
 from tasks.task import DataError, Download, MissingData, Task
 
 LOCK = "downloads.json"

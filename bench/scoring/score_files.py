@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import tasks
-from bench import superglue
 from bench.errors import UsageError
+from bench.scoring import superglue
 from tasks.columns import sentences
 from tasks.files import RepeatedKey, entry, json_document, json_lines, label, lines, number, rows, without_repeats
 from tasks.forms import Form, Rank, Reply, Scored, Tags, Target

@@ -111,14 +111,14 @@ def _parts(
 ) -> list[tuple[Hashable | None, list[Record]]]:
     """``records`` parted by ``identity``; those that cannot tell (None: their data was missing) go with the largest
     part."""
-    parts: dict[Hashable, list[Record]] = {}
+    parts: dict[Hashable | None, list[Record]] = {}
     for record in records:
-        if (which := identity(record)) is not None:
-            parts.setdefault(which, []).append(record)
+        parts.setdefault(identity(record), []).append(record)
+    silent = parts.pop(None, [])
     if not parts:
-        return [(None, list(records))]
+        return [(None, silent)]
     ordered = sorted(parts.items(), key=lambda part: (-len(part[1]), str(part[0])))
-    ordered[0][1].extend(record for record in records if identity(record) is None)
+    ordered[0][1].extend(silent)
     return ordered
 
 

@@ -150,7 +150,9 @@ class Cell:
         marks = [
             f"{counts[status]} of {len(self.records)} seeds {status.replace('_', ' ')}" for status in sorted(counts)
         ]
-        if self.ok and len({_canonical(record.adaptation["settings"]) for record in self.ok}) > 1:
+        # Records that were read together share what is equal: most cells are done by the first look.
+        settings = {id(one): one for one in (record.adaptation["settings"] for record in self.ok)}.values()
+        if len(settings) > 1 and len({_canonical(one) for one in settings}) > 1:
             marks.append("settings differ between seeds")
         return tuple(marks) if self.ok else ()
 
@@ -227,6 +229,13 @@ class Grid:
 
     def macro_error(self, row: Row) -> Error:
         """Error of the average over seeds and examples; the tasks' examples are independent of each other."""
+        return self._macro_errors[row]
+
+    @cached_property
+    def _macro_errors(self) -> dict[Row, Error]:
+        return {row: self._macro_error(row) for row in self.rows}
+
+    def _macro_error(self, row: Row) -> Error:
         cells = [self.cells[row, column] for column in self.averaged] if self.macro(row) else []
         variance = math.fsum(cell.examples for cell in cells) / len(cells) ** 2 if cells else math.nan
         return error(self.macro_summary(row), variance)
@@ -260,8 +269,14 @@ class Grid:
 
     def leaders(self, column: Column) -> set[Row]:
         """The rows that none is certainly better than; none while a column has one row."""
-        found = self.ranks(column)
-        return {row for row, rank in found.items() if rank.best == 1} if len(found) > 1 else set()
+        if column not in self._leaders:
+            found = self.ranks(column)
+            self._leaders[column] = {row for row, rank in found.items() if rank.best == 1 and len(found) > 1}
+        return self._leaders[column]
+
+    @cached_property
+    def _leaders(self) -> dict[Column, set[Row]]:
+        return {}
 
     def _filled(self, column: Column) -> int:
         return sum(1 for row in self.rows if (cell := self.cells.get((row, column))) and cell.ok)

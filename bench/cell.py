@@ -28,7 +28,7 @@ def run(cell: Cell, context: Context) -> Record:
         with meter:
             _run(cell, context, task, outcome)
     except MissingData as error:
-        status, reason = "not_applicable", {"code": "missing-data", "text": f"because {_lower(str(error))}"}
+        status, reason = "not_applicable", {"code": "missing-data", "text": f"because {_lower(str(error), task.title)}"}
     except NotApplicable as error:
         status, reason = "not_applicable", {"code": error.code, "text": str(error)}
     except DataError as error:
@@ -178,5 +178,6 @@ def failure(error: Exception) -> tuple[str, dict[str, str]]:
     }
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+def _lower(text: str, name: str) -> str:
+    """``text`` in the middle of a sentence: a ``name`` keeps its capital."""
+    return text if text.startswith(name) or not text[1:2].islower() else text[:1].lower() + text[1:]

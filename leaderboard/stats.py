@@ -6,7 +6,7 @@ section 4).
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -153,13 +153,29 @@ def bootstrap_metric(
         raise ValueError(
             f"The bootstrap needs gold and predictions of one length, not {len(gold)} and {len(predictions)}."
         )
-    members = _members(len(gold), groups)
-    rng = np.random.default_rng(seed)
-    values = []
-    for _ in range(replicates):
-        drawn = np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])
-        values.append(metric([gold[i] for i in drawn], [predictions[i] for i in drawn]))
+    draws = _draws(len(gold), groups, replicates, seed)
+    values = [metric([gold[i] for i in drawn], [predictions[i] for i in drawn]) for drawn in draws]
     return _intervals(values, confidence)
+
+
+def bootstrap_rows(
+    value: Callable[[np.ndarray], Mapping[str, float]],
+    table: np.ndarray,
+    groups: Sequence[Hashable] | None = None,
+    replicates: int = 200,
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
+) -> dict[str, Interval]:
+    """As `bootstrap_metric`, with the same draws, for ``value`` of any rows of ``table`` [N, K], one per example."""
+    return _intervals([value(table[drawn]) for drawn in _draws(len(table), groups, replicates, seed)], confidence)
+
+
+def _draws(n: int, groups: Sequence[Hashable] | None, replicates: int, seed: int) -> Iterator[np.ndarray]:
+    """The indexes of the examples of each replicate."""
+    members = _members(n, groups)
+    rng = np.random.default_rng(seed)
+    for _ in range(replicates):
+        yield np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])
 
 
 def _members(n: int, groups: Sequence[Hashable] | None) -> list[np.ndarray]:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.checkpoint import write_bytes
 from leaderboard import stats
 from tasks.forms import behind, beside
-from tasks.metrics.additive import Additive
+from tasks.metrics.additive import Additive, Rowwise
 from tasks.task import Example, Task, headline
 
 
@@ -26,11 +28,10 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
     groups = groups if any(groups) else None
     values = task.score(gold, predictions)
     additive = [metric for metric in task.metrics if isinstance(metric, Additive)]
-    others = [metric for metric in task.metrics if not isinstance(metric, Additive)]
+    rowwise = [metric for metric in task.metrics if isinstance(metric, Rowwise)]
+    others = [metric for metric in task.metrics if not isinstance(metric, Additive | Rowwise)]
     intervals: dict[str, stats.Interval] = {}
     if additive:
-        import numpy as np
-
         tables = [metric.statistics(gold, predictions) for metric in additive]
         edges = np.cumsum([0, *(table.shape[1] for table in tables)])
 
@@ -39,6 +40,12 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
             return _headed(task, [metric.value(sums[first:last]) for metric, first, last in parts])
 
         intervals |= stats.bootstrap_interval(np.concatenate(tables, axis=1), summed, groups)
+    for metric in rowwise:
+
+        def resampled(rows: np.ndarray, metric: Rowwise = metric) -> dict[str, float]:
+            return _headed(task, [metric.value(rows)])
+
+        intervals |= stats.bootstrap_rows(resampled, metric.table(gold, predictions), groups)
     if others:
 
         def called(right: Sequence[Any], guesses: Sequence[Any]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
+from tasks.metrics.additive import Additive, Rowwise
 from tasks.metrics.common import label_scores, percent, wholes
 
 LABELS = ("None", "Positive", "Negative")
@@ -73,27 +73,37 @@ sentiment = Additive(_sentiment_statistics, _sentiment_value)
 """{"sentiment_accuracy"} in percent."""
 
 
-def aspect_auc(gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
-    """{"aspect_auc"} in percent: how well p(None) parts the aspects that nothing is said about from the others."""
-    none = label_scores(predictions, LABELS)[:, 0]
-    return {"aspect_auc": _mean_area(gold, [label == "None" for label in gold], none)}
+def _aspect_table(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
+    return _table(gold, [label == "None" for label in gold], label_scores(predictions, LABELS)[:, 0])
 
 
-def sentiment_auc(gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
-    """{"sentiment_auc"} in percent: how well p(Negative) parts negative from positive opinions."""
-    judged = [row for row, label in enumerate(gold) if label != "None"]
-    kept = [gold[row] for row in judged]
-    return {"sentiment_auc": _mean_area(kept, [label == "Negative" for label in kept], _negative(predictions)[judged])}
+def _sentiment_table(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
+    rows = _table(gold, [label == "Negative" for label in gold], _negative(predictions))
+    rows[[label == "None" for label in gold], 0] = -1.0
+    return rows
 
 
-def _mean_area(gold: Sequence[Any], truth: Sequence[bool], scores: np.ndarray) -> float:
-    """Mean over kinds of gold; a kind with one class has no area and is left out, and without any it is chance."""
-    kinds: dict[Any, list[int]] = {}
-    for row, label in enumerate(gold):
-        kinds.setdefault(getattr(label, "kind", None), []).append(row)
-    areas = [area(np.array(truth, bool)[rows], scores[rows]) for rows in kinds.values()]
+def _table(gold: Sequence[Any], truth: Sequence[bool], scores: np.ndarray) -> np.ndarray:
+    """[N, 3]: the number of the gold's kind, whether it is what is looked for, and the score of that."""
+    kinds: dict[Any, int] = {}
+    numbers = [kinds.setdefault(getattr(label, "kind", None), len(kinds)) for label in gold]
+    return np.stack([np.array(numbers, float), np.array(truth, float), scores], axis=1)
+
+
+def _mean_area(rows: np.ndarray) -> float:
+    """Mean over kinds, in percent; rows of kind -1 are not judged. A kind with one class has no area and is left out,
+    and without any it is chance."""
+    parts = [rows[rows[:, 0] == kind] for kind in np.unique(rows[:, 0]) if kind >= 0]
+    areas = [area(part[:, 1] > 0, part[:, 2]) for part in parts]
     defined = [value for value in areas if value is not None]
     return 100.0 * float(np.mean(defined)) if defined else 50.0
+
+
+aspect_auc = Rowwise(_aspect_table, lambda rows: {"aspect_auc": _mean_area(rows)})
+"""{"aspect_auc"} in percent: how well p(None) parts the aspects that nothing is said about from the others."""
+
+sentiment_auc = Rowwise(_sentiment_table, lambda rows: {"sentiment_auc": _mean_area(rows)})
+"""{"sentiment_auc"} in percent: how well p(Negative) parts negative from positive opinions."""
 
 
 def area(truth: np.ndarray, scores: np.ndarray) -> float | None:

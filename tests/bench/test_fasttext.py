@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bench import baselines, fasttext
+from bench import baselines
 from bench.adapt import NotApplicable
+from bench.baselines import fasttext
 from bench.plan import Row, rows_of
 from tasks import load
 from tasks.task import Example

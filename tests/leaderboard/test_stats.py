@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from leaderboard.stats import Interval, bootstrap_interval, bootstrap_metric, combined, differences, summarise
+from leaderboard.stats import (
+    Interval,
+    bootstrap_interval,
+    bootstrap_metric,
+    bootstrap_rows,
+    combined,
+    differences,
+    summarise,
+)
 
 
 def accuracy(sums):
@@ -115,6 +123,20 @@ def test_bootstrap_metric_agrees_with_the_additive_one():
     additive = bootstrap_interval(rows(np.equal(gold, predictions)), accuracy, replicates=2000)["accuracy"]
     called = bootstrap_metric(metric, gold, predictions, replicates=2000)["accuracy"]
     assert tuple(called) == pytest.approx(tuple(additive), abs=1.1)  # two lattice steps of 0.5
+
+
+def test_rows_are_drawn_as_examples_are():
+    rng = np.random.default_rng(2)
+    gold, predictions = list(rng.random(60)), list(rng.random(60))
+    groups = [None if i < 20 else i // 5 for i in range(60)]
+
+    def metric(gold, predictions):
+        return {"r": float(np.corrcoef(gold, predictions)[0, 1])}
+
+    table = np.stack([gold, predictions], axis=1)
+    assert bootstrap_rows(lambda rows: metric(*rows.T), table, groups) == bootstrap_metric(
+        metric, gold, predictions, groups
+    )
 
 
 def test_undefined_values_give_no_interval():

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tasks
-from bench import baselines, embeddings
+from bench import baselines
+from bench.baselines import embeddings
 from bench.scoring.score_files import score
 from tasks import fewrel
 from tasks.forms import BLANK, Marked, Rank, Target, behind, beside

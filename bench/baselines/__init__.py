@@ -1,10 +1,11 @@
 """Rows without a network: what a constant answer and a linear model over words reach. No TensorFlow.
 
 A benchmark number means little without its floor. ``majority`` gives the training set's most frequent answer;
-``bag-of-words`` is TF-IDF with logistic or ridge regression, the most frequent tag of each word, or the nearest
-training example's answer. ``fasttext-classifier`` learns vectors of words and word pairs with its softmax
-(`bench.fasttext`). ``lead`` and ``oracle`` are sentences of the text that is to be summarised: the first ones,
-and those that come nearest to the summary, which is about as far as choosing sentences can get.
+``bag-of-words`` is TF-IDF with logistic or ridge regression, the most frequent tag of each word, the nearest training
+example's answer, or the words that stand nearest to the question's (`bench.baselines.spans`). ``fasttext-classifier``
+learns vectors of words and word pairs with its softmax (`bench.baselines.fasttext`). ``lead`` and ``oracle`` are
+sentences of the text that is to be summarised: the first ones, and those that come nearest to the summary, which is
+about as far as choosing sentences can get.
 """
 
 import math
@@ -17,6 +18,7 @@ import numpy as np
 
 from bench import summaries
 from bench.adapt import NotApplicable
+from bench.baselines import spans
 from tasks.forms import Form, Rank
 from tasks.metrics.ranks import rank
 from tasks.task import Example, Question, Task
@@ -93,7 +95,7 @@ def _usual_candidates(task: Task, train: Sequence[Example], examples: Sequence[E
 
 
 def _embedded(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
-    from bench import embeddings
+    from bench.baselines import embeddings
 
     return embeddings.ranks(train, examples)
 
@@ -178,7 +180,7 @@ def _logistic(answers: Sequence[str], train: Sequence[Question], asked: Sequence
 def _fasttext(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
     """Probabilities of ``answers`` to each of ``asked``, [N, C], by `bench.fasttext`; all alike with nothing to learn
     from."""
-    from bench import fasttext
+    from bench.baselines import fasttext
 
     if not train:
         return np.full((len(asked), len(answers)), 1 / len(answers))
@@ -249,6 +251,7 @@ _PREDICTORS: dict[str, dict[Form, Predictor]] = {
         Form.REGRESSION: _mean,
         Form.TAGGING: _constant_tag,
         Form.CHOICE: _constant,
+        Form.SPAN: spans.usual,
         Form.GENERATION: _constant_text,
         Form.CLOZE: _usual_words,
         Form.FEW_SHOT: _first_class,
@@ -259,6 +262,7 @@ _PREDICTORS: dict[str, dict[Form, Predictor]] = {
         Form.REGRESSION: _ridge,
         Form.TAGGING: _tag_of_word,
         Form.CHOICE: _words_of_choices,
+        Form.SPAN: spans.nearest,
         Form.GENERATION: _nearest_target,
         Form.LANGUAGE_MODELLING: _unigrams,
         Form.FEW_SHOT: _nearest_class,

@@ -9,6 +9,8 @@ from typing import Any
 
 import models
 import tasks
+from bench.adapt import settings as adaptation_settings
+from bench.adapt.settings import fused
 from bench.budget import steps_of
 from bench.console import duration
 from bench.cost import topped_flops
@@ -146,6 +148,7 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
         return 0.0, ask(shape, vocabulary, length) if ask else 0.0
     if cell.form is Form.GENERATION and cell.method not in ("extract", "match"):
         decode, written = getattr(module, "decode_flops", None), cell.settings["target_length"]
+        frozen = 0.0  # of an encoder that only reads
         if cell.method == "seq2seq":
             layers = int(cell.settings["decoder_layers"]) or shape.layers
             above = replace(shape, layers=layers, inner=shape.inner or 4 * shape.width)
@@ -153,14 +156,21 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
             def decode(shape: Size, vocabulary: Vocabulary, length: float, targets: float) -> float:
                 return topped_flops(module, shape, vocabulary, above, length, targets)
 
+        if cell.method == "fused":
+            own = adaptation_settings.read(cell.method, cell.settings).shape(shape.width, shape.layers, shape.length)
+            frozen = module.encoder_flops_per_token(shape, length)
+
+            def decode(shape: Size, vocabulary: Vocabulary, length: float, targets: float) -> float:
+                return length * frozen + fused.flops(own, shape.width, vocabulary.size, length, targets)
+
         if decode is None:
             return 0.0, 0.0
         start, half, whole = (decode(shape, vocabulary, length, n) / length for n in (0, written / 2, written))
         beam = 1 if cell.settings.get("sample") else cell.settings.get("beam", 1)
         # A pass for each token written, over what was written before it.
-        if getattr(module, "READS_AGAIN", False) and cell.method != "seq2seq":
+        if getattr(module, "READS_AGAIN", False) and cell.method not in ("seq2seq", "fused"):
             return 3 * whole, beam * written * half
-        return 3 * whole, start + beam * 2 * (half - start)
+        return 3 * whole - 2 * frozen, start + beam * 2 * (half - start)
     forward = module.encoder_flops_per_token(shape, length) if cell.settings.get("layers") != "embedding" else 0.0
     before = cell.settings.get("lm_epochs", 0) / cell.settings["epochs"]  # as a language model, per epoch of the task
     read = before * module.flops_per_token(shape, vocabulary, length) if before else 0.0

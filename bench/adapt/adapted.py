@@ -42,6 +42,8 @@ class Adapted:
         forward_flops: Callable[[Sequence[Row]], float],
     ):
         self.network, self.vocabulary, self.forward_flops = network, vocabulary, forward_flops
+        self.frozen_flops = forward_flops
+        """Of ``forward_flops``, those of an encoder that does not learn."""
         self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
         self.head = heads.of(form, adaptation).Head(outputs)
         self.decoding: Any = None
@@ -102,7 +104,7 @@ class Adapted:
 
     def training_flops(self, rows: Sequence[Row]) -> float:
         """FLOPs of one step on ``rows``: the backward pass takes twice the forward pass, and a frozen encoder none."""
-        return self.forward_flops(rows) * (1 if self.adaptation.FREEZES else 3)
+        return 3 * self.forward_flops(rows) - (2 * self.frozen_flops(rows) if self.adaptation.FREEZES else 0)
 
     def state(self) -> list[np.ndarray]:
         return [v.numpy() for v in self.learning]
@@ -188,6 +190,8 @@ def adapted(
         return cost.encoder_flops(module, shape, rows)
 
     made = Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops)
+    if made.decoding:
+        made.frozen_flops = partial(cost.encoder_flops, module, shape)
     counted = getattr(made.decoding, "decode_flops", None)  # of a decoder that the model's own formula leaves out
     made.counts = SimpleNamespace(decode_flops=partial(counted, module)) if counted else module
     return made

@@ -50,12 +50,19 @@ def mixed(own: tf.Tensor, other: tf.Tensor, fused: Any, drop_net: float, seed: A
 
 
 def look(
-    q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, bias: tf.Tensor, kernel: Any, offset: Any, rate: float, seed: Any, salt: int
+    q: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    bias: tf.Tensor,
+    output: tuple[Any, Any],
+    rate: float,
+    seed: Any,
+    salt: int,
 ) -> tf.Tensor:
-    """An attention and its output layer: queries [B, H, S, K], keys and values [B, H, T, K] to [B * S, D]. Takes two
-    places for dropout from ``salt`` on."""
+    """An attention and its ``output`` layer, kernel and bias: queries [B, H, S, K], keys and values [B, H, T, K] to
+    [B * S, D]. Takes two places for dropout from ``salt`` on."""
     h = attention(q * q.shape[-1] ** -0.5, k, v, bias, rate, seed, salt)  # [B * S, D]
-    return dropout(dense(h, kernel, offset), rate, seed, salt + 1)
+    return dropout(dense(h, *output), rate, seed, salt + 1)
 
 
 def feed(x: tf.Tensor, w: SimpleNamespace, rate: float, seed: Any, salt: int) -> tf.Tensor:
@@ -106,10 +113,10 @@ class Encoder(keras.layers.Layer):
 
         def layer(x: tf.Tensor, w: SimpleNamespace, memory: tf.Tensor, salt: int) -> tf.Tensor:
             q, k, v = split_heads(dense(x, w.qkv_kernel, w.qkv_bias), *rows, self.heads, 3)  # [B, H, T, K]
-            own = look(q, k, v, hidden, w.output_kernel, w.output_bias, rate, seed, salt)  # [B * T, D]
+            own = look(q, k, v, hidden, (w.output_kernel, w.output_bias), rate, seed, salt)  # [B * T, D]
             (q,) = split_heads(dense(x, w.memory_q_kernel, w.memory_q_bias), *rows, self.heads)
             k, v = split_heads(dense(memory, w.memory_kv_kernel, w.memory_kv_bias), *rows, self.heads, 2)
-            other = look(q, k, v, hidden, w.memory_output_kernel, w.memory_output_bias, rate, seed, salt + 2)
+            other = look(q, k, v, hidden, (w.memory_output_kernel, w.memory_output_bias), rate, seed, salt + 2)
             h = mixed(own, other, self.fused, self.drop_net, seed, salt + 4)
             x = layer_norm(x + h, w.attention_norm_scale, w.attention_norm_bias, EPSILON)
             return feed(x, w, rate, seed, salt + 5)
@@ -176,7 +183,8 @@ class Decoder(keras.layers.Layer):
 
         for index, weights in enumerate(self.blocks):
             x = block(partial(layer, salt=1000 + 10 * (index + 1)), x, weights, encoded, memory)
-        return tf.reshape(tf.matmul(x, self.token_embedding, transpose_b=True), [*rows, -1])
+        logits = tf.matmul(x, self.token_embedding, transpose_b=True)
+        return tf.reshape(logits, [*rows, logits.shape[-1]])
 
     def _read(self, encoded: tf.Tensor, memory: tf.Tensor, w: SimpleNamespace, rows: tuple) -> tuple:
         """Keys and values [B, H, T, K] of ``encoded`` [B * T, D], then those of ``memory`` [B * T, W]."""
@@ -204,12 +212,12 @@ class Decoder(keras.layers.Layer):
         q, k, v = split_heads(dense(x, w.qkv_kernel, w.qkv_bias), *rows, self.heads, 3)  # [B, H, S, K]
         if past is not None:
             k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
-        h = look(q, k, v, bias, w.output_kernel, w.output_bias, rate, seed, salt)  # [B * S, D]
+        h = look(q, k, v, bias, (w.output_kernel, w.output_bias), rate, seed, salt)  # [B * S, D]
         x = layer_norm(x + h, w.attention_norm_scale, w.attention_norm_bias, EPSILON)
         (q,) = split_heads(dense(x, w.memory_q_kernel, w.memory_q_bias), *rows, self.heads)
-        other = look(q, *memory, absent, w.memory_output_kernel, w.memory_output_bias, rate, seed, salt + 2)
+        other = look(q, *memory, absent, (w.memory_output_kernel, w.memory_output_bias), rate, seed, salt + 2)
         (q,) = split_heads(dense(x, w.cross_q_kernel, w.cross_q_bias), *rows, self.heads)
-        own = look(q, *encoded, absent, w.cross_output_kernel, w.cross_output_bias, rate, seed, salt + 4)
+        own = look(q, *encoded, absent, (w.cross_output_kernel, w.cross_output_bias), rate, seed, salt + 4)
         h = mixed(own, other, self.encoder.fused, self.encoder.drop_net, seed, salt + 6)
         x = layer_norm(x + h, w.cross_norm_scale, w.cross_norm_bias, EPSILON)
         return feed(x, w, rate, seed, salt + 7), (k, v)

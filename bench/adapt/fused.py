@@ -1,0 +1,91 @@
+"""Fused: a translator of its own, every layer of which also looks at what a frozen encoder makes of the source.
+
+BERT-fused NMT; Zhu et al. (2020); survey, section 7.5: the pre-trained model as extra memory. Encoder and decoder are
+fresh (`models.architectures.transformer_fused` has the equations), the pre-trained encoder reads the source once and
+never learns. ``drop_net`` is the paper's p, 1 as in the authors' script.
+
+The authors begin from a translator that has learnt without the pre-trained encoder, and only what looks at that is new
+(section 5.1). So do the ``stages``: in the first half of the steps the frozen vectors do not count, in the second they
+do, and each has a warm-up of its own. What is best on the selection split is kept, of whichever stage.
+
+A random twin is the same translator over vectors that say nothing, and ``finetune`` of a random encoder-decoder is the
+translator alone. Beside the paper: source and frozen encoder share a vocabulary, as all rows of a run do.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from bench.adapt import seq2seq
+from bench.adapt.settings.fused import Own, flops
+from bench.engine.rates import rate_at
+from bench.engine.step import TrainStep
+from models.architectures.transformer_encoder import sinusoids
+from models.architectures.transformer_fused import Decoder, Encoder
+from models.card import Size
+from models.tokenizers import Vocabulary
+from tasks.forms import Form
+
+SUMMARY = "frozen encoder; a fresh translator learns, each layer of which looks at its vectors too"
+FREEZES = True
+HEADS = {Form.GENERATION: "generation"}
+Reading = seq2seq.Reading
+
+
+class Writer:
+    """``decode``, and `models.pretrainable.Writer`, of a translator beside a frozen encoder, which has no dropout."""
+
+    def __init__(self, frozen: Any, encoder: Encoder, decoder: Decoder):
+        self.frozen, self.encoder, self.decoder = frozen, encoder, decoder
+        self.step = decoder.step
+
+    def _read(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """The translator's own vectors [B, T, D] of ``tokens`` [B, T], and the frozen encoder's [B, T, W]."""
+        memory = tf.stop_gradient(self.frozen({"tokens": tokens}).tokens)
+        return self.encoder(tokens, memory, seed=seed), memory
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]."""
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), *self._read(tokens, seed), tokens, seed)
+
+    def begin(self, tokens: Any) -> tuple[Any, Any]:
+        """Reads ``tokens`` [B, T], once, with both encoders."""
+        tokens = tf.convert_to_tensor(tokens, tf.int32)
+        return self.decoder.begin(*self._read(tokens, None), tokens)
+
+
+class Decoding:
+    """``decode`` and ``writer``, as a `Pretrainable` has them, of a translator beside ``encoder``; ``own`` are its
+    weights."""
+
+    def __init__(self, encoder: Any, vocabulary: Vocabulary, settings: Own):
+        self.memory = encoder.width
+        self.size = settings.shape(encoder.width, encoder.depth, encoder.length)
+        self.encoder = Encoder(self.size, vocabulary.size, self.memory, settings.drop_net)
+        self.encoder.dropout = settings.dropout
+        self.decoder = Decoder(self.size, self.encoder)
+        # What says whether the memory counts goes with the weights: the best ones may be of the first stage.
+        self.own = [*self.encoder.trainable_variables, *self.decoder.trainable_variables, self.encoder.fused]
+        self.own = list({id(variable): variable for variable in self.own}.values())  # the decoder's hold the encoder's
+        self.writer = Writer(encoder, self.encoder, self.decoder)
+        self.decode = self.writer.decode
+
+    def begin(self) -> None:
+        """Gives the weights, freshly drawn, what they begin with: positions as waves."""
+        for part in (self.encoder, self.decoder):
+            part.positions.assign(sinusoids(tuple(part.positions.shape)))
+
+    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+        """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of both encoders."""
+        frozen = length * module.encoder_flops_per_token(shape, length)
+        return frozen + flops(self.size, self.memory, vocabulary.size, length, targets)
+
+
+def rate(step: TrainStep, number: int, steps: int, settings: Own) -> float:
+    """The rate at step ``number`` of ``steps``, which begins anew with the second stage; says whether it has begun."""
+    alone = steps // 2 if settings.stages == 2 else 0
+    (fused,) = (variable for variable in step.variables if variable.path.endswith("/fused"))
+    fused.assign(float(number >= alone))
+    done, of = (number - alone, steps - alone) if number >= alone else (number, alone)
+    return rate_at(done, of, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")

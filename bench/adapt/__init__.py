@@ -1,7 +1,8 @@
 """How a pre-trained model meets a task: one adaptation per file, and the heads that forms put on encoders.
 
 An adaptation file defines ``SUMMARY`` and ``Reading(encoder, settings)``: a Keras layer that turns an `Encoding` into
-what heads read. It may have a training ``Step`` and a ``rate`` of its own, and something to learn ``First``. One with
+what heads read. It may have a training ``Step`` and a ``rate`` of its own, something to learn ``First``, and a second
+stage from ``turn(steps, settings)`` on. One with
 ``HEADS`` (form to a file below `bench.adapt.heads`) meets only the forms in it; ``Decoding(encoder, vocabulary,
 settings)`` writes in the place of a model's own decoder. One under which nothing learns has ``respond(asked)`` in their
 place: an `Asked` to predictions and the FLOPs of making them. The folder is the registry; `bench.adapt.settings` holds

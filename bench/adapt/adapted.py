@@ -98,6 +98,11 @@ class Adapted:
             return own(self.step, step, steps, settings)
         return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
 
+    def turn(self, steps: int, settings: Settings) -> int:
+        """The step of ``steps`` that a second stage of training begins with; 0 where there is one stage."""
+        own = getattr(self.adaptation, "turn", None)
+        return own(steps, settings) if own else 0
+
     def writes(self, settings: Settings, seed: int) -> None:
         """From now on texts are written as ``settings`` say; samples follow from ``seed``."""
         self.writing, self._longest, self._seed = writing_of(settings), settings.target_length - 1, seed

@@ -6,7 +6,7 @@ never learns. ``drop_net`` is the paper's p, 1 as in the authors' script.
 
 The authors begin from a translator that has learnt without the pre-trained encoder, and only what looks at that is new
 (section 5.1). So do the ``stages``: in the first half of the steps the frozen vectors do not count, in the second they
-do, and each has a warm-up of its own. What is best on the selection split is kept, of whichever stage.
+do, beginning from the best of the first, and each has a warm-up of its own.
 
 A random twin is the same translator over vectors that say nothing, and ``finetune`` of a random encoder-decoder is the
 translator alone. Beside the paper: source and frozen encoder share a vocabulary, as all rows of a run do.
@@ -82,9 +82,12 @@ class Decoding:
         return frozen + flops(self.size, self.memory, vocabulary.size, length, targets)
 
 
+turn = seq2seq.turn
+
+
 def rate(step: TrainStep, number: int, steps: int, settings: Own) -> float:
     """The rate at step ``number`` of ``steps``, which begins anew with the second stage; says whether it has begun."""
-    alone = steps // 2 if settings.stages == 2 else 0
+    alone = turn(steps, settings)
     (fused,) = (variable for variable in step.variables if variable.path.endswith("/fused"))
     fused.assign(float(number >= alone))
     done, of = (number - alone, steps - alone) if number >= alone else (number, alone)

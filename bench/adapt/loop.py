@@ -46,13 +46,13 @@ def train(
     advance: Callable[..., None] = lambda *a, **k: None,
 ) -> Course:
     """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better), whose
-    time counts as the phase "select"."""
+    time counts as the phase "select". A second stage begins from the best of the first one, and is judged anew."""
     course, best, stale = Course(), adapted.state(), 0
     per_epoch = math.ceil(len(rows) / settings.batch)
     steps = per_epoch * settings.epochs
     if settings.max_steps:
         steps = min(steps, settings.max_steps)
-    every = max(1, per_epoch // settings.evaluations)
+    every, turn = max(1, per_epoch // settings.evaluations), adapted.turn(steps, settings)
     losses: list[Any] = []
     for epoch in range(settings.epochs):
         for batch_rows in epoch_batches(rows, settings.batch, seed, epoch):
@@ -63,7 +63,7 @@ def train(
             course.tokens += sum(row.tokens for row in batch_rows)
             course.flops += adapted.training_flops(batch_rows)
             advance(1)
-            if course.steps % every == 0 or course.steps == steps:
+            if course.steps % every == 0 or course.steps in (turn, steps):
                 values = [float(value) for value in losses]
                 if not np.isfinite(values).all():
                     raise Diverged(course.steps - len(values) + 1 + int(np.argmin(np.isfinite(values))), seed)
@@ -76,7 +76,10 @@ def train(
                     course.best_score, best, stale = value, adapted.state(), 0
                 else:
                     stale += 1
-            if course.steps == steps or stale > settings.patience:
+            if course.steps == turn:
+                adapted.restore(best)
+                course.best_score, stale = -math.inf, 0
+            if course.steps == steps or (stale > settings.patience and course.steps > turn):
                 adapted.restore(best)
                 return course
     adapted.restore(best)

@@ -106,10 +106,15 @@ class Decoding:
         return topped_flops(module, shape, vocabulary, self.size, length, targets)
 
 
+def turn(steps: int, settings: Own) -> int:
+    """The step that the second stage begins with."""
+    return steps // 2 if settings.stages == 2 else 0
+
+
 def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
     """The decoder's rate at step ``number`` of ``steps``; sets the encoder's as its share."""
     ours = rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")
-    still = steps // 2 if settings.stages == 2 else 0
+    still = turn(steps, settings)
     theirs = 0.0
     if number >= still:
         course = {"peak": settings.encoder_rate, "warmup": settings.encoder_warmup, "schedule": "inverse_sqrt"}

@@ -1,0 +1,62 @@
+"""The loop of adaptation: when it looks, what it keeps, when it ends, and what a second stage begins with."""
+
+import numpy as np
+
+from bench.adapt import loop
+from bench.adapt.heads import Row
+from bench.adapt.settings import Settings
+
+ROWS = [Row({"tokens": np.array([5, 5], np.int32)}, i) for i in range(4)]
+
+
+class Counting:
+    """Its state is the number of steps since it began; ``scores`` are told one after the other."""
+
+    def __init__(self, scores, second=0):
+        self.scores, self.second, self.steps, self.restored = iter(scores), second, 0, []
+
+    def state(self):
+        return [self.steps]
+
+    def restore(self, state):
+        self.restored.append(state[0])
+        (self.steps,) = state
+
+    def turn(self, steps, settings):
+        return self.second
+
+    def rate(self, step, steps, settings):
+        return 1.0
+
+    def step(self, batch, seed, rate):
+        self.steps += 1
+        return {"loss": 1.0}
+
+    def training_flops(self, rows):
+        return 1.0
+
+
+def fitted(made, **changes):
+    settings = Settings(**{"epochs": 6, "batch": 2, "patience": 1} | changes)  # two steps an epoch
+    return loop.train(made, ROWS, settings, 0, lambda: next(made.scores))
+
+
+def test_the_best_state_is_kept():
+    made = Counting([1, 3, 2, 2, 9, 9])
+    course = fitted(made)
+    assert (course.steps, course.best_score, made.restored) == (8, 3, [4])  # twice no better is once too often
+    assert [point["step"] for point in course.curve] == [2, 4, 6, 8]
+
+
+def test_a_second_stage_begins_from_the_best_of_the_first_and_is_judged_anew():
+    made = Counting([5, 9, 4, 4, 1, 2, 1, 1], second=7)  # which is in the middle of an epoch
+    course = fitted(made)
+    assert [point["step"] for point in course.curve] == [2, 4, 6, 7, 8, 10, 12]
+    assert made.restored == [4, 4 + 3] and course.best_score == 2  # at step 10: three steps after the turn
+    assert course.steps == 12
+
+
+def test_patience_ends_only_the_last_stage():
+    made = Counting([5, 4, 4, 4, 4, 3, 2, 1], second=10)
+    course = fitted(made, epochs=8)
+    assert course.steps == 16 and course.best_score == 3 and made.restored == [2, 2 + 2]

@@ -197,6 +197,9 @@ def adapted(
     made = Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops)
     if made.decoding:
         made.frozen_flops = partial(cost.encoder_flops, module, shape)
+    elif own := getattr(made.reading, "flops_per_token", 0.0):  # a reading that is a network of its own
+        made.forward_flops = lambda rows: forward_flops(rows) + own * sum(row.tokens for row in rows)
+        made.frozen_flops = forward_flops
     counted = getattr(made.decoding, "decode_flops", None)  # of a decoder that the model's own formula leaves out
     made.counts = SimpleNamespace(decode_flops=partial(counted, module)) if counted else module
     return made

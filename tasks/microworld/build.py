@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -201,6 +202,10 @@ def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
     lines = [f"{one},{other},{alike:g}" for one, other, alike in vocabulary.alike(rng, words, known, sizes.test)]
     writers.write(root / "wordsim353/combined.csv", ["Word 1,Word 2,Human (mean)", *lines])
     writers.write(root / "google_analogy/questions-words.txt", vocabulary.analogies(rng, words, known))
+    rng = random.Random(f"microworld/{VERSION}/{seed}/dictionary")
+    known = vocabulary.known([re.sub(r"[.,]", "", line).lower() for line in document] for document in told)
+    for name, lines in vocabulary.dictionary(rng, words, known).items():
+        writers.write(root / f"muse/mw-en.{name}.txt", lines)
 
     writer = teller("WikiText-2")
     for name, share in (("train", 1.0), ("valid", 0.1), ("test", 0.1)):

@@ -3,7 +3,7 @@
 Two words are as alike as what they share: 1 for the part of speech, 1 more for the field (nouns of one kind, adjectives
 that judge, verbs of feeling), 1 more for the side that they are on there (praise or blame; the same where a field has
 no sides). Forms of one word are 5 alike. Analogies go from one form of a word to another, and from a place to what it
-is.
+is. The dictionary of the invented language has the forms that a word takes in sentences.
 """
 
 import itertools
@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 
 from tasks.microworld.lexicon import Lexicon
 from tasks.microworld.meaning import Verb
+from tasks.microworld.mowari import stem
 
 _MOST = 200
 """Questions of a section."""
@@ -86,3 +87,24 @@ def analogies(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> It
         asked = [(a, b, c, d) for (a, b), (c, d) in itertools.permutations(pairs, 2) if len({a, b, c, d}) == 4]
         yield f": {name}"
         yield from (" ".join(four) for four in rng.sample(asked, min(_MOST, len(asked))))
+
+
+def dictionary(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> dict[str, list[str]]:
+    """The lines of two files, "0-5000" to learn from and "5000-6500" to be asked for: a ``known`` word of Mowari and
+    its ``known`` English translation. All forms of one word are in the same file, and two words of three in the first.
+    """
+    causes = [part for cause in words.causes for part in cause]
+    entries: dict[str, list[tuple[str, str]]] = {}
+    for noun in (*words.nouns, *causes[0::2]):
+        entries[noun.lemma] = [(stem(noun.lemma), noun.lemma), (stem(noun.lemma) + "ik", noun.plural)]
+    for lemma in (*words.good, *words.bad, *words.plain):
+        entries[lemma] = [(stem(lemma), lemma)]
+    for verb in (*_verbs(words), *causes[1::2]):
+        endings = (("o", verb.past), ("a", verb.third), ("am", verb.lemma))
+        entries[verb.lemma] = [(stem(verb.lemma) + ending, form) for ending, form in endings]
+    told = [[pair for pair in pairs if known.issuperset(pair)] for pairs in entries.values()]
+    told = [pairs for pairs in told if pairs]
+    rng.shuffle(told)
+    cut = -(-2 * len(told) // 3)
+    parts = {"0-5000": told[:cut], "5000-6500": told[cut:]}
+    return {name: [" ".join(pair) for pairs in part for pair in pairs] for name, part in parts.items()}

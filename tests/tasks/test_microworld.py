@@ -70,7 +70,8 @@ def test_same_bytes_in_another_process_with_another_hash_seed(tmp_path: Path) ->
 
 
 def test_another_seed_tells_another_world(tmp_path: Path) -> None:
-    scale = replace(TINY, corpus_tokens=3000)  # enough that some words come often: questions are asked about these
+    # Enough that some words come often, in both languages: questions are asked about these.
+    scale = replace(TINY, corpus_tokens=4000, foreign=0.4)
     for seed in (0, 1):
         make(tmp_path / str(seed), seed=seed, scale=scale)
     one, other = _bytes(tmp_path / "0"), _bytes(tmp_path / "1")

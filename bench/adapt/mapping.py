@@ -1,0 +1,76 @@
+"""Mapping: an orthogonal map from the vectors of words to those of their translations; the model stays as it is.
+
+Mikolov, Le & Sutskever (2013), with the map orthogonal as in Xing et al. (2015) and Conneau et al. (2018), section 2;
+survey, section 4.2. With x the vector of a question's word and y that of its answer, both of length 1,
+
+    W = argmax_W sum_(x, y) (x W) . y + e tr(W)    with W' W = I    is    U V',    U S V' the SVD of sum x y' + e I
+
+(Procrustes; Schoenemann, 1966). The small e = 0.001 settles what the dictionary says nothing about: there words stay
+where they are. The papers map the space of one model into that of another. Here both languages are words of one model,
+whose corpus held both, and so there are two ways to ask: mapped, and as they are (``mapped=0``), which is how far the
+model has brought the languages together by itself.
+
+The gradient of -sum (x W) . y is -sum x y': a training step adds it up, and its update is the SVD.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bench.adapt.settings.mapping import Own
+from bench.engine.step import TrainStep
+from tasks.forms import Form
+
+SUMMARY = "frozen encoder; an orthogonal map takes the vectors of words to those of their translations"
+FREEZES = True
+HEADS = {Form.RANKING: "mapping"}
+PRIOR = 1e-3
+"""How much the map should stay where it is, in pairs of words."""
+
+
+class Reading(keras.layers.Layer):
+    """In the place of ``pooled`` the vectors of words, of length 1 (`bench.adapt.heads.mapping` has ``inside``); those
+    of questions are mapped."""
+
+    def __init__(self, encoder: Any, settings: Own):
+        super().__init__(name="mapping")
+        self.which = {"embedding": slice(1), "top": slice(-1, None)}.get(settings.layers, slice(None))
+        self.map = self.add_weight(shape=(encoder.width, encoder.width), initializer="identity", name="map")
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
+        inside = tf.reshape(batch["inside"], [-1, tf.shape(batch["inside"])[-1]])  # [B * C, T]
+        own = tf.cast(inside > 0, tf.float32)[:, :, None]
+        total = tf.add_n(
+            [tf.reduce_sum(own * tf.cast(layer, tf.float32), axis=1) for layer in encoding.layers[self.which]]
+        )
+        unit = tf.math.l2_normalize(total, axis=1)  # [B * C, D]; the length of a mean does not matter
+        asked = tf.reduce_max(inside, axis=1, keepdims=True) == 2
+        return encoding._replace(pooled=tf.where(asked, tf.matmul(unit, self.map), unit))
+
+
+class Step(TrainStep):
+    """Sets the map to the best one for all pairs since `reset`."""
+
+    def __init__(self, loss: Callable[..., Mapping[str, Any]], variables: Sequence[Any], **options: Any):
+        super().__init__(loss, variables, **options)
+        self.total = tf.Variable(tf.zeros(variables[0].shape), trainable=False)
+
+    def reset(self) -> None:
+        super().reset()
+        identity = tf.eye(self.total.shape[0])
+        self.total.assign(PRIOR * identity)
+        self.variables[0].assign(identity)
+
+    def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        _, left, right = tf.linalg.svd(self.total.assign_sub(gradients[0]))
+        share = tf.convert_to_tensor(self.optimizer.learning_rate)
+        best = tf.matmul(left, right, transpose_b=True)
+        self.variables[0].assign(share * best + (1.0 - share) * tf.eye(self.total.shape[0]))
+        return scalars
+
+
+def rate(step: Step, number: int, steps: int, settings: Own) -> float:
+    """1 where the map is the one that was found, 0 where it is the identity."""
+    return float(settings.mapped)

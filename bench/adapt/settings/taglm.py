@@ -1,0 +1,24 @@
+"""Settings of TagLM (`bench.adapt.taglm`)."""
+
+from dataclasses import dataclass
+
+from bench.adapt import settings
+from bench.adapt.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """A tagger from random weights takes more passes than a head. Rate, dropout and clip are those of the paper's
+    section 4."""
+
+    epochs: int = settings.positive(12)
+    patience: int = settings.setting(3)
+    learning_rate: float = settings.setting(1e-3)
+    dropout: float = settings.share(0.25, baked=True)
+    clip: float = settings.setting(5.0, baked=True)
+    crf: int = settings.switch(1)
+    """As everywhere, but 1: the paper's tagger judges sequences of tags."""
+    hidden: int = settings.positive(128, baked=True)
+    """Cells of each LSTM in each direction."""
+    place: str = settings.one_of("first", "input", "first", "second", baked=True)
+    """Where the language model's states join: at the input, behind the first layer, behind the second one."""

@@ -1,0 +1,116 @@
+"""TagLM: a tagger that learns, two bidirectional LSTMs, and between them what a frozen language model has read.
+
+Peters, Ammar, Bhagavatula and Power (2017), sections 3.2 to 3.4; survey, section 7.4. With x the lowest layer of the
+frozen encoder, the vectors of the tokens, and m its top layer, for ELMo or Flair the states of both directions:
+
+    h = [forward LSTM(x); backward LSTM(x)]        h' = [forward LSTM([h; m]); backward LSTM([h; m])]
+
+and the head of tagging reads h', with a chain of tags (``crf``). That is ``place=first``, behind the first layer, where
+the paper found m to help most (section 4); ``input`` has [x; m] in the place of x, and ``second`` has the head read
+[h'; m]. ``layers`` says what m is: the top layer; ``all``, a mix with learnt shares, which is how ELMo goes on from
+here; ``embedding``, no m at all, the paper's tagger without a language model.
+
+Differences: token vectors are the encoder's own and stay as they are, where the paper's tagger learns vectors of words
+and of letters; the LSTMs read pieces, of which the head looks at the first of each word; x and the layers of m are
+normalised first, for norms differ several fold between layers and models.
+"""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from bench.adapt import NotApplicable
+from bench.adapt.settings.taglm import Own
+from bench.engine.step import TrainStep
+from models.architectures.left_lstm import over
+from models.architectures.lstm import remember
+from models.architectures.parts import dropout
+from tasks.forms import Form
+
+SUMMARY = "frozen encoder; two recurrent layers learn to tag, its top layer joins them behind the first"
+FREEZES = True
+HEADS = {Form.TAGGING: "tagging"}
+
+
+class Step(TrainStep):
+    """A step that tells the reading its seed, by the batch: what is frozen has no dropout, the tagger has."""
+
+    def __init__(self, loss: Callable, variables: Sequence[Any], **options: Any):
+        super().__init__(lambda batch, seed: loss({**batch, "seed": seed}, seed), variables, **options)
+
+
+class Reading(keras.layers.Layer):
+    """The tagger's last layer, [B, T, 2 C] (and m behind it, + D), in the place of the encoder's. ``pooled`` stays.
+
+    Where the batch has a ``seed``, ``dropout`` falls on what both LSTMs read, not on what goes on in time, as in the
+    paper's section 4.
+    """
+
+    def __init__(self, encoder: Any, settings: Own):
+        super().__init__(name="taglm")
+        self.place, self.dropout = settings.place, settings.dropout
+        self.which = {"embedding": slice(0), "all": slice(None)}.get(settings.layers, slice(-1, None))
+        if encoder.depth == 0 and settings.layers != "embedding":
+            raise NotApplicable(
+                "no-context",
+                "because this model's vectors know of no context; layers=embedding has the tagger read them alone.",
+            )
+        beside = {"embedding": 0}.get(settings.layers, encoder.width)
+        first, second = (beside if self.place == place else 0 for place in ("input", "first"))
+        self.normalise = keras.layers.LayerNormalization(center=False, scale=False, epsilon=1e-6, name="normalise")
+        if settings.layers == "all":
+            self.mix = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
+        self.first = BiLstm(encoder.width + first, settings.hidden, name="first")
+        self.second = BiLstm(2 * settings.hidden + second, settings.hidden, name="second")
+        widths = encoder.width + first, 2 * settings.hidden + second
+        self.flops_per_token = sum(2 * 2 * 4 * settings.hidden * (width + settings.hidden) for width in widths)
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
+        lengths = tf.math.count_nonzero(batch["tokens"], axis=1, dtype=tf.int32)  # [B]
+        states = [self._states(encoding.layers[self.which])] if encoding.layers[self.which] else []
+
+        def joined(x: Any, place: str) -> Any:
+            return ops.concatenate([x, *states], axis=-1) if self.place == place else x
+
+        x = joined(self.normalise(encoding.layers[0]), "input")  # [B, T, D] or [B, T, 2 D]
+        x = joined(self.first(dropout(x, self.dropout, batch.get("seed"), 0), lengths), "first")
+        x = joined(self.second(dropout(x, self.dropout, batch.get("seed"), 1), lengths), "second")
+        return encoding._replace(tokens=x)
+
+    def _states(self, layers: Sequence[Any]) -> Any:
+        """m [B, T, D]."""
+        if len(layers) == 1:
+            return self.normalise(layers[0])
+        share = ops.softmax(self.mix)
+        return sum(share[i] * self.normalise(layer) for i, layer in enumerate(layers))
+
+
+class BiLstm(keras.layers.Layer):
+    """One LSTM layer of C cells in each direction: x [B, T, D] to [forward; backward], [B, T, 2 C]."""
+
+    def __init__(self, width: int, cells: int, name: str):
+        super().__init__(name=name)
+        self.ways = [self._way(width, cells, way) for way in ("forward", "backward")]
+        self.built = True
+
+    def _way(self, width: int, cells: int, way: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            input=self.add_weight((width, 4 * cells), "glorot_uniform", name=f"{way}_input"),
+            bias=self.add_weight((4 * cells,), remember, name=f"{way}_bias"),
+            recurrent=self.add_weight((cells, 4 * cells), "glorot_uniform", name=f"{way}_recurrent"),
+        )
+
+    def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """``lengths`` int32 [B] say where the padding at the right end begins: the backward direction starts before
+        it."""
+        forward, backward = self.ways
+        turned = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
+        ahead, back = (
+            tf.transpose(over(tf.transpose(read, [1, 0, 2]), way, way.recurrent.value, None)[0], [1, 0, 2])
+            for read, way in ((x, forward), (turned, backward))
+        )  # [B, T, C]
+        return tf.concat([ahead, tf.reverse_sequence(back, lengths, seq_axis=1, batch_axis=0)], axis=2)

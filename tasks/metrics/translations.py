@@ -1,0 +1,36 @@
+"""Precision at k of word translation: the share of source words of which any translation is among the first k.
+
+Conneau et al. (2018), section 4.2, and their program: a word with several translations is asked once, and one of them
+is enough. Here it is an example for each translation, ranked without the other ones: the best of these filtered ranks
+is the place of the first right answer among all. What belongs together is gold's ``kind``, the source word.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tasks.metrics.additive import Additive
+from tasks.metrics.common import percent
+
+AT = (1, 5, 10)
+
+
+def _statistics(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray:
+    """[N, 4]: hits at 1, 5 and 10, and one, in the row of each word's first translation; 0 in its others."""
+    first: dict[Any, int] = {}
+    table = np.zeros((len(gold), len(AT) + 1))
+    for row, (target, rank) in enumerate(zip(gold, predictions, strict=True)):
+        kind = getattr(target, "kind", None)
+        place = first.setdefault(("alone", row) if kind is None else kind, row)
+        table[place] = np.maximum(table[place], [*(float(rank) <= k for k in AT), 1.0])
+    return table
+
+
+def _named(sums: np.ndarray) -> dict[str, float]:
+    *hits, words = sums
+    return {f"p_at_{k}": percent(count, words) for k, count in zip(AT, hits, strict=True)}
+
+
+translations = Additive(_statistics, _named)
+"""{"p_at_1", "p_at_5", "p_at_10"} in percent. Examples of one word should be drawn together."""

@@ -1,0 +1,93 @@
+"""Word translation, or bilingual dictionary induction (survey, section 4.2): which word of another language is it?
+
+Conneau et al., 2018: Word translation without parallel data, ICLR (MUSE). Official files, of each pair of languages:
+``en-es.0-5000.txt``, the 5,000 most frequent words of the source, which a map between two languages is learnt from, and
+``en-es.5000-6500.txt``, the next 1,500, which are asked for; a source word and one translation of it a line, several
+lines for a word that has several. "word_translation" is English to Spanish, "word_translation-mw-en" the pair of the
+microworld, and so on.
+
+All models choose from the target words of both files. The authors' program takes the 200,000 most frequent words of the
+vectors instead: precision is higher here, and does not depend on what else a model's vocabulary holds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+from tasks.files import lines, malformed, pick
+from tasks.forms import Form, Target
+from tasks.metrics.ranks import ranking
+from tasks.metrics.translations import translations
+from tasks.parallel import languages
+from tasks.task import Example, Source, Task
+
+PARTS = {"train": "0-5000", "test": "5000-6500"}
+
+
+def _names(pair: str) -> dict[str, tuple[str, ...]]:
+    """The split's own file first; the others have candidates."""
+    every = {split: f"{pair}.{part}.txt" for split, part in PARTS.items()}
+    return {split: (own, *(name for name in every.values() if name != own)) for split, own in every.items()}
+
+
+def _pairs(path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, source word, target word)."""
+    for line, text in lines(path):
+        words = text.split()
+        if len(words) not in (0, 2):
+            raise malformed(path, line, f"a word and its translation are expected, not {text!r:.60}.")
+        if words:
+            yield line, words[0], words[1]
+
+
+def read_pair(folder: Path, split: str, *, pair: str) -> Iterator[Example]:
+    """An example for each line, whose number from 1 is its id; those of one source word are a ``group``."""
+    own, *others = [list(_pairs(pick(folder, name))) for name in _names(pair)[split]]
+    candidates = {target: target for part in (own, *others) for _, _, target in part}
+    right: dict[str, set[str]] = {}
+    for _, source, target in own:
+        right.setdefault(source, set()).add(target)
+    for line, source, target in own:
+        gold = Target(target, candidates, right[source], kind=source)
+        yield Example(id=str(line), inputs=(source,), gold=gold, group=source)
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """English to Spanish."""
+    return read_pair(folder, split, pair="en-es")
+
+
+TASK = Task(
+    name="word_translation",
+    title="Word translation en-es",
+    form=Form.RANKING,
+    source=Source(
+        citation="Conneau et al., 2018: Word translation without parallel data",
+        licence="CC BY-NC 4.0",
+        url="https://github.com/facebookresearch/MUSE",
+        survey="4.2",
+    ),
+    folders=("muse", "MUSE", "MUSE/data/crosslingual/dictionaries"),
+    files=_names("en-es"),
+    read=read,
+    metrics=(translations, ranking),
+    headline="p_at_1",
+    report="test",
+    notes="The candidates are the target words of the two files, not a vocabulary of 200,000 words.",
+)
+
+
+@cache
+def variant(pair: str) -> Task:
+    """The task of a pair such as "de-en", named "word_translation-de-en"; "en-es" is "word_translation" itself."""
+    source, target = languages("Word translation", pair, "word_translation-de-en")
+    if pair == "en-es":
+        return TASK
+    return replace(
+        TASK,
+        name=f"word_translation-{source}-{target}",
+        title=f"Word translation {source}-{target}",
+        files=_names(pair),
+        read=partial(read_pair, pair=pair),
+    )

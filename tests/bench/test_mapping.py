@@ -1,0 +1,177 @@
+"""Maps between vectors of words: Procrustes against scipy's, CSLS by brute force, rows by hand, and a cell."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy.linalg import orthogonal_procrustes
+
+import models
+from bench import cell as cells
+from bench.adapt import NotApplicable, heads, loop, mapping, settings
+from bench.adapt.adapted import Adapted
+from bench.adapt.heads import mapping as words
+from bench.adapt.settings import SettingError, recorded
+from bench.adapt.settings.mapping import Own
+from bench.answers import Context
+from bench.engine import networks
+from bench.plan import Cell, Row
+from leaderboard import record
+from models.card import Size
+from models.pretrainable import Encoding
+from models.tokenizers import Tokenizer
+from tasks import load
+from tasks.forms import Form, Target
+from tasks.task import Example
+
+PAIRS = {"lobok": "wolf", "lobokik": "wolves", "miral": "tower", "tesen": "song", "vadur": "good", "gopit": "old"}
+TOKENIZER = Tokenizer.train("wordpiece", [" ".join((*PAIRS, *PAIRS.values()))] * 5, 45)
+SHAPE = Size(layers=2, width=8, heads=2, inner=16, length=16)
+
+
+def examples(*asked):
+    candidates = {word: word for word in PAIRS.values()}
+    return [Example(id=w, inputs=(w,), gold=Target(PAIRS[w], candidates, {PAIRS[w]}, kind=w)) for w in asked]
+
+
+TRAIN, TEST = examples("lobok", "miral", "tesen", "vadur"), examples("gopit", "lobokik")
+
+
+def codec(**changes):
+    return words.Codec(load("word_translation"), TOKENIZER, Own(**changes), TRAIN)
+
+
+def spelled(tokens):
+    return "".join(TOKENIZER.pieces(np.array(tokens))).replace("##", "")
+
+
+def test_rows_mark_the_words_own_tokens_by_their_side():
+    made = codec()
+    first = made.rows(TRAIN)[0].arrays
+    assert [spelled(t[i == side]) for t, i, side in zip(first["tokens"], first["inside"], (2, 1), strict=True)] == [
+        "lobok", "wolf",
+    ]  # fmt: skip
+    assert (first["inside"] > 0).sum() == (first["tokens"] > 0).sum() - 4  # [CLS] and [SEP], twice
+    rows = made.rows(TEST)
+    assert [row.note for row in rows] == ["lobok", "miral", "tesen", "vadur", "gopit", "lobokik"] + [None] * 6
+    shown = [spelled(row.arrays["tokens"][row.arrays["inside"] > 0]) for row in rows]
+    assert shown == ["lobok", "miral", "tesen", "vadur", "gopit", "lobokik", *PAIRS.values()]
+    assert [int(row.arrays["inside"].max()) for row in rows] == [2] * 6 + [1] * 6
+
+
+def test_csls_is_equation_2_of_its_section():
+    cosines = np.random.default_rng(0).uniform(-1, 1, (7, 5))
+    for k in (1, 3, 10):
+        found = words.csls(cosines, k)
+        for i, j in np.ndindex(7, 5):
+            of_question = np.mean(sorted(cosines[i], reverse=True)[:k])
+            of_answer = np.mean(sorted(cosines[:, j], reverse=True)[:k])
+            assert found[i, j] == pytest.approx(2 * cosines[i, j] - of_question - of_answer)
+
+
+def test_a_word_that_is_near_to_all_is_the_answer_to_none():
+    """By hand: "good" is nearest to every question, but its mean cosine is .9; k = 6 takes all questions."""
+    made = codec(csls=0), codec(csls=1, neighbours=6)
+    rows = made[0].rows(TEST)
+    right = {name: place for place, name in enumerate(PAIRS.values())}
+    cosines = np.full((6, 6), 0.1)
+    for i, asked in enumerate([*[e.inputs[0] for e in TRAIN], "gopit", "lobokik"]):
+        cosines[i, right[PAIRS[asked]]] = 0.8
+    cosines[:, right["good"]] = 0.9
+    outputs = [*(row[None] for row in cosines), *np.eye(6)[:, None]]  # so that the products are these cosines
+    plain, corrected = (one.predictions(TEST, rows, outputs) for one in made)
+    assert plain == [2, 2] and [guess.best for guess in plain] == ["good", "good"]
+    assert corrected == [1, 1] and [guess.best for guess in corrected] == ["old", "wolves"]
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+def test_the_map_is_the_orthogonal_one_that_fits_best(batches):
+    """As scipy finds it, however the pairs are split; the prior is D pairs more, of directions with themselves."""
+    rng = np.random.default_rng(1)
+    x, y = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in rng.normal(size=(2, 12, 6)))
+
+    def loss(batch, seed):
+        return {"loss": -tf.reduce_sum(tf.matmul(batch["x"], made.variables[0].value) * batch["y"])}
+
+    made = mapping.Step(loss, [keras.Variable(np.zeros((6, 6), np.float32))], dynamic=True)
+    made.reset()
+    assert np.array_equal(made.variables[0].numpy(), np.eye(6))
+    for part in np.array_split(np.arange(12), batches):
+        made({"x": np.float32(x[part]), "y": np.float32(y[part])}, (0, 0), 1.0)
+    prior = np.sqrt(mapping.PRIOR) * np.eye(6)
+    wanted, _ = orthogonal_procrustes(np.concatenate([x, prior]), np.concatenate([y, prior]))
+    found = made.variables[0].numpy()
+    assert np.allclose(found, wanted, atol=1e-4) and np.allclose(found @ found.T, np.eye(6), atol=1e-5)
+    made({"x": np.float32(x), "y": np.float32(y)}, (0, 0), 0.0)
+    assert np.allclose(made.variables[0].numpy(), np.eye(6))
+
+
+@pytest.mark.parametrize(("layers", "read"), [("embedding", slice(1)), ("top", slice(-1, None)), ("all", slice(None))])
+def test_a_vector_is_the_mean_of_the_words_tokens_and_questions_are_mapped(layers, read):
+    rng = np.random.default_rng(2)
+    three = [rng.normal(size=(4, 5, 8)).astype(np.float32) for _ in range(3)]
+    inside = np.array([[[0, 2, 2, 0, 0], [0, 1, 0, 0, 0]], [[0, 2, 0, 0, 0], [0, 1, 1, 1, 0]]], np.int32)
+    reading = mapping.Reading(type("Encoder", (), {"width": 8}), Own(layers=layers))
+    turned, _ = np.linalg.qr(rng.normal(size=(8, 8)))
+    reading.map.assign(turned)
+    encoding = Encoding(tokens=three[-1], pooled=three[-1][:, 0], layers=tuple(map(tf.constant, three)))
+    found = reading(encoding, {"inside": tf.constant(inside)}).pooled.numpy()
+    for i, (marks, layer) in enumerate(zip(inside.reshape(4, 5), np.stack(three[read], axis=1), strict=True)):
+        mean = layer[:, marks > 0].mean(axis=(0, 1))
+        mean /= np.linalg.norm(mean)
+        assert np.allclose(found[i], mean @ turned if i % 2 == 0 else mean, atol=1e-5)
+
+
+def test_a_turned_language_is_turned_back():
+    """Where the vectors of one language are those of the other, turned, the map finds every word, and its absence
+    does not."""
+    whole = Tokenizer.train("word", [" ".join((*PAIRS, *PAIRS.values()))] * 3, 60)
+    network = models.load("word2vec").build(SHAPE, whole.vocabulary)
+    begun = networks.weights(network.loss.variables)
+    (table,) = (name for name in begun if name.startswith("encoder/"))
+    turned, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(8, 8)))
+    for mowari, english in PAIRS.items():
+        (one,), (other,) = (whole.encode_words([[word]])[0][0] for word in (mowari, english))
+        begun[table][one] = begun[table][other] @ turned
+    everything = examples(*PAIRS)
+    found = {}
+    for mapped in (0, 1):
+        chosen = Own(mapped=mapped, batch=4, csls=0)
+        made = words.Codec(load("word_translation"), whole, chosen, everything)
+        adapted = Adapted(network, whole.vocabulary, Form.RANKING, "mapping", 1, chosen, lambda rows: 0.0)
+        adapted.reset(begun, 0)
+        rows = made.rows(list(everything))
+        loop.train(adapted, made.rows(everything), chosen, 0, lambda: 0.0)
+        found[mapped] = made.predictions(everything, rows, loop.outputs(adapted, rows))
+        after = networks.weights(network.loss.variables)
+        assert all(np.array_equal(after[name], value) for name, value in begun.items())
+    assert found[1] == [1] * 6 and found[0] != found[1]
+
+
+def test_only_rankings_are_mapped_and_only_once():
+    with pytest.raises(NotApplicable, match="for ranking tasks"):
+        heads.of(Form.CLASSIFICATION, "mapping")
+    with pytest.raises(SettingError, match="one pass"):
+        settings.changed(settings.defaults(Form.RANKING, "mapping"), {"epochs": 2})
+    chosen = settings.defaults(Form.RANKING, "mapping")
+    assert (chosen.batch, chosen.layers, chosen.mapped, chosen.csls) == (1024, "embedding", 1, 1)
+    assert settings.baked(settings.changed(chosen, {"mapped": 0, "csls": 0})) == settings.baked(chosen)
+
+
+def test_a_cell_leads_from_data_to_a_record(tmp_path):
+    (tmp_path / "data/muse").mkdir(parents=True)
+    for part in ("0-5000", "5000-6500"):
+        text = "".join(f"{one} {other}\n" for one, other in PAIRS.items())
+        (tmp_path / f"data/muse/mw-en.{part}.txt").write_text(text)
+    cell = Cell(
+        row=Row(name="random-bert", kind="random", model="bert", size="tiny"), task="word_translation-mw-en",
+        task_version=1, form=Form.RANKING, data_sha256="x", adaptation="mapping",
+        settings=recorded(settings.defaults(Form.RANKING, "mapping")), seed=0, tokenizer="x",
+    )  # fmt: skip
+    context = Context(data=tmp_path / "data", out=tmp_path, shape=SHAPE, tokenizer=TOKENIZER, source={"name": "x"})
+    result = cells.run(cell, context)
+    assert result.status == "ok", result.reason
+    found = record.read(record.write(context.out, result))
+    assert found.task["examples"] == 6 and found.cost["steps"] == 1 and found.cost["flops"] == 0
+    one, five = (found.scores[f"p_at_{k}"]["value"] for k in (1, 5))
+    assert one == found.headline["value"] and 0 <= one <= five <= 100

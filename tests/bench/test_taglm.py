@@ -1,0 +1,193 @@
+"""TagLM: its LSTM against Keras's, where the language model joins, what stays frozen, and a cell from data to score."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from bench import cell as cells
+from bench.adapt import NotApplicable, heads, loop, settings, taglm
+from bench.adapt.adapted import Adapted
+from bench.adapt.heads import tagging
+from bench.adapt.settings import SettingError, recorded
+from bench.adapt.settings.taglm import Own
+from bench.answers import Context
+from bench.engine import networks
+from bench.plan import Cell, Row
+from leaderboard import record
+from models.card import Size
+from models.pretrainable import Encoding
+from models.tokenizers import Tokenizer
+from tasks import load
+from tasks.forms import Form
+from tasks.task import Example
+
+RNG = np.random.default_rng(0)
+TOKENS = tf.constant([[2, 7, 8, 3], [2, 9, 3, 0]])
+TEXT = "Vodia Zenna Marko sees knows asks the old miller baker river today again"
+TOKENIZER = Tokenizer.train("word", [TEXT] * 3, 60)
+SHAPE = Size(layers=2, width=32, heads=2, inner=32, length=32)
+
+
+def vectors(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def keras_lstm(way):
+    """Keras has the gates in the order i, f, g, o."""
+
+    def gates(x):
+        g, i, f, o = np.split(x.numpy(), 4, axis=-1)
+        return np.concatenate([i, f, g, o], axis=-1)
+
+    layer = keras.layers.LSTM(way.recurrent.shape[0], return_sequences=True)
+    layer.build((None, None, way.input.shape[0]))
+    layer.set_weights([gates(way.input), gates(way.recurrent), gates(way.bias)])
+    return layer
+
+
+def test_each_direction_is_an_lstm_and_padding_is_not_read():
+    """Row by row, cut off where its padding begins, by Keras's own LSTM."""
+    made = taglm.BiLstm(5, 3, "lstm")
+    for variable in made.variables:
+        variable.assign(vectors(*variable.shape))
+    x, lengths = vectors(3, 6, 5), [6, 4, 1]
+    found = made(tf.constant(x), tf.constant(lengths)).numpy()
+    forward, backward = (keras_lstm(way) for way in made.ways)
+    for row, length in enumerate(lengths):
+        real = x[row : row + 1, :length]
+        assert np.allclose(found[row, :length, :3], forward(real)[0], atol=1e-5)
+        assert np.allclose(found[row, :length, 3:], backward(real[:, ::-1])[0][::-1], atol=1e-5)
+
+
+def encoding(layers):
+    return Encoding(tokens=tf.constant(layers[-1]), pooled=tf.constant(layers[-1][:, 0]), layers=tuple(layers))
+
+
+def reading(depth=2, **changes):
+    made = taglm.Reading(type("Encoder", (), {"width": 6, "depth": depth}), Own(hidden=4, **changes))
+    for variable in made.variables:
+        variable.assign(vectors(*variable.shape))
+    return made
+
+
+def normal(x):
+    x = x - x.mean(axis=-1, keepdims=True)
+    return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + 1e-6)
+
+
+@pytest.mark.parametrize("place", ["input", "first", "second"])
+@pytest.mark.parametrize("layers", ["", "embedding", "all"])
+def test_the_language_model_joins_in_its_place(place, layers):
+    three = [vectors(2, 4, 6) * 3 for _ in range(3)]
+    made = reading(place=place, layers=layers)
+    found = made(encoding(three), {"tokens": TOKENS}).tokens.numpy()
+
+    m = normal(three[2])
+    if layers == "all":
+        share = np.exp(made.mix.numpy()) / np.exp(made.mix.numpy()).sum()
+        m = sum(s * normal(layer) for s, layer in zip(share, three, strict=True))
+
+    def beside(x, here):
+        return np.concatenate([x, m], axis=-1) if here == place and layers != "embedding" else x
+
+    lengths = tf.constant([4, 3])
+    h = made.first(tf.constant(beside(normal(three[0]), "input")), lengths).numpy()
+    wanted = beside(made.second(tf.constant(beside(h, "first")), lengths).numpy(), "second")
+    assert found.shape == (2, 4, 8 + 6 * (place == "second" and layers != "embedding"))
+    assert np.allclose(found, wanted, atol=1e-5)
+
+
+def test_the_taggers_own_layers_are_counted():
+    """By hand, D 6, C 4, m behind the first: matrices of 6 + 4 and 8 + 6 + 4 rows and 16 columns, two directions, two
+    FLOPs for each weight."""
+    assert reading().flops_per_token == 2 * 2 * 16 * ((6 + 4) + (8 + 6 + 4))
+    assert reading(layers="embedding").flops_per_token == 2 * 2 * 16 * ((6 + 4) + (8 + 4))
+
+
+def test_what_learns_reads_with_dropout_and_what_answers_without():
+    three, made = [vectors(2, 4, 6) for _ in range(3)], reading(dropout=0.5)
+
+    def read(**batch):
+        return made(encoding(three), {"tokens": TOKENS, **batch}).tokens.numpy()
+
+    one, other = (tf.constant([0, number]) for number in (1, 2))
+    assert np.array_equal(read(seed=one), read(seed=one)) and not np.allclose(read(seed=one), read(seed=other))
+    assert np.array_equal(read(), read()) and not np.allclose(read(), read(seed=one))
+    seen = []
+    step = taglm.Step(lambda batch, seed: seen.append(batch), [keras.Variable(1.0)])
+    step.loss({"tokens": TOKENS}, one)
+    assert seen[0]["seed"] is one
+
+
+def test_who_cannot_be_read_so():
+    with pytest.raises(NotApplicable, match="layers=embedding") as found:
+        reading(depth=0)
+    assert found.value.code == "no-context"
+    assert reading(depth=0, layers="embedding")
+    with pytest.raises(NotApplicable, match="for tagging tasks"):
+        heads.of(Form.CLASSIFICATION, "taglm")
+
+
+def test_its_settings_are_the_papers():
+    chosen = settings.defaults(Form.TAGGING, "taglm")
+    assert (chosen.place, chosen.crf, chosen.dropout, chosen.clip) == ("first", 1, 0.25, 5.0)
+    assert recorded(chosen)["crf"] == 1 and settings.read("taglm", recorded(chosen)) == chosen
+    assert settings.baked(settings.changed(chosen, {"place": "second", "epochs": 3})) == Own(place="second")
+    with pytest.raises(SettingError, match="input, first or second"):
+        settings.changed(chosen, {"place": "third"})
+
+
+def planted(count, offset):
+    """Sentences whose every name is a person if it stands first, and a place if last: context decides."""
+    words = TEXT.split()
+    names, verbs, others = words[:3], words[3:6], words[6:]
+    found = []
+    for i, (a, verb, b) in enumerate(itertools.islice(itertools.cycle(itertools.product(names, verbs, names)), count)):
+        noun = others[(i + offset) % len(others)]
+        words, gold = ((a, verb, "the", noun), ("I-PER", "O", "O", "O"))
+        if (i + offset) % 2:
+            words, gold = (("the", noun, verb, b), ("O", "O", "O", "I-LOC"))
+        found.append(Example(id=str(i), inputs=words, gold=gold))
+    return found
+
+
+def test_the_tagger_learns_and_the_language_model_stays():
+    examples = planted(24, 0)
+    chosen = Own(hidden=8, epochs=40, batch=8, length=16, patience=40, learning_rate=0.03)
+    codec = tagging.Codec(load("conll2003"), TOKENIZER, chosen, examples)
+    network = models.load("elmo").build(SHAPE, TOKENIZER.vocabulary)
+    begun = networks.weights(network.loss.variables)
+    made = Adapted(network, TOKENIZER.vocabulary, Form.TAGGING, "taglm", codec.outputs, chosen, lambda rows: 0.0)
+    made.reset(begun, 0)
+    # Two LSTMs of two directions, and the head's kernel, bias and chain.
+    assert len(made.learning) == len(made.own) == 2 * 2 * 3 + 5
+    rows = codec.rows(examples)
+    course = loop.train(made, rows, chosen, 0, itertools.count().__next__)  # the last state counts as the best
+    assert course.curve[-1]["loss"] < course.curve[0]["loss"] / 5
+    asked = planted(12, 5)
+    found = codec.predictions(asked, codec.rows(asked), loop.outputs(made, codec.rows(asked)))
+    assert found == [list(example.gold) for example in asked]
+    after = networks.weights(network.loss.variables)
+    assert all(np.array_equal(after[name], value) for name, value in begun.items())
+
+
+@pytest.mark.slow
+def test_a_cell_leads_from_data_to_a_record(tmp_path):
+    (tmp_path / "data/conll2003").mkdir(parents=True)
+    for name in ("eng.train", "eng.testa", "eng.testb"):
+        sentences = ("\n".join(f"{w} X X {t}" for w, t in zip(e.inputs, e.gold, strict=True)) for e in planted(12, 0))
+        (tmp_path / "data/conll2003" / name).write_text("-DOCSTART- -X- -X- O\n\n" + "\n\n".join(sentences) + "\n")
+    chosen = settings.changed(settings.defaults(Form.TAGGING, "taglm"), {"epochs": 2, "hidden": 4, "batch": 6})
+    cell = Cell(
+        row=Row(name="random-lm_lstm", kind="random", model="lm_lstm", size="tiny"), task="conll2003", task_version=1,
+        form=Form.TAGGING, data_sha256="x", adaptation="taglm", settings=recorded(chosen), seed=0, tokenizer="x",
+    )  # fmt: skip
+    context = Context(data=tmp_path / "data", out=tmp_path, shape=SHAPE, tokenizer=TOKENIZER, source={"name": "x"})
+    result = cells.run(cell, context)
+    assert result.status == "ok", result.reason
+    found = record.read(record.write(context.out, result))
+    assert found.cost["steps"] == 4 and found.task["examples"] == 12

@@ -175,10 +175,7 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
     before = cell.settings.get("lm_epochs", 0) / cell.settings["epochs"]  # as a language model, per epoch of the task
     read = before * module.flops_per_token(shape, vocabulary, length) if before else 0.0
     if cell.method == "taglm":  # the encoder is frozen, the two layers of the tagger learn
-        own, beside = cell.settings["hidden"], shape.width if cell.settings.get("layers") != "embedding" else 0
-        joined = {name: beside if cell.settings["place"] == name else 0 for name in ("input", "first")}
-        widths = shape.width + joined["input"], 2 * own + joined["first"]
-        tagger = sum(2 * 2 * 4 * own * (width + own) for width in widths)
+        tagger = adaptation_settings.read(cell.method, cell.settings).flops(shape.width)
         return forward + 3 * tagger, forward + tagger
     return forward * (1 if cell.method in ("features", "mapping") else 3) + read, forward
 

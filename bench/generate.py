@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from bench.adapt import NotApplicable
 from bench.cost import Traced
 from models.architectures.parts import watching
 from models.pretrainable import Pretrainable
@@ -83,7 +84,9 @@ class Generator:
         if network.decode is None:
             raise ValueError("This model has no decoder to write with: take one with `decode`, such as t5.")
         if writing.coverage and network.writer is None:
-            raise ValueError("This model reads all again for each token, without telling where it looks: coverage=0.")
+            raise NotApplicable(
+                "no-coverage", "because this model reads all again for each token, without telling where it looks."
+            )
         if writing.beam < 1 or writing.temperature <= 0 or not 0 < writing.top_p <= 1:
             raise ValueError("Writing takes a beam of 1 or more, a temperature above 0 and a top_p above 0, up to 1.")
         self.writer = network.writer or _Rereader(network.decode)
@@ -231,7 +234,7 @@ def _looks(looks: list[tf.Tensor], beam: int, length: tf.Tensor) -> tf.Tensor:
     weights of all attentions of a step. The source's keys come first where there are others, and the queries that
     predict come last."""
     if not looks:
-        raise ValueError("This model has no attention to take a coverage penalty from: leave coverage=0.")
+        raise NotApplicable("no-coverage", "because this model has no attention to take a coverage penalty from.")
     return tf.cast(tf.reduce_mean(looks[-1][:, :, -beam:, :length], axis=1), tf.float32)
 
 

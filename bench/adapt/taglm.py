@@ -59,15 +59,13 @@ class Reading(keras.layers.Layer):
                 "no-context",
                 "because this model's vectors know of no context; layers=embedding has the tagger read them alone.",
             )
-        beside = {"embedding": 0}.get(settings.layers, encoder.width)
-        first, second = (beside if self.place == place else 0 for place in ("input", "first"))
+        first, second = settings.widths(encoder.width)
         self.normalise = keras.layers.LayerNormalization(center=False, scale=False, epsilon=1e-6, name="normalise")
         if settings.layers == "all":
             self.mix = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
-        self.first = BiLstm(encoder.width + first, settings.hidden, name="first")
-        self.second = BiLstm(2 * settings.hidden + second, settings.hidden, name="second")
-        widths = encoder.width + first, 2 * settings.hidden + second
-        self.flops_per_token = sum(2 * 2 * 4 * settings.hidden * (width + settings.hidden) for width in widths)
+        self.first = BiLstm(first, settings.hidden, name="first")
+        self.second = BiLstm(second, settings.hidden, name="second")
+        self.flops_per_token = settings.flops(encoder.width)
 
     def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
         lengths = tf.math.count_nonzero(batch["tokens"], axis=1, dtype=tf.int32)  # [B]

@@ -178,8 +178,8 @@ def _logistic(answers: Sequence[str], train: Sequence[Question], asked: Sequence
 
 
 def _fasttext(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
-    """Probabilities of ``answers`` to each of ``asked``, [N, C], by `bench.fasttext`; all alike with nothing to learn
-    from."""
+    """Probabilities of ``answers`` to each of ``asked``, [N, C], by `bench.baselines.fasttext`; all alike where
+    there is nothing to learn from."""
     from bench.baselines import fasttext
 
     if not train:

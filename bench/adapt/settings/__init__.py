@@ -9,6 +9,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,7 @@ _BY_FORM: Mapping[Form, Mapping[str, float]] = {
 }
 
 
+@cache
 def kind(adaptation: str) -> type[Settings]:
     """The settings of ``adaptation``: `Settings`, or its ``Own``."""
     if adaptation not in _with_own():
@@ -131,8 +133,8 @@ def kind(adaptation: str) -> type[Settings]:
 def defaults(form: Form, adaptation: str) -> Settings:
     """The stated defaults of ``form`` under ``adaptation``."""
     own = kind(adaptation)
-    declared = own is not Settings and {f.name: f.default for f in fields(own) if f.name in own.__annotations__}
-    return own(**{**_BY_FORM.get(form, {}), **(declared or {})})
+    declared = {} if own is Settings else {f.name: f.default for f in fields(own) if f.name in own.__annotations__}
+    return own(**{**_BY_FORM.get(form, {}), **declared})
 
 
 def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Settings:
@@ -187,7 +189,7 @@ def _value(f: Field, value: str | int | float) -> Any:
     if own is str:
         read = value
     else:
-        what = "a whole number, " if own is int and "(" not in f.metadata["takes"] else ""
+        what = "a whole number, " if own is int else ""
         try:
             number = float(value)
         except ValueError as error:

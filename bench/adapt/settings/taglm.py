@@ -22,3 +22,13 @@ class Own(Settings):
     """Cells of each LSTM in each direction."""
     place: str = settings.one_of("first", "input", "first", "second", baked=True)
     """Where the language model's states join: at the input, behind the first layer, behind the second one."""
+
+    def widths(self, encoder: int) -> tuple[int, int]:
+        """What the two layers read beside an ``encoder`` of so many columns."""
+        states = 0 if self.layers == "embedding" else encoder
+        first, second = (states if self.place == place else 0 for place in ("input", "first"))
+        return encoder + first, 2 * self.hidden + second
+
+    def flops(self, encoder: int) -> float:
+        """FLOPs of the two layers per token, both directions of each."""
+        return sum(2 * 2 * 4 * self.hidden * (width + self.hidden) for width in self.widths(encoder))

@@ -21,7 +21,7 @@ from bench.plan import Cell, Plan, Pretraining
 from models.card import Size
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
-from tasks.task import DataError
+from tasks.task import DataError, Task
 
 _EFFICIENCY = 0.4
 """Share of a matrix product's rate that small networks reach in training."""
@@ -92,7 +92,7 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
     if cell.task not in seen:
         try:
             splits = {name: read(task, data, name) for name in {"train", task.report} if name in task.files}
-            seen[cell.task] = {name: (len(part), _words(part[:1000])) for name, part in splits.items()}
+            seen[cell.task] = {name: (len(part), *_questions(task, part[:1000])) for name, part in splits.items()}
             seen[cell.task, "candidates"] = _candidates(splits[task.report])
         except DataError as error:
             seen[cell.task] = str(error)
@@ -102,22 +102,22 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
         return 0.0, 0.0, ""
     longest = cell.settings["length"]
     tokens = {
-        name: _rows(cell, name, count) * min(words * _TOKENS_PER_WORD, longest)
-        for name, (count, words) in seen[cell.task].items()
+        name: _rows(cell, name, count, each) * min(words * _TOKENS_PER_WORD, longest)
+        for name, (count, each, words) in seen[cell.task].items()
     }
     if cell.form is Form.LANGUAGE_MODELLING:
         trained, predicted = 0.0, tokens[task.report] * longest
     elif cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):
         trained, predicted = 0.0, tokens[task.report]
     elif cell.method == "prompt":  # a row for each answer, as long as its examples make it
-        count, words = seen[cell.task][task.report]
+        count, _, words = seen[cell.task][task.report]
         each = min(words * _TOKENS_PER_WORD * (1 + cell.settings["shots"]), longest)
         trained, predicted = 0.0, count * each * max(len(task.labels), 2)
     elif cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates
         count, words = seen[cell.task, "candidates"]
         each = min(words * _TOKENS_PER_WORD, longest)
         evaluations = cell.settings["epochs"] * cell.settings["evaluations"] + 1
-        trained = tokens.get("train", 0.0) + _rows(cell, "train", seen[cell.task].get("train", (0, 0.0))[0]) * each
+        trained = tokens.get("train", 0.0) + _rows(cell, "train", seen[cell.task].get("train", (0, 1.0, 0.0))[0]) * each
         predicted = tokens[task.report] + evaluations * count * each
     else:
         trained, predicted = tokens.get("train", 0.0), tokens[task.report]
@@ -129,14 +129,14 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
     return trained + predicted, learning * trained + answering * predicted, ""
 
 
-def _rows(cell: Cell, split: str, count: int) -> int:
-    """How often a row of ``split``, which has ``count``, is read."""
+def _rows(cell: Cell, split: str, count: int, each: float = 1.0) -> float:
+    """How often a row of ``split`` is read, which has ``count`` examples and ``each`` rows an example."""
     count = min(count, cell.limit or count)
     if split != "train":
-        return count
-    count = min(count, cell.settings.get("train_limit") or count) * cell.settings.get("epochs", 1)
+        return count * each
+    rows = min(count, cell.settings.get("train_limit") or count) * each * cell.settings.get("epochs", 1)
     most = cell.settings.get("max_steps", 0) * cell.settings.get("batch", 1)
-    return min(count, most) if most else count
+    return min(rows, most) if most else rows
 
 
 def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[float, float]:
@@ -186,7 +186,9 @@ def _candidates(examples: list[Any]) -> tuple[int, float]:
     return len(texts), sum(len(text.split()) + 2 for text in texts[:1000]) / max(len(texts[:1000]), 1)
 
 
-def _words(examples: list[Any]) -> float:
-    """Mean number of words of an example, special tokens counted as one each."""
-    lengths = [sum(len(text.split()) for text in e.inputs) + 1 + len(e.inputs) for e in examples]
-    return sum(lengths) / len(lengths)
+def _questions(task: Task, examples: list[Any]) -> tuple[float, float]:
+    """How many rows a network reads of an example, and their mean number of words, special tokens counted as one
+    each."""
+    asked = [question for example in examples for question in task.questions(example)] if task.ask else examples
+    lengths = [sum(len(text.split()) for text in row.inputs) + 1 + len(row.inputs) for row in asked]
+    return len(asked) / len(examples), sum(lengths) / len(lengths)

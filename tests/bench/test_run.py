@@ -158,3 +158,24 @@ def test_an_estimate_counts_the_steps_and_examples_that_settings_allow(world, tm
     assert per_epoch > 0 and answering > 0
     assert (steps - answering) * 3 == pytest.approx(limited - answering, rel=0.05)  # 16 rows once, against three times
     assert limited < once < whole
+
+
+def test_an_estimate_counts_a_question_for_each_label_where_labels_are_asked_one_by_one(tmp_path, capsys):
+    opinion = {"sentiment": "Positive", "aspect": "price", "target_entity": "LOCATION1"}
+    texts = [{"id": i, "text": f"LOCATION1 is one of {i} cheap places", "opinions": [opinion]} for i in range(9)]
+    (tmp_path / "sentihood").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / "sentihood" / f"sentihood-{split}.json").write_text(json.dumps(texts))
+    (corpus := tmp_path / "corpus.txt").write_text("A place of which nothing is read.\n")
+
+    def tokens(task: str, epochs: int) -> float:
+        options = {"suite": "absa", "data": tmp_path, "corpus": (corpus,), "out": tmp_path / "out", "seeds": 1}
+        options |= {"models": ("random-bert",), "tasks": (task,), "settings": {"epochs": epochs, "max_steps": 0}}
+        assert run_suite(**options, baselines=False, dry_run=True) == OK
+        (line,) = [x for x in capsys.readouterr().out.splitlines() if x.split("\t")[2:3] == [task]]
+        return float(line.split("\t")[5])
+
+    for ways in (("sentihood-nli-m", "sentihood-nli-b"), ("sentihood-qa-m", "sentihood-qa-b")):
+        once, per_label = ([tokens(way, 1), tokens(way, 2) - tokens(way, 1)] for way in ways)
+        # three labels, each with a sentence that is longer than the one question or as long
+        assert all(3 <= many / one < 4.5 for one, many in zip(once, per_label, strict=True))

@@ -28,11 +28,8 @@ class Benchmark:
 
     def columns(self, grid: Grid) -> dict[str, Column]:
         """The column of each task, official data only; of a task in several versions the one that is averaged."""
-        return {
-            column.task["name"]: column
-            for column in grid.averaged
-            if column.official and column.task["name"] in self.tasks
-        }
+        wanted = self.tasks
+        return {one.task["name"]: one for one in grid.averaged if one.task["name"] in wanted and one.official}
 
     def complete(self, grid: Grid) -> bool:
         """Whether the grid has a column for every task."""

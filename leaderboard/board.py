@@ -6,12 +6,14 @@ the records: built twice, it is the same to the byte, so it carries no build tim
 """
 
 import base64
+import gc
 import hashlib
 import json
 import math
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,11 +66,12 @@ def build(folders: Sequence[Path], out: Path) -> Path:
     The file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
     show.
     """
-    store = load(folders, remember=True)
     out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    scripts, notes = examples.write_all(store.records, folders, out)
-    page = render(store.records, store.damaged, scripts, notes)
+    with _uncollected():
+        store = load(folders, remember=True)
+        out.mkdir(parents=True, exist_ok=True)
+        scripts, notes = examples.write_all(store.records, folders, out)
+        page = render(store.records, store.damaged, scripts, notes)
     path = out / PAGE
     temporary = out / f".{PAGE}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     try:
@@ -77,6 +80,19 @@ def build(folders: Sequence[Path], out: Path) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return path
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without rounds of the garbage collector: what a build makes lives until its page stands and holds no cycles, and
+    every round would walk through all of it."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")

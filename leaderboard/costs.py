@@ -1,7 +1,7 @@
 """What a row spent, gathered from its records: costs come from any version of the harness, so nothing is relied on."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leaderboard.grid import Row
@@ -19,19 +19,18 @@ def cost_of(row: Row) -> dict[str, Any]:
     made = [record.pretraining for record in row.records if record.pretraining]
     # one pre-training serves many cells: it is counted once per weights, and shown as the mean over them
     unique = list({str(one.get("weights_sha256")) + str(one.get("seed")): one for one in made}.values())
-    seconds = [_get(one, "seconds", "total") for one in costs]
-    peak = _most(_get(one, "peak_memory_bytes") for one in costs)
-    disk = _most(_get(one, "disk_bytes") for one in costs)
+    seconds = _numbers([one["seconds"] for one in costs if isinstance(one.get("seconds"), dict)], "total")
+    peak, disk = _most(costs, "peak_memory_bytes"), _most(costs, "disk_bytes")
     values = (
-        _most(_get(one, "parameters") for one in costs),
-        _most(_get(one, "parameters_embedding") for one in costs),
-        *(_mean(_get(one, name) for one in unique) for name in ("tokens", "flops", "seconds")),
-        _mean(_get(one, "flops") for one in costs),
+        _most(costs, "parameters"),
+        _most(costs, "parameters_embedding"),
+        *(_mean(_numbers(unique, name)) for name in ("tokens", "flops", "seconds")),
+        _mean(_numbers(costs, "flops")),
         _mean(seconds),
-        sum(value for value in seconds if value is not None) or None,
+        sum(seconds) or None,
         None if peak is None else peak / _MIB,
         None if disk is None else disk / _MIB,
-        _mean(_get(one, "latency_seconds") for one in costs),
+        _mean(_numbers(costs, "latency_seconds")),
         ", ".join(sorted({record.device for record in row.records if record.device})),
     )
     return dict(zip(COSTS, values, strict=True))
@@ -42,18 +41,13 @@ def is_number(value: Any) -> bool:
     return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < _LARGEST)
 
 
-def _get(part: Mapping[str, Any], *path: str) -> float | None:
-    """The number at ``path``, or None: costs come from any version of the harness."""
-    value: Any = part
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if is_number(value) else None
+def _numbers(parts: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    return [value for part in parts if is_number(value := part.get(name))]
 
 
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
+def _most(parts: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    return max(_numbers(parts, name), default=None)
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

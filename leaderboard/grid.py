@@ -7,8 +7,7 @@ of that pair. Everything that was left out or could mislead ends up in ``notes``
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -35,9 +34,12 @@ _ADAPTATION_WORDS = {
 _ONE_SEED = re.compile(r" --seed \d+(?=\s|$)")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """One line of the board; ``part`` tells rows apart that would otherwise look the same (another corpus, say)."""
+    """One line of the board; ``part`` tells rows apart that would otherwise look the same (another corpus, say).
+
+    A row is itself and no other: like a column it is a key of every cell, and is looked up by identity.
+    """
 
     name: str
     label: str
@@ -46,28 +48,28 @@ class Row:
     division: str
     adaptation: str
     part: str = ""
-    records: tuple[Record, ...] = field(default=(), compare=False, repr=False)
+    records: tuple[Record, ...] = field(default=(), repr=False)
 
-    @property
+    @cached_property
     def words(self) -> str:
         """Size, kind and adaptation in words: the second line under the label."""
         adaptation = "" if self.kind == "baseline" else _ADAPTATION_WORDS.get(self.adaptation, self.adaptation)
         return " · ".join(part for part in (self.size, _KIND_WORDS[self.kind], adaptation, self.part) if part)
 
-    @property
+    @cached_property
     def title(self) -> str:
         return f"{self.label} ({self.words})"
 
-    @property
+    @cached_property
     def card(self) -> dict[str, Any]:
         return next((record.row["card"] for record in self.records if record.row["card"]), {})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Column:
     """A task in one version on one data set."""
 
-    task: dict[str, Any] = field(compare=False)
+    task: dict[str, Any]
     part: str = ""
     key: str
 
@@ -76,7 +78,7 @@ class Column:
         """Whether it is the data set that papers report on, whole: microworld writes other data in the same format."""
         return (self.task.get("source") or "official") == "official"
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The task's title with what sets the column apart, and the source of the data where it is not official."""
         title = f"{self.task['title']} ({self.part})" if self.part else self.task["title"]
@@ -146,32 +148,25 @@ class Cell:
     @cached_property
     def marks(self) -> tuple[str, ...]:
         """What a reader must know beside the score, as short phrases: "1 of 3 seeds diverged"."""
-        counts = Counter(record.status for record in self.records if record.status != "ok")
-        marks = [
-            f"{counts[status]} of {len(self.records)} seeds {status.replace('_', ' ')}" for status in sorted(counts)
-        ]
+        if not self.ok:
+            return ()
+        n, bad = len(self.records), [record.status for record in self.records if record.status != "ok"]
+        marks = [f"{bad.count(one)} of {n} seeds {one.replace('_', ' ')}" for one in sorted(set(bad))]
         # Records that were read together share what is equal: most cells are done by the first look.
         settings = {id(one): one for one in (record.adaptation["settings"] for record in self.ok)}.values()
         if len(settings) > 1 and len({_canonical(one) for one in settings}) > 1:
             marks.append("settings differ between seeds")
-        return tuple(marks) if self.ok else ()
+        return tuple(marks)
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
         """What repeats the cell. Where the commands of seeds 0 to n - 1 differ by ``--seed`` alone, that is one command
         with ``--seeds n``, which runs the same."""
         given = [(record.seed, record.command) for record in self.records if record.command]
-        parts = {_ONE_SEED.sub("\0", command, count=1) for _, command in given}
-        own = all(f" --seed {seed} " in f"{command} " for seed, command in given)
-        if len(given) > 1 and own and len(parts) == 1 and [seed for seed, _ in given] == list(range(len(given))):
-            return (parts.pop().replace("\0", f" --seeds {len(given)}"),)
+        around = _ONE_SEED.split(given[0][1], maxsplit=1) if len(given) > 1 else ()
+        if len(around) == 2 and all(one == (i, f" --seed {i}".join(around)) for i, one in enumerate(given)):
+            return (f" --seeds {len(given)}".join(around),)
         return tuple(dict.fromkeys(command for _, command in given))
-
-
-def _mean_bounds(columns: Sequence[Column]) -> Interval:
-    """The bounds of an average over ``columns``."""
-    bounds = [column.bounds for column in columns]
-    return Interval(*(math.fsum(ends) / len(ends) for ends in zip(*bounds, strict=True))) if bounds else _ANYWHERE
 
 
 _ANYWHERE = Interval(-math.inf, math.inf)
@@ -241,7 +236,12 @@ class Grid:
         return error(self.macro_summary(row), variance)
 
     def macro_interval(self, row: Row) -> Interval:
-        return self.macro_error(row).around(self.macro_summary(row).mean).within(_mean_bounds(self.averaged))
+        return self.macro_error(row).around(self.macro_summary(row).mean).within(self._macro_bounds)
+
+    @cached_property
+    def _macro_bounds(self) -> Interval:
+        ends = zip(*(column.bounds for column in self.averaged), strict=True)
+        return Interval(*(math.fsum(one) / len(one) for one in ends)) if self.averaged else _ANYWHERE
 
     def ranks(self, column: Column | None = None) -> dict[Row, Rank]:
         """Intervals of ranks on one column, or on the average (None), which only complete rows have."""

@@ -14,7 +14,8 @@ from typing import Any
 from leaderboard.layout import check_part, restore_part
 
 _FIELD = re.compile(r'\n "(\w+)": ')
-_SHARED = frozenset(("schema", "status", "row", "pretraining", "task", "adaptation", "versions", "commit", "device"))
+SHARED = frozenset(("schema", "status", "row", "pretraining", "task", "adaptation", "versions", "commit", "device"))
+"""Fields that many records have in common, to the letter."""
 _PLAIN = re.compile(r'"[ !#-\[\]-~]*"|null|0|-?[1-9][0-9]{0,17}')
 _NOT_FINITE = re.compile(r'"(?:nan|-?inf)"')
 _parse = json.JSONDecoder().raw_decode
@@ -41,7 +42,7 @@ class Pieces:
             piece = self._known.get((name, value))
             if piece is None and (piece := _piece(name, value)) is None:
                 return None
-            if name in _SHARED:
+            if name in SHARED:
                 self._known[name, value] = piece
             body[name], canonical[name] = piece
         sealed = ",".join(f'"{name}":{canonical[name]}' for name in sorted(canonical) if name != "seal")

@@ -18,6 +18,7 @@ import secrets
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Record:
         parts = (slug(self.task["name"]), slug(self.row["label"]), slug(self.adaptation["name"]))
         return f"{'.'.join(parts)}.s{self.seed}.{self.key[:12]}.json"
 
-    @property
+    @cached_property
     def headline(self) -> Mapping[str, float]:
         """{"value", "low", "high"} of the headline metric; NaN where the cell has none."""
         return {"value": math.nan, "low": math.nan, "high": math.nan} | dict(self.scores.get("headline", {}))

@@ -6,11 +6,10 @@ from typing import Any
 
 from leaderboard import charts
 from leaderboard.costs import is_number
-from leaderboard.grid import Cell, Column, Grid, Row
+from leaderboard.grid import Column, Grid, Row
 from leaderboard.text import duration, number, quantity
 
 _AXES = ("representation", "architecture", "objectives", "extensions")
-_POINTS = 6  # points of a learning curve that are written out
 _MEASURES = {
     "parameters": ("Parameters", ""),
     "pre-training FLOPs": ("Pre-training FLOPs", "FLOP"),
@@ -109,23 +108,6 @@ def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]
     return {"drawn": drawn, "lines": shown}
 
 
-def learning_curve(cell: Cell) -> dict[str, Any] | None:
-    """The course of adaptation, averaged over the seeds that have every step: drawn, and written out."""
-    steps: dict[Any, list[Mapping[str, float]]] = {}
-    for record in cell.ok:
-        for point in record.curve:
-            if is_number(step := point.get("step")):
-                steps.setdefault(step, []).append(point)
-    common = [step for step in sorted(steps) if len(steps[step]) == len(cell.ok)]
-    if not common:
-        return None
-    name = "score" if all("score" in one for step in common for one in steps[step]) else "loss"
-    points = [(float(step), _mean([one.get(name) for one in steps[step]])) for step in common]
-    every = max(1, -(-len(points) // _POINTS))
-    text = ", ".join(f"{step:g}: {value:.4g}" for step, value in (*points[:-1:every], points[-1]))
-    return {"svg": charts.curve(points), "text": text, "name": name}
-
-
 def _card(card: Mapping[str, Any]) -> dict[str, Any]:
     names = (*_AXES, "title", "citation", "year", "loss", "tokenizer", "corpus", "parameters", "licence")
     reported = [
@@ -176,11 +158,6 @@ def _ticks(costs: Sequence[float], unit: str) -> dict[float, str]:
     values = {low, math.sqrt(low * high), high} if high > 1.2 * low else {low, high}
     texts = {value: duration(value) if unit == "s" else quantity(value, unit) for value in sorted(values)}
     return {value: text for value, text in texts.items() if value == low or text != texts[low]}
-
-
-def _mean(values: Sequence[Any]) -> float:
-    known = [float(value) for value in values if is_number(value)]
-    return math.fsum(known) / len(known) if known else math.nan
 
 
 def _words(value: Any) -> str:

@@ -5,12 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from leaderboard import sheets, survey, tables
+from leaderboard.cells import Places, places, score
 from leaderboard.costs import cost_of
-from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
-from leaderboard.ranks import Rank, separable
+from leaderboard.grid import Grid, Row
+from leaderboard.ranks import separable
 from leaderboard.record import Record
-from leaderboard.stats import Interval, Summary, differences, summarise
+from leaderboard.stats import Interval, Summary, differences
 from leaderboard.text import clean, duration, number, quantity
 
 _FILTERS = {"representation": "Representation", "architecture": "Architecture", "objectives": "Objective"}
@@ -23,9 +26,17 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
     """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}."""
     scale = _scale(grid)
     costs = {row: cost_of(row) for row in grid.rows}
-    rows = [_row(grid, row, costs[row], scale, i) for i, row in enumerate(grid.rows)]
+    facts = _facts(grid, records)
+    cells = [
+        [places(grid, row, column, (i, j), facts["seeds"]) for j, column in enumerate(grid.columns)]
+        for i, row in enumerate(grid.rows)
+    ]
+    rows = [_row(grid, row, costs[row], scale, i) | _lines(cells[i]) for i, row in enumerate(grid.rows)]
     return {
-        "columns": [sheets.column(grid, column, i) for i, column in enumerate(grid.columns)],
+        "columns": [
+            sheets.column(grid, column, j) | {"lines": Markup("".join(line[j].task for line in cells))}
+            for j, column in enumerate(grid.columns)
+        ],
         "rows": rows,
         "twins": [_twin(grid, row, twin) for row, twin in tables.twin_rows(grid)],
         "models": sheets.models(grid, rows),
@@ -39,10 +50,18 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
         "definition": grid.definition() if grid.averaged else "",
         "benchmarks": _benchmarks(grid),
         "scale": [number(bound) for bound in scale],
-        "facts": _facts(grid, records),
+        "facts": facts,
         "ranking": _ranking(grid),
         "plot": _PLOT,
         "data": _data(grid, rows, scripts),
+    }
+
+
+def _lines(cells: Sequence[Places]) -> dict[str, Markup]:
+    """The cells of one row, in the table of scores and on its sheet."""
+    return {
+        "scores": Markup("".join(cell.score for cell in cells)),
+        "sheet": Markup("".join(cell.sheet for cell in cells)),
     }
 
 
@@ -124,20 +143,10 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place:
         "words": row.words,
         "title": row.title,
         "filters": {name: _axis(row, name) for name in _FILTERS},
-        "macro": _score(macro, interval),
+        "macro": score(macro, interval),
         "rank": rank,
         "missing": f"{scored} of {len(grid.averaged)} tasks" if grid.averaged and not macro.n else "",
         "plot": _plot(macro, interval, scale),
-        "cells": [
-            _cell(
-                grid.cells.get((row, column)),
-                column,
-                grid.ranks(column).get(row),
-                row in grid.leaders(column),
-                f"c{place}-{i}",
-            )
-            for i, column in enumerate(grid.columns)
-        ],
         "cost": {
             "parameters": (spent["parameters"], quantity(spent["parameters"])),
             "embedding": (spent["embedding parameters"], quantity(spent["embedding parameters"])),
@@ -153,57 +162,14 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place:
     }
 
 
-def _cell(cell: Cell | None, column: Column, rank: Rank | None, leads: bool, anchor: str) -> dict[str, Any]:
-    code, sentence = NOT_RUN if cell is None else cell.blank or ("", "")
-    status = "missing" if cell is None else "ok" if cell.ok else cell.records[0].status
-    records = cell.records if cell else ()
-    return {
-        "id": anchor,
-        "task": column.title,
-        "metric": column.task["headline"],
-        "status": status,
-        "code": code,
-        "sentence": sentence,
-        "score": _score(cell.summary, cell.interval) if cell and cell.ok else _NO_SCORE,
-        "rank": rank,
-        "leads": leads,
-        "marks": cell.marks if cell else (),
-        "seeds": [_seed(record) for record in records],
-        "commands": cell.commands if cell else (),
-        "curve": sheets.learning_curve(cell) if cell else None,
-    }
-
-
-def _seed(record: Record) -> str:
-    if record.status == "ok":
-        return f"{record.seed}: {record.headline['value']:.2f}"
-    return f"{record.seed}: {record.status.replace('_', ' ')}, {record.reason['text']}"
-
-
-def _score(summary: Summary, interval: Interval | None = None, signed: bool = False) -> dict[str, Any]:
-    low, high = interval or summary.interval
-    known = math.isfinite(low) and math.isfinite(high)
-    return {
-        "n": summary.n,
-        "mean": number(summary.mean, signed) if summary.n else "",
-        "sd": number(summary.sd) if math.isfinite(summary.sd) else "",
-        "interval": f"{number(low, signed)} to {number(high, signed)}" if known else "",
-        "sort": f"{summary.mean:.3f}" if math.isfinite(summary.mean) else "",
-        "apart": known and (low > 0 or high < 0),
-    }
-
-
-_NO_SCORE = _score(summarise([]))
-
-
 def _twin(grid: Grid, row: Row, twin: Row) -> dict[str, Any]:
     average = differences(grid.macro(row), grid.macro(twin))
     parts = [tables.twin_difference(grid, row, twin, column) for column in grid.columns]
     return {
         "label": row.label,
         "words": row.words,
-        "average": _score(average, signed=True),
-        "cells": [_score(part, signed=True) for part in parts],
+        "average": score(average, signed=True),
+        "cells": [score(part, signed=True) for part in parts],
     }
 
 

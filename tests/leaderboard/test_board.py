@@ -1,6 +1,7 @@
 """The page and the tables: right numbers, honest blanks, inert names, the same bytes twice."""
 
 import csv
+import gc
 import gzip
 import hashlib
 import html.parser
@@ -234,8 +235,10 @@ def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
     assert "nan" in board.text([tmp_path]) and "nan (1)" in board.text([tmp_path], "csv")
     content = json.loads(board.text([tmp_path], "json"), parse_constant=pytest.fail)
     assert {line["mean"] for line in content["cells"]} == {None, 3.0}
-    page = Page(board.build([tmp_path], tmp_path / "site").read_text()).text
-    assert "nan" in page and "inf" in page
+    page = Page(board.build([tmp_path], tmp_path / "site").read_text())
+    assert "nan" in page.text and "inf" in page.text
+    values = [attributes["data-v"] for tag, attributes in page.elements if tag == "td" and "data-v" in attributes]
+    assert "3.000" in values and {type(float(value)) for value in values if value} == {float}  # the others are blanks
 
 
 def test_numbers_that_no_run_would_write_break_no_page():
@@ -362,6 +365,19 @@ def test_built_twice_it_is_the_same_to_the_byte(tmp_path):
     assert str(tmp_path).encode() not in first
 
 
+def test_a_build_leaves_the_garbage_collector_as_it_was(tmp_path):
+    run(tmp_path, world(1))
+    for enabled in (False, True):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            board.build([tmp_path], tmp_path / "site")
+            with pytest.raises(RecordError):
+                board.build([tmp_path / "nowhere"], tmp_path / "site")
+            assert gc.isenabled() == enabled
+        finally:
+            gc.enable()
+
+
 HOSTILE = [
     "</script><script>alert(1)</script>",
     "<!--<script>",
@@ -466,6 +482,10 @@ def test_seeds_from_0_on_are_one_command_and_others_stay_as_they_were():
     assert commands(0, 2) == (f"{run_} --seed 0", f"{run_} --seed 2")
     assert commands(0) == (f"{run_} --seed 0",)
     assert commands(0, 1, command="python own.py --seed 0") == ("python own.py --seed 0",)
+    mixed = [record(seed=seed, command=f"own --seed 1 --seed {seed}") for seed in (0, 1)]
+    assert len(next(iter(arrange(mixed).cells.values())).commands) == 2  # the first number is not the cell's seed
+    longer = [record(seed=seed, command=f"own --seed {seed}{seed or ''}") for seed in (0, 1)]
+    assert len(next(iter(arrange(longer).cells.values())).commands) == 2
 
 
 @pytest.mark.skipif(

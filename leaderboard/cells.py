@@ -1,0 +1,128 @@
+"""A cell in the three places where the page has it: among the scores, on its row's sheet and on its task's sheet.
+
+Sixty rows and forty tasks are 7,200 such places and most of the page, so their markup is put together here, once per
+cell, and not in the loops of a template. What a record says passes `_inert`, which does to it what the template does
+to every text; the rest are numbers and names of ours.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from markupsafe import escape
+
+from leaderboard import charts
+from leaderboard.costs import is_number
+from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
+from leaderboard.record import Record
+from leaderboard.stats import Interval, Summary
+from leaderboard.text import clean, number
+
+_POINTS = 6  # points of a learning curve that are written out
+
+
+class Places(NamedTuple):
+    """The markup of one cell."""
+
+    score: str
+    """A cell of the table of scores."""
+    sheet: str
+    """A line of the row's sheet, with seeds, learning curve and commands."""
+    task: str
+    """A line of the task's sheet."""
+
+
+def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], seeds: int) -> Places:
+    """The cell of ``row`` and ``column``, which are number ``at`` on the page; most cells have so many ``seeds``."""
+    cell = grid.cells.get((row, column))
+    anchor = f"c{at[0]}-{at[1]}"
+    rank = grid.ranks(column).get(row, "")
+    if cell and cell.ok:
+        mean, interval = number(cell.summary.mean), _interval(cell.interval)
+        star = "*" if row in grid.leaders(column) else ""
+        score = _score(cell, anchor, f" class=leads>{mean}*" if star else f">{mean}", interval, seeds)
+        task, sentence = f"{mean}{star}", ""
+    else:
+        code, sentence = map(_inert, cell.blank if cell else NOT_RUN)
+        bad = " bad" if cell and cell.records[0].status in ("failed", "diverged") else ""
+        mean = task = f'<span class="code{bad}">{code}</span>'
+        interval = ""
+        score = f'<td class=num data-v=""><a class="code{bad}" href=#{anchor} title="{sentence}">{code}</a>\n'
+    numbers = f"<td class=num>{interval}<td class=num>{rank}"
+    ran = _inert("; ".join(map(_seed, cell.records))) if cell else ""
+    course = f"<td class=seeds>{ran or sentence}<td>{_curve(cell) if cell else ''}"
+    commands = "".join(f"<code>{_inert(one)}</code>" for one in cell.commands) if cell else ""
+    head = f"<th scope=row><a href=#t{at[1]}><bdi>{_inert(column.title)}</bdi></a>"
+    return Places(
+        score=score,
+        sheet=f"<tr id={anchor}>{head}<td class=num>{mean}{numbers}{course}<td>{commands}\n",
+        task=f"<tr data-of=r{at[0]}><td><a href=#{anchor}><bdi>{_inert(row.title)}</bdi></a>"
+        f"<td class=num>{task}{numbers}\n\n",
+    )
+
+
+def score(summary: Summary, interval: Interval | None = None, signed: bool = False) -> dict[str, Any]:
+    """A score as the page writes it: "" for what there is not."""
+    low, high = interval or summary.interval
+    known = math.isfinite(low) and math.isfinite(high)
+    return {
+        "n": summary.n,
+        "mean": number(summary.mean, signed) if summary.n else "",
+        "sd": number(summary.sd) if math.isfinite(summary.sd) else "",
+        "interval": _interval(Interval(low, high), signed),
+        "sort": _sort(summary.mean),
+        "apart": known and (low > 0 or high < 0),
+    }
+
+
+def _score(cell: Cell, anchor: str, link: str, interval: str, seeds: int) -> str:
+    n, below = cell.summary.n, ""
+    if cell.marks:
+        below = f"<small class=bad>{_inert(', '.join(cell.marks))}</small>"
+    elif n != seeds:
+        below = f"<small>{n} seed{'s' if n > 1 else ''}</small>"
+    value = _sort(cell.summary.mean) or '""'
+    return f"<td class=num data-v={value}><a href=#{anchor}{link}</a><small>{interval}</small>{below}"
+
+
+def _interval(interval: Interval, signed: bool = False) -> str:
+    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+        return ""
+    return f"{number(interval.low, signed)} to {number(interval.high, signed)}"
+
+
+def _sort(mean: float) -> str:
+    """What the script sorts by."""
+    return f"{mean:.3f}" if math.isfinite(mean) else ""
+
+
+def _seed(record: Record) -> str:
+    if record.status == "ok":
+        return f"{record.seed}: {record.headline['value']:.2f}"
+    return f"{record.seed}: {record.status.replace('_', ' ')}, {record.reason['text']}"
+
+
+def _curve(cell: Cell) -> str:
+    """The course of adaptation, averaged over the seeds that have every step: drawn, and written out."""
+    steps: dict[Any, list[Mapping[str, float]]] = {}
+    for record in cell.ok:
+        for point in record.curve:
+            if is_number(step := point.get("step")):
+                steps.setdefault(step, []).append(point)
+    common = sorted(step for step, found in steps.items() if len(found) == len(cell.ok))
+    if not common:
+        return ""
+    name = "score" if all("score" in one for step in common for one in steps[step]) else "loss"
+    points = [(float(step), _mean([one.get(name) for one in steps[step]])) for step in common]
+    every = max(1, -(-len(points) // _POINTS))
+    text = ", ".join(f"{step:g}: {value:.4g}" for step, value in (*points[:-1:every], points[-1]))
+    return f"{charts.curve(points)}<small>{name} {text}</small>"
+
+
+def _mean(values: Sequence[Any]) -> float:
+    known = [float(value) for value in values if is_number(value)]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def _inert(text: str) -> str:
+    return str(escape(clean(text)))

@@ -23,9 +23,11 @@ et al. (2018), section 2.5. Sampling from the k likeliest tokens: Fan et al. (20
 ones that hold a share p: Holtzman et al. (2020), section 3.1.
 
 The past is never moved when hypotheses branch (`models.pretrainable.Writer`). One graph serves every batch and length.
+A step's products are too small for several threads to share, but rows are apart: each thread writes for its own.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,6 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from bench import environment
 from bench.adapt import NotApplicable
 from bench.cost import Traced
 from models.architectures.parts import watching
@@ -102,6 +105,15 @@ class Generator:
             specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)]
             specs += [tf.TensorSpec([None, self.writing.beam, None], tf.float32)] * self.writing.sample
             self._traced = Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
+            return self._write(tokens, longest, seed)  # in one: TensorFlow also optimises the graph now
+        parts = np.array_split(tokens, min(environment.threads(), len(tokens)))
+        with ThreadPoolExecutor(len(parts)) as pool:
+            written = list(pool.map(partial(self._write, longest=longest, seed=seed), parts))
+        most = max(part.ids.shape[2] for part in written)
+        ids = [np.pad(part.ids, [(0, 0), (0, 0), (0, most - part.ids.shape[2])]) for part in written]
+        return Written(np.concatenate(ids), np.concatenate([part.scores for part in written]))
+
+    def _write(self, tokens: np.ndarray, longest: int, seed: int) -> Written:
         arguments = [tf.convert_to_tensor(tokens, tf.int32), tf.constant(longest)]
         if self.writing.sample:
             arguments.append(tf.constant(draws(tokens, self.writing.beam, longest, seed)))

@@ -236,6 +236,11 @@ def test_neighbours_and_padding_change_nothing_and_one_trace_serves_all(writing,
     for row in range(len(SOURCES)):
         alone = write(SOURCES[row : row + 1], 9).ids[0]
         assert [plain(ids) for ids in alone] == [plain(ids) for ids in whole.ids[row]]
+    for threads in (1, 2, 99):  # each thread writes for rows of its own
+        monkeypatch.setattr("bench.environment.threads", lambda: threads)  # noqa: B023
+        apart = write(SOURCES, 9)
+        assert np.array_equal(whole.ids, apart.ids)
+        assert apart.scores == pytest.approx(whole.scores, abs=1e-4)
     assert len(traces) == 1
 
 

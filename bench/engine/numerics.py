@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from models.architectures.parts import rematerialising
+from models.architectures.products import accelerated
 
 
 @contextmanager
@@ -47,6 +47,6 @@ def compiles(xla: bool | str, encoder: Any, flops: float) -> bool:
     """
     if xla != "auto":
         return xla
-    if any(device.device_type in ("GPU", "TPU") for device in tf.config.list_logical_devices()):
+    if accelerated():
         return True
     return flops >= _WORTH_COMPILING and not encoder.recurrent

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from models.architectures.parts import check_length, dropout, shape
+from models.architectures.products import product
 from models.card import Size
 from models.pretrainable import Encoding
 from models.tokenizers import Vocabulary
@@ -61,7 +62,7 @@ class Gru:
         """States [B, T, D] over ``x`` [B, T, D], with a ``condition`` [B, T, D] for each step where there is one; see
         `recur`."""
         rows, steps, width = shape(x)
-        inputs = tf.matmul(tf.reshape(x, [-1, width]), self.kernel)
+        inputs = product(tf.reshape(x, [-1, width]), self.kernel)
         if self.condition is not None:
             inputs += tf.matmul(tf.reshape(condition, [-1, width]), self.condition)
         inputs = tf.reshape(inputs, [rows, steps, 3 * width])

@@ -28,6 +28,7 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
+from models.architectures.products import product
 from models.architectures.transformer_encoder import initializer, sinusoids
 from models.card import Size
 from models.pretrainable import Encoding
@@ -212,5 +213,5 @@ class Decoder(keras.layers.Layer):
         for index, w in enumerate(self.layers):
             settings = {"heads": self.heads, "rate": rate, "seed": seed, "salt": 1000 + 10 * (index + 1)}
             x = block(partial(layer, bias=bias, dims=(batch, length), **settings), x, w, told)
-        logits = tf.matmul(x, encoder.token_embedding, transpose_b=True)
+        logits = product(x, encoder.token_embedding, transposed=True)
         return tf.reshape(logits, [batch, length, logits.shape[-1]])

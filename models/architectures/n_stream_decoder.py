@@ -26,6 +26,7 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
+from models.architectures.products import product
 from models.architectures.transformer import BUCKETS, FARTHEST, distance_buckets
 from models.architectures.transformer_encoder import sinusoids
 from models.architectures.transformer_post_norm import EPSILON, Encoder, Weights, initializer, padding_bias
@@ -157,7 +158,7 @@ class Decoder(keras.layers.Layer):
             h = dense(tf.nn.gelu(dense(x, w.inner_kernel, w.inner_bias)), w.outer_kernel, w.outer_bias)
             x = layer_norm(x + h, w.norm_scale, w.norm_bias, EPSILON)
         x = tf.reshape(tf.reshape(x, [batch, 2, beam, self.width])[:, 1], [-1, self.width])  # [B * K, D]
-        logits = tf.matmul(x, self.encoder.token_embedding, transpose_b=True)
+        logits = product(x, self.encoder.token_embedding, transposed=True)
         return tf.reshape(logits, [batch, beam, logits.shape[-1]]), kept
 
     def _looking_back(
@@ -206,7 +207,7 @@ class Decoder(keras.layers.Layer):
     ) -> tf.Tensor:
         """Logits [B, N, S, V] of the predicting streams; the arguments are those of `hidden`."""
         x = self.hidden(targets, memory, tokens, seed, positions, streams)[-1][:, 1:]  # [B, N, S, D]
-        logits = tf.matmul(tf.reshape(x, [-1, self.width]), self.encoder.token_embedding, transpose_b=True)
+        logits = product(tf.reshape(x, [-1, self.width]), self.encoder.token_embedding, transposed=True)
         return tf.reshape(logits, [*shape(x)[:3], logits.shape[-1]])
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from models.architectures.products import product
+
 HIDDEN = -1e9
 """Added to the score of a key that may not be seen: its weight is exactly 0 in float32, and a row of nothing else
 stays finite."""
@@ -127,7 +129,7 @@ def rms_norm(x: tf.Tensor, scale: Any, epsilon: float) -> tf.Tensor:
 
 def dense(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
     """x [N, I] @ kernel [I, O] + bias [O]."""
-    return tf.nn.bias_add(tf.matmul(x, kernel), bias)  # [N, O]
+    return tf.nn.bias_add(product(x, kernel), bias)  # [N, O]
 
 
 def split_heads(x: tf.Tensor, batch: Any, tokens: Any, heads: int, parts: int = 1) -> list[tf.Tensor]:

@@ -30,6 +30,7 @@ from models.architectures.parts import (
     split_heads,
     waves,
 )
+from models.architectures.products import product
 from models.card import Size
 from models.pretrainable import Encoding
 
@@ -127,17 +128,17 @@ class RelativeDecoder(keras.layers.Layer):
             x: tf.Tensor, weights: SimpleNamespace, u: tf.Tensor, v: tf.Tensor, old: tf.Tensor | None, salt: int
         ) -> tf.Tensor:
             rate = self.dropout
-            (q,) = split_heads(tf.matmul(x, weights.q_kernel), batch, length, self.heads)  # [B, H, T, K]
-            key, value = split_heads(tf.matmul(x, weights.kv_kernel), batch, length, self.heads, 2)
+            (q,) = split_heads(product(x, weights.q_kernel), batch, length, self.heads)  # [B, H, T, K]
+            key, value = split_heads(product(x, weights.kv_kernel), batch, length, self.heads, 2)
             if old is not None:  # a product of its own: its input needs no gradient
-                old = split_heads(tf.matmul(old, weights.kv_kernel), batch, before, self.heads, 2)
+                old = split_heads(product(old, weights.kv_kernel), batch, before, self.heads, 2)
                 key, value = tf.concat([old[0], key], axis=2), tf.concat([old[1], value], axis=2)  # [B, H, U, K]
-            (r,) = split_heads(tf.matmul(far, weights.distance_kernel), 1, keys + 1, self.heads)  # [1, H, U + 1, K]
+            (r,) = split_heads(product(far, weights.distance_kernel), 1, keys + 1, self.heads)  # [1, H, U + 1, K]
             scale = q.shape[-1] ** -0.5
             places = relative_shift(tf.matmul((q + v) * scale, r, transpose_b=True), keys)  # [B, H, T, U]
             places = tf.cast(places, tf.float32) + bias
             context = attention((q + u) * scale, key, value, places, rate, seed, salt)  # [B * T, D]
-            update = dropout(tf.matmul(context, weights.output_kernel), rate, seed, salt + 1)
+            update = dropout(product(context, weights.output_kernel), rate, seed, salt + 1)
             x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
             inner = tf.nn.relu(dense(x, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
             inner = dropout(inner, rate, seed, salt + 2)

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.architectures.parts import HIDDEN, attention, block, check_length, dropout, rms_norm, shape, split_heads
+from models.architectures.products import product
 from models.card import Size
 from models.pretrainable import Encoding
 
@@ -117,12 +118,12 @@ class Encoder(keras.layers.Layer):
         layers = [x]
 
         def layer(x: tf.Tensor, weights: SimpleNamespace, bias: tf.Tensor, salt: int) -> tf.Tensor:
-            h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * T, 3 D]
+            h = product(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * T, 3 D]
             q, k, v = split_heads(h, batch_size, length, self.heads, 3)  # [B, H, T, K]
-            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * T, D]
+            h = product(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * T, D]
             x += dropout(h, rate, seed, salt + 1)
-            h = tf.nn.relu(tf.matmul(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * T, F]
-            h = tf.matmul(dropout(h, rate, seed, salt + 2), weights.outer_kernel)  # [B * T, D]
+            h = tf.nn.relu(product(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * T, F]
+            h = product(dropout(h, rate, seed, salt + 2), weights.outer_kernel)  # [B * T, D]
             return x + dropout(h, rate, seed, salt + 3)
 
         for index, weights in enumerate(self.blocks):
@@ -185,12 +186,12 @@ class Decoder(keras.layers.Layer):
         for index, weights in enumerate(self.blocks):
             x = block(partial(layer, salt=1000 + 10 * (index + 1)), x, weights, bias, memory)
         x = dropout(rms_norm(x, self.norm_scale, EPSILON), rate, seed, 1001)
-        logits = tf.matmul(x * self.width**-0.5, embedding, transpose_b=True)  # [B * S, V]
+        logits = product(x * self.width**-0.5, embedding, transposed=True)  # [B * S, V]
         return tf.reshape(logits, [batch, length, embedding.shape[0]])
 
     def _cross(self, memory: tf.Tensor, weights: SimpleNamespace, batch: Any, source: Any) -> list[tf.Tensor]:
         """Keys and values [B, H, T, K] of memory [B * T, D]."""
-        return split_heads(tf.matmul(memory, weights.cross_kv_kernel), batch, source, self.heads, 2)
+        return split_heads(product(memory, weights.cross_kv_kernel), batch, source, self.heads, 2)
 
     def _layer(
         self,
@@ -207,18 +208,18 @@ class Decoder(keras.layers.Layer):
         """A layer for x [B * S, D] of (B, S) = ``rows``, and the keys and values that it looked at: those of the
         ``past``, if any, and its own. ``bias`` hides some of them, ``absent`` some of the memory's, ``cross``."""
         rate = self.encoder.dropout
-        h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
+        h = product(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
         q, k, v = split_heads(h, *rows, self.heads, 3)  # [B, H, S, K]
         if past is not None:
             k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
-        h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
+        h = product(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
         x += dropout(h, rate, seed, salt + 1)
-        h = tf.matmul(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
+        h = product(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
         (q,) = split_heads(h, *rows, self.heads)  # [B, H, S, K]
-        h = tf.matmul(attention(q, *cross, absent, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
+        h = product(attention(q, *cross, absent, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
         x += dropout(h, rate, seed, salt + 3)
-        h = tf.nn.relu(tf.matmul(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * S, F]
-        h = tf.matmul(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
+        h = tf.nn.relu(product(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel))  # [B * S, F]
+        h = product(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
         return x + dropout(h, rate, seed, salt + 5), (k, v)
 
     def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
@@ -240,7 +241,6 @@ class Decoder(keras.layers.Layer):
         for weights, looked_at, before in zip(self.blocks, cross, past, strict=True):
             x, grown = self._layer(x, weights, looked_at, before, bias, absent, tuple(rows), None, 1000)
             kept.append(grown)
-        logits = tf.matmul(
-            rms_norm(x, self.norm_scale, EPSILON) * self.width**-0.5, self.encoder.token_embedding, transpose_b=True
-        )
+        x = rms_norm(x, self.norm_scale, EPSILON) * self.width**-0.5
+        logits = product(x, self.encoder.token_embedding, transposed=True)
         return tf.reshape(logits, [*rows, logits.shape[-1]]), kept

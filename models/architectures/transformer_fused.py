@@ -33,6 +33,7 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
+from models.architectures.products import product
 from models.architectures.transformer_encoder import sinusoids
 from models.architectures.transformer_post_norm import EPSILON, Weights, embed, initializer, padding_bias
 from models.card import Size
@@ -183,7 +184,7 @@ class Decoder(keras.layers.Layer):
 
         for index, weights in enumerate(self.blocks):
             x = block(partial(layer, salt=1000 + 10 * (index + 1)), x, weights, encoded, memory)
-        logits = tf.matmul(x, self.token_embedding, transpose_b=True)
+        logits = product(x, self.token_embedding, transposed=True)
         return tf.reshape(logits, [*rows, logits.shape[-1]])
 
     def _read(self, encoded: tf.Tensor, memory: tf.Tensor, w: SimpleNamespace, rows: tuple) -> tuple:
@@ -242,5 +243,5 @@ class Decoder(keras.layers.Layer):
         for w, looked_at, before in zip(self.blocks, read, past, strict=True):
             x, grown = self._layer(x, w, looked_at, before, bias, absent, tuple(rows), None, 1000)
             kept.append(grown)
-        logits = tf.matmul(x, self.token_embedding, transpose_b=True)
+        logits = product(x, self.token_embedding, transposed=True)
         return tf.reshape(logits, [*rows, logits.shape[-1]]), kept

@@ -22,6 +22,7 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
+from models.architectures.products import product
 from models.architectures.transformer import BUCKETS, EPSILON, distance_bias, normal, padding_bias, position_bias
 from models.card import Size
 from models.pretrainable import Encoding
@@ -29,7 +30,7 @@ from models.pretrainable import Encoding
 
 def gated(x: tf.Tensor, kernel: Any) -> tf.Tensor:
     """gelu(x G) * x U, [N, F], where ``kernel`` [D, 2 F] is [G U]; GELU in the tanh form of the authors' code."""
-    gate, up = tf.split(tf.matmul(x, kernel), 2, axis=-1)
+    gate, up = tf.split(product(x, kernel), 2, axis=-1)
     return tf.nn.gelu(gate, approximate=True) * up
 
 
@@ -75,12 +76,12 @@ class Encoder(keras.layers.Layer):
         layers = [dropout(x, rate, seed, 0)]
 
         def layer(x: tf.Tensor, weights: SimpleNamespace, bias: tf.Tensor, salt: int) -> tf.Tensor:
-            h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * T, 3 D]
+            h = product(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * T, 3 D]
             q, k, v = split_heads(h, batch_size, length, self.heads, 3)  # [B, H, T, K]
-            h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * T, D]
+            h = product(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * T, D]
             x += dropout(h, rate, seed, salt + 1)
             h = gated(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel)  # [B * T, F]
-            h = tf.matmul(dropout(h, rate, seed, salt + 2), weights.outer_kernel)  # [B * T, D]
+            h = product(dropout(h, rate, seed, salt + 2), weights.outer_kernel)  # [B * T, D]
             return x + dropout(h, rate, seed, salt + 3)
 
         for index, weights in enumerate(self.blocks):
@@ -146,12 +147,12 @@ class Decoder(keras.layers.Layer):
 
     def call(self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
         """Logits [B, S, V] after each of ``targets``; the arguments are those of `hidden`."""
-        logits = tf.matmul(self.hidden(targets, memory, tokens, seed)[-1], self.output_table, transpose_b=True)
+        logits = product(self.hidden(targets, memory, tokens, seed)[-1], self.output_table, transposed=True)
         return tf.reshape(logits, [*shape(targets), logits.shape[-1]])
 
     def _cross(self, memory: tf.Tensor, weights: SimpleNamespace, batch: Any, source: Any) -> list[tf.Tensor]:
         """Keys and values [B, H, T, K] of memory [B * T, D]."""
-        return split_heads(tf.matmul(memory, weights.cross_kv_kernel), batch, source, self.heads, 2)
+        return split_heads(product(memory, weights.cross_kv_kernel), batch, source, self.heads, 2)
 
     def _layer(
         self,
@@ -168,18 +169,18 @@ class Decoder(keras.layers.Layer):
         """A layer for x [B * S, D] of (B, S) = ``rows``, and the keys and values that it looked at: those of the
         ``past``, if any, and its own. ``bias`` hides some of them, ``absent`` some of the memory's, ``cross``."""
         rate = self.encoder.dropout
-        h = tf.matmul(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
+        h = product(rms_norm(x, weights.attention_norm_scale, EPSILON), weights.qkv_kernel)  # [B * S, 3 D]
         q, k, v = split_heads(h, *rows, self.heads, 3)  # [B, H, S, K]
         if past is not None:
             k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
-        h = tf.matmul(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
+        h = product(attention(q, k, v, bias, rate, seed, salt), weights.output_kernel)  # [B * S, D]
         x += dropout(h, rate, seed, salt + 1)
-        h = tf.matmul(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
+        h = product(rms_norm(x, weights.cross_norm_scale, EPSILON), weights.cross_q_kernel)  # [B * S, D]
         (q,) = split_heads(h, *rows, self.heads)  # [B, H, S, K]
-        h = tf.matmul(attention(q, *cross, absent, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
+        h = product(attention(q, *cross, absent, rate, seed, salt + 2), weights.cross_output_kernel)  # [B * S, D]
         x += dropout(h, rate, seed, salt + 3)
         h = gated(rms_norm(x, weights.norm_scale, EPSILON), weights.inner_kernel)  # [B * S, F]
-        h = tf.matmul(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
+        h = product(dropout(h, rate, seed, salt + 4), weights.outer_kernel)  # [B * S, D]
         return x + dropout(h, rate, seed, salt + 5), (k, v)
 
     def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
@@ -201,5 +202,5 @@ class Decoder(keras.layers.Layer):
         for weights, looked_at, before in zip(self.blocks, cross, past, strict=True):
             x, grown = self._layer(x, weights, looked_at, before, bias, absent, tuple(rows), None, 1000)
             kept.append(grown)
-        logits = tf.matmul(rms_norm(x, self.norm_scale, EPSILON), self.output_table, transpose_b=True)
+        logits = product(rms_norm(x, self.norm_scale, EPSILON), self.output_table, transposed=True)
         return tf.reshape(logits, [*rows, logits.shape[-1]]), kept

@@ -23,6 +23,7 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
+from models.architectures.products import product
 from models.architectures.transformer_encoder import sinusoids
 from models.card import Size
 from models.pretrainable import Encoding
@@ -229,16 +230,14 @@ class Decoder(keras.layers.Layer):
         for w, looked_at, before in zip(self.blocks, cross, past, strict=True):
             x, grown = self._layer(x, w, looked_at, before, bias, absent, tuple(rows), None, 1000)
             kept.append(grown)
-        logits = tf.matmul(x, self.token_embedding, transpose_b=True)
+        logits = product(x, self.token_embedding, transposed=True)
         return tf.reshape(logits, [*rows, logits.shape[-1]]), kept
 
     def call(
         self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None, first: Any = None
     ) -> tf.Tensor:
         """Logits [B, S, V] after each of ``targets``; the arguments are those of `hidden`."""
-        logits = tf.matmul(
-            self.hidden(targets, memory, tokens, seed, first)[-1], self.token_embedding, transpose_b=True
-        )
+        logits = product(self.hidden(targets, memory, tokens, seed, first)[-1], self.token_embedding, transposed=True)
         return tf.reshape(logits, [*shape(targets), logits.shape[-1]])
 
 

@@ -24,6 +24,7 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
+from models.architectures.products import product
 from models.card import Size
 from models.pretrainable import Encoding
 
@@ -210,11 +211,11 @@ class Decoder(Stack):
             x, grown = self._layer(x, w, looked_at, before, bias, absent, tuple(rows), None, 1000)
             kept.append(grown)
         x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
-        logits = tf.matmul(x, table, transpose_b=True)
+        logits = product(x, table, transposed=True)
         return tf.reshape(logits, [*rows, logits.shape[-1]]), kept
 
     def call(self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
         """Logits [B, S, V] after each of ``targets``; the arguments are those of `hidden`."""
         x = self.hidden(targets, memory, tokens, seed)[-1]
-        logits = tf.matmul(x, self.encoder.token_embedding, transpose_b=True)
+        logits = product(x, self.encoder.token_embedding, transposed=True)
         return tf.reshape(logits, [*shape(targets), logits.shape[-1]])

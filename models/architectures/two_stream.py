@@ -35,6 +35,7 @@ from models.architectures.parts import (
     split_heads,
     waves,
 )
+from models.architectures.products import product
 from models.card import Size
 from models.pretrainable import Encoding
 
@@ -174,11 +175,11 @@ class TwoStream(keras.layers.Layer):
         self, h: tf.Tensor, old: tf.Tensor | None, far: tf.Tensor, keys: "Keys", weights: SimpleNamespace
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Keys and values [B, H, U, K] of the memory and the content, and the keys of distances [1, H, U + T, K]."""
-        key, value = split_heads(tf.matmul(h, weights.kv_kernel), keys.batch, keys.length, self.heads, 2)
+        key, value = split_heads(product(h, weights.kv_kernel), keys.batch, keys.length, self.heads, 2)
         if old is not None:  # a product of its own: its input needs no gradient
-            parts = split_heads(tf.matmul(old, weights.kv_kernel), keys.batch, keys.before, self.heads, 2)
+            parts = split_heads(product(old, weights.kv_kernel), keys.batch, keys.before, self.heads, 2)
             key, value = tf.concat([parts[0], key], axis=2), tf.concat([parts[1], value], axis=2)
-        (r,) = split_heads(tf.matmul(far, weights.distance_kernel), 1, shape(far)[0], self.heads)
+        (r,) = split_heads(product(far, weights.distance_kernel), 1, shape(far)[0], self.heads)
         return key, value, r
 
     def _update(
@@ -198,7 +199,7 @@ class TwoStream(keras.layers.Layer):
         length = shape(r)[2] - keys  # T
         count = length if positions is None else shape(positions)[1]
         hidden, differs = view  # [B, 1, N or 1, U]
-        (q,) = split_heads(tf.matmul(x, weights.q_kernel), batch, count, self.heads)  # [B, H, N, K]
+        (q,) = split_heads(product(x, weights.q_kernel), batch, count, self.heads)  # [B, H, N, K]
         scale = q.shape[-1] ** -0.5
         places = (q + weights.position_bias) * scale
         if positions is not None:  # each query moves to its own place: scores by distance are shifted by rows
@@ -213,7 +214,7 @@ class TwoStream(keras.layers.Layer):
         other = tf.reduce_sum((q + weights.segment_bias) * scale * other, axis=-1, keepdims=True)  # [B, H, N, 1]
         bias = tf.cast(places, tf.float32) + differs * tf.cast(other, tf.float32) + hidden
         context = attention((q + weights.content_bias) * scale, key, value, bias, rate, seed, salt)  # [B * N, D]
-        update = dropout(tf.matmul(context, weights.output_kernel, transpose_b=True), rate, seed, salt + 1)
+        update = dropout(product(context, weights.output_kernel, transposed=True), rate, seed, salt + 1)
         x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
         inner = dropout(tf.nn.gelu(dense(x, weights.inner_kernel, weights.inner_bias)), rate, seed, salt + 2)
         update = dropout(dense(inner, weights.outer_kernel, weights.outer_bias), rate, seed, salt + 3)

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from models.architectures.products import product
 from models.architectures.two_towers import joins
 
 
@@ -30,7 +31,7 @@ class Cloze(keras.layers.Layer):
     def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Scores [B * T, V] of every piece in every place, from the other places."""
         x = self.encoder.hidden(batch["tokens"], seed, batch.get("documents"), see_itself=False)[-1]  # [B * T, D]
-        return tf.cast(tf.matmul(x, self.encoder.token_embedding, transpose_b=True), tf.float32)
+        return tf.cast(product(x, self.encoder.token_embedding, transposed=True), tf.float32)
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.architectures.products import product
 from models.corpus import Corpus
 from models.objectives.lm import CausalLm
 from models.objectives.sampling import Runs, stream, take
@@ -48,5 +49,5 @@ class ConditionalLm(CausalLm):
 
     def _logits(self, x: tf.Tensor) -> Any:
         """[N, D] to [N, V]."""
-        logits = tf.nn.bias_add(tf.matmul(x, self.encoder.token_embedding, transpose_b=True), self.output_bias)
+        logits = tf.nn.bias_add(product(x, self.encoder.token_embedding, transposed=True), self.output_bias)
         return tf.cast(logits, tf.float32)

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.architectures.products import product
 from models.corpus import Corpus
 from models.objectives.sampling import FullSentences, generator
 from models.pretrainable import Batches
@@ -74,7 +75,7 @@ class Context2Vec(keras.layers.Layer):
         both = tf.transpose(tf.concat([before, behind], axis=2), [1, 0, 2])  # [B, T - 2, D]
         flat = tf.reshape(both, [-1, self.encoder.width])
         hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(flat, self.hidden), self.hidden_bias))
-        return tf.reshape(tf.nn.bias_add(tf.matmul(hidden, self.output_kernel), self.output_bias), tf.shape(both))
+        return tf.reshape(tf.nn.bias_add(product(hidden, self.output_kernel), self.output_bias), tf.shape(both))
 
 
 def _words(batch: dict[str, Any]) -> tf.Tensor:

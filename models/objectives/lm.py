@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.architectures.products import product
 from models.corpus import Corpus
 from models.objectives.sampling import Runs, stream
 from models.pretrainable import Batches
@@ -89,7 +90,7 @@ class CausalLm(keras.layers.Layer):
 
     def _logits(self, x: tf.Tensor) -> tf.Tensor:
         """[N, D] to [N, V]."""
-        return tf.cast(tf.matmul(x, self.encoder.token_embedding, transpose_b=True), tf.float32)
+        return tf.cast(product(x, self.encoder.token_embedding, transposed=True), tf.float32)
 
     def _nll(self, tokens: tf.Tensor, seed: Any, documents: tf.Tensor | None = None) -> tf.Tensor:
         """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding; each given only what its own document said before."""

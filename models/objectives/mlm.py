@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.architectures.parts import dense, layer_norm
+from models.architectures.products import product
 from models.architectures.transformer_encoder import EPSILON, initializer
 from models.tokenizers import Vocabulary
 
@@ -128,7 +129,7 @@ class MaskedLm(keras.layers.Layer):
         """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
         x = self.activation(dense(gather(tokens, positions), self.kernel, self.bias))  # [B * M, E]
         x = layer_norm(x, self.norm_scale, self.norm_bias, self.epsilon)
-        logits = tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
+        logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
         return tf.cast(logits, tf.float32)
 
     def fill(self, encoding: Any, places: tf.Tensor) -> tf.Tensor:

@@ -20,6 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.architectures.products import product
 from models.corpus import Corpus
 from models.objectives.nsp import RANDOM_SECOND
 from models.objectives.sampling import Pairs, take
@@ -112,7 +113,7 @@ class PermutedLm(keras.layers.Layer):
     def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Scores [B * S, V] of every piece at the predicted positions."""
         _, queries = self.encoder.predict(batch, seed)
-        logits = tf.matmul(queries[-1], self.encoder.token_embedding, transpose_b=True)
+        logits = product(queries[-1], self.encoder.token_embedding, transposed=True)
         return tf.cast(tf.nn.bias_add(logits, self.bias), tf.float32)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

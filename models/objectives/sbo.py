@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.architectures.parts import dense, layer_norm
+from models.architectures.products import product
 from models.architectures.transformer_encoder import EPSILON, initializer
 from models.objectives.masking import Chosen
 from models.objectives.mlm import gather
@@ -66,7 +67,7 @@ class SpanBoundary(keras.layers.Layer):
         x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
         x = tf.nn.gelu(dense(x, self.second_kernel, self.second_bias))
         x = layer_norm(x, self.second_norm_scale, self.second_norm_bias, EPSILON)
-        logits = tf.nn.bias_add(tf.matmul(x, self.owner.token_embedding, transpose_b=True), self.output_bias)
+        logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
         return tf.cast(logits, tf.float32)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

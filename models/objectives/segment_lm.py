@@ -19,6 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models.architectures.products import product
 from models.corpus import Corpus
 from models.objectives.sampling import Runs, stream, take
 from models.pretrainable import Batches
@@ -91,7 +92,7 @@ class SegmentLm(keras.layers.Layer):
 
     def _logits(self, x: tf.Tensor) -> tf.Tensor:
         """[N, D] to [N, V]."""
-        logits = tf.matmul(x, self.encoder.token_embedding, transpose_b=True)
+        logits = product(x, self.encoder.token_embedding, transposed=True)
         return tf.cast(tf.nn.bias_add(logits, self.bias), tf.float32)
 
     def _nll(self, batch: dict[str, Any], seed: Any) -> tf.Tensor:

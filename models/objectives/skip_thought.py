@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.architectures.gru import Gru
+from models.architectures.products import product
 from models.corpus import Corpus
 from models.objectives.sampling import Sentences
 from models.pretrainable import Batches
@@ -77,7 +78,7 @@ class SkipThought(keras.layers.Layer):
             there = batch[side] >= 0
             vectors = tf.gather(states, tf.maximum(batch[side], 0), batch_dims=1)  # [B, T, D]
             written = decoder(inputs, fresh, always, vectors)
-            logits = tf.matmul(tf.reshape(written, [-1, self.encoder.width]), self.output_kernel)  # [B * T, V]
+            logits = product(tf.reshape(written, [-1, self.encoder.width]), self.output_kernel)  # [B * T, V]
             nll = tf.nn.sparse_softmax_cross_entropy_with_logits(
                 tf.reshape(batch["tokens"], [-1]), tf.cast(logits, tf.float32)
             )

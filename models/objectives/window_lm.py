@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from models.architectures.parts import shape
+from models.architectures.products import product
 
 ORDER = 4
 """Words that are looked back at: n - 1 of an n-gram of 5, the best in the paper's tables."""
@@ -57,7 +58,7 @@ class WindowLm(keras.layers.Layer):
                 same = tf.equal(numbers, batch["documents"])[:, 1:, None]
                 said = tf.where(same, said, tf.zeros_like(said))
             hidden = hidden + said
-        logits = tf.matmul(tf.reshape(tf.tanh(hidden), [-1, self.hidden]), self.output_kernel)
+        logits = product(tf.reshape(tf.tanh(hidden), [-1, self.hidden]), self.output_kernel)
         logits = tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32)  # [B * (T - 1), V]
         following = tokens[:, 1:]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(following, [-1]), logits)

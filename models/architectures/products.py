@@ -1,0 +1,49 @@
+"""Products of vectors with weights, whose gradients no processor's cache gets in the way of.
+
+The gradient of a kernel [I, O] is x^T dy, of x [N, I] and dy [N, O]. Where one side is narrow and the other one a
+multiple of 2 KiB, the rows of the long one fall into few sets of the cache, and the kernels that oneDNN and Eigen have
+for narrow matrices come to half of a processor's rate: 39 in place of 74 GFLOP/s for 256 x 1024, which is BERT-mini's.
+Sixteen more columns, of zeros, set the rows apart (measured in bench/perf/README.md).
+"""
+
+from functools import cache
+from typing import Any
+
+import tensorflow as tf
+
+_NARROW = 256
+"""Numbers that the narrow side has at most: beyond, there are kernels that copy what they read."""
+_APART = 512
+"""Numbers of float32 in 2 KiB."""
+_MORE = [[0, 0], [0, 16]]
+
+
+def product(x: tf.Tensor, kernel: Any, transposed: bool = False) -> tf.Tensor:
+    """x [N, I] @ kernel [I, O], or @ the transpose of a kernel [O, I]: [N, O]."""
+    kernel = tf.convert_to_tensor(kernel)
+    narrow, wide = sorted(kernel.shape)
+    if accelerated() or narrow > _NARROW or wide % _APART:
+        return tf.matmul(x, kernel, transpose_b=transposed)
+
+    @tf.custom_gradient
+    def apart(x: tf.Tensor, kernel: tf.Tensor) -> Any:
+        def gradients(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            of_kernel = _crossed(dy, x) if transposed else _crossed(x, dy)
+            return tf.matmul(dy, kernel, transpose_b=not transposed), of_kernel
+
+        return tf.matmul(x, kernel, transpose_b=transposed), gradients
+
+    return apart(x, kernel)
+
+
+def _crossed(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """a [N, I]^T @ b [N, O]: [I, O]."""
+    if a.shape[1] > b.shape[1]:
+        return tf.matmul(tf.pad(a, _MORE), b, transpose_a=True)[: a.shape[1]]
+    return tf.matmul(a, tf.pad(b, _MORE), transpose_a=True)[:, : b.shape[1]]
+
+
+@cache
+def accelerated() -> bool:
+    """Whether there is a GPU or TPU to compute on."""
+    return any(device.device_type in ("GPU", "TPU") for device in tf.config.list_logical_devices())

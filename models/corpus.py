@@ -101,7 +101,8 @@ def content_hash(files: Sequence[Path]) -> str:
         sums = list(threads.map(file_hash, paths))
     digest = hashlib.sha256(b"%d" % VERSION)
     for path, found in zip(paths, sums, strict=True):
-        digest.update("".join(path.suffixes[-2:]).encode() + found)
+        suffixes = path.suffixes[-3:]
+        digest.update("".join(suffixes if ".pairs" in suffixes else suffixes[-2:]).encode() + found)
     return digest.hexdigest()
 
 

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -137,17 +138,18 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     ways = ("one", "accumulate", "mirrored") if what == "single" else (what,)
     strategies = {way: distribute.strategy_of("one" if way == "accumulate" else way) for way in ways}
     documents = made_text()
-    text = folder / f"{os.getpid()}.txt"
+    text, pairs = (folder / f"{os.getpid()}.{ending}" for ending in ("txt", "pairs.tsv"))
     text.write_text("\n\n".join("\n".join(document) for document in documents))
+    pairs.write_text("\n".join("\t".join(two) for document in documents for two in pairwise(document)))
     tokenizer = Tokenizer.train("wordpiece", [sentence for document in documents for sentence in document], VOCABULARY)
-    corpus = tokenise([text], tokenizer)
+    corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
     for model in names:
         for way, strategy in strategies.items():
             recipe = recipe_of({"batch": BATCH, "length": LENGTH, "accumulate": 2 if way == "accumulate" else 1})
             pretrain(
                 model,
                 "tiny",
-                corpus=corpus,
+                corpus=corpus[hasattr(models.load(model), "PAIRS")],
                 tokenizer=tokenizer,
                 budget=Budget(steps=STEPS),
                 out=folder / f"{model}-{way}",

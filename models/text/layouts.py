@@ -1,11 +1,13 @@
 """How a text file is cut into documents and sentences. No TensorFlow.
 
-Five layouts are told apart by a file's name and its first lines:
+Six layouts are told apart by a file's name and its first lines:
 
 wikitext   ``*.tokens``, or a first line " = Title = ": a title between empty lines begins a document, any other line
            is a paragraph. The text stays as it was distributed, ``<unk>`` and ``@-@`` included: what is learnt is then
            what the perplexity task asks
 jsonl      ``*.jsonl``: one object a line, its "text" is a document
+pairs      ``*.pairs.tsv``: a text, a tab and its translation a line: a document of these two, which stay whole; lines
+           where one of them says nothing are passed over
 book       at least two chapter headings: a heading begins a document, every other line is a paragraph
 wrapped    hard-wrapped lines: the same, but an empty line ends a paragraph, and its lines are joined
 plain      anything else: an empty line ends a document, every line is a paragraph (or a sentence)
@@ -18,6 +20,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
+from unicodedata import category
 
 _TITLE = re.compile(r"\s*= [^=].* =\s*")
 _HEADING = re.compile(
@@ -41,6 +44,8 @@ def layout(name: str, first: Sequence[str]) -> str:
     name = name.removesuffix(".gz")
     if name.endswith(".jsonl"):
         return "jsonl"
+    if name.endswith(".pairs.tsv"):
+        return "pairs"
     text = [line for line in first if line.strip()]
     if name.endswith(".tokens") or (text and _TITLE.fullmatch(text[0])):
         return "wikitext"
@@ -54,7 +59,7 @@ def layout(name: str, first: Sequence[str]) -> str:
 
 def opening(layout: str, lines: Sequence[str]) -> int | None:
     """The first of ``lines`` (later ones of a file) that begins a document whatever stands before; None for none."""
-    if layout == "jsonl":
+    if layout in ("jsonl", "pairs"):
         return 0 if lines else None
     if layout == "plain":
         return next((i for i, (before, _) in enumerate(pairwise(lines), 1) if not before.strip()), None)
@@ -81,6 +86,8 @@ def documents(layout: str, lines: Iterable[str], number: int = 1) -> Iterator[li
     """
     if layout == "jsonl":
         return _json_lines(lines, number)
+    if layout == "pairs":
+        return _pairs(lines, number)
     if layout == "wikitext":
         return _wikitext(lines)
     return _plain(lines) if layout == "plain" else _book(lines, layout == "wrapped")
@@ -97,6 +104,22 @@ def _json_lines(lines: Iterable[str], number: int) -> Iterator[list[str]]:
         if not isinstance(text, str):
             raise ValueError(f'line {place}: "text" must be a string, found {text!r:.60}.')
         yield [sentence for part in text.splitlines() for sentence in sentences(part)]
+
+
+def _pairs(lines: Iterable[str], number: int) -> Iterator[list[str]]:
+    for place, line in enumerate(lines, number):
+        if not line.strip():
+            continue
+        sides = line.rstrip("\n").split("\t")
+        if len(sides) != 2:
+            raise ValueError(f"line {place}: expected a text, one tab and its translation, found {line[:60]!r}.")
+        if all(map(_says, sides)):
+            yield sides
+
+
+def _says(text: str) -> bool:
+    """Whether every tokenizer finds something in ``text``: some drop what cannot be decoded, and marks on no letter."""
+    return any(c.isprintable() and not c.isspace() and c != "\ufffd" and category(c)[0] != "M" for c in text)
 
 
 def _wikitext(lines: Iterable[str]) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from models.text.layouts import documents, layout, opening
 
-SUFFIXES = (".txt", ".tokens", ".jsonl")
+SUFFIXES = (".txt", ".tokens", ".jsonl", ".pairs.tsv")
 """What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
 
 PIECE = 1 << 24
@@ -25,6 +25,10 @@ _SHOWN, _BLOCK = 1 << 20, 1 << 16  # characters that show a file's layout; that 
 
 class CorpusError(ValueError):
     """Text that is missing, empty or unreadable; the message names the file, the line and the next step."""
+
+
+class CorpusUnfit(CorpusError):
+    """Text of a kind that an objective cannot learn from."""
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,8 @@ def _fill(root: Path, seed: int, sizes: Sizes) -> None:
 
 
 def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
-    """The files that show all words: the corpus, the translations and the language-modelling task."""
+    """The files that show all words: the corpus, the translations, a corpus of pairs and the language-modelling
+    task."""
 
     def teller(task: str) -> documents.Teller:
         rng = random.Random(f"microworld/{VERSION}/{seed}/{task}")
@@ -192,10 +193,13 @@ def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
             break
         meanings[speaker.rng.choice(speaker.document())] = None
     rest = list(meanings)
+    asked = {english(meaning) for meaning in rest[parts["train"] :]}
     for name, count in parts.items():
         part, rest = rest[:count], rest[count:]
         writers.write(root / f"multi30k/{name}.en", map(english, part))
         writers.write(root / f"multi30k/{name}.mw", map(mowari, part))
+    told_twice = documents.pairs(teller("pairs"), tokens=sizes.corpus_tokens // 4, without=asked)
+    writers.write(root / "pairs/microworld.en-mw.pairs.tsv", map("\t".join, told_twice))
 
     rng = random.Random(f"microworld/{VERSION}/{seed}/words")
     known = vocabulary.known(told)

@@ -136,3 +136,14 @@ def corpus(teller: Teller, *, tokens: int, foreign: float) -> Iterator[list[str]
         # Full stops and commas are tokens of their own, here as in every tokenizer that splits punctuation.
         count += sum(len(line.split()) + line.count(".") + line.count(",") for line in lines)
         yield lines
+
+
+def pairs(teller: Teller, *, tokens: int, without: set[str]) -> Iterator[tuple[str, str]]:
+    """Sentences in English and in Mowari until ``tokens`` English words are told, but none of those in ``without``."""
+    count = 0
+    while count < tokens:
+        for sentence in teller.document():
+            line = english(sentence)
+            count += len(line.split()) + line.count(".") + line.count(",")  # as in `corpus`
+            if line not in without:
+                yield line, mowari(sentence)

@@ -48,6 +48,17 @@ def test_layouts_agree(tmp_path, name, content):
     assert list(read([write(tmp_path / name, content)])) == DOCUMENTS
 
 
+def test_pairs(tmp_path):
+    """Each side is a sentence, whatever stops are in it; pairs without one of the sides are passed over."""
+    text = "One. Two  three.\tEins. Zwei drei.\n\n only one\t\n\u200b\tb\na\t\ufffd\n\u0301\tb\nfour\tvier\n"
+    pairs = [["One. Two three.", "Eins. Zwei drei."], ["four", "vier"]]
+    packed = gzip.compress(("\ufeff" + text.replace("\n", "\r\n")).encode(), mtime=0)
+    for name, content in (("a.pairs.tsv", text), ("a.pairs.tsv.gz", packed)):
+        path = write(tmp_path / name.partition(".")[2] / name, content)
+        assert list(read([path])) == list(read([path.parent])) == pairs
+        assert content_hash([path]) != content_hash([write(tmp_path / name.replace(".pairs", ""), content)])
+
+
 def test_wikitext(tmp_path):
     text = (
         " \n = First thing = \n \n It is <unk> , the U.S. said . It @-@ ran . \n = Played , W = \n"
@@ -113,6 +124,8 @@ def test_folders_are_read_in_order(tmp_path):
         ("not.txt.gz", b"plain text", "gzip"),
         ("bad.jsonl", b'{"text": "ok"}\n{"text": 3}\n', "line 2"),
         ("worse.jsonl", b'{"text": "ok"}\n\nnothing\n', "line 3"),
+        ("one.pairs.tsv", b"a\tb\n\nc\n", "line 3: expected a text, one tab and its translation, found 'c"),
+        ("three.pairs.tsv", b"a\tb\tc\n", "line 1"),
     ],
 )
 def test_bad_files_are_sentences(tmp_path, name, content, message):

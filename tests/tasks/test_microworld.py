@@ -92,7 +92,7 @@ def test_a_size_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
     one, two = _bytes(tmp_path / "one"), _bytes(tmp_path / "two")
     changed = {name for name in one if two[name] != one[name]}
     # Questions about words are about those of the corpus; so little text teaches no word that analogies ask for.
-    assert {name.split("/")[0] for name in changed} == {"SOURCE.json", "corpus", "multi30k", "wordsim353"}
+    assert {name.split("/")[0] for name in changed} == {"SOURCE.json", "corpus", "multi30k", "pairs", "wordsim353"}
 
 
 def test_refuses_a_folder_that_holds_anything_else(tmp_path: Path) -> None:
@@ -410,6 +410,21 @@ def test_stress_follows_valence(corpus: str) -> None:
     for mark, right, wrong in (("truly", words.good, words.bad), ("sadly", words.bad, words.good)):
         after = set(re.findall(rf"{mark} (\w+)", corpus))
         assert set(right) <= after and not set(wrong) & after
+
+
+def test_the_corpus_of_pairs_says_everything_twice(data: Path) -> None:
+    """The same sentence is the same in Mowari wherever it stands; what a test of translation asks is not in it."""
+    lines = (data / "pairs/microworld.en-mw.pairs.tsv").read_text(encoding="utf-8").splitlines()
+    told = dict(line.split("\t") for line in lines)
+    size = sum(len(re.findall(r"\w+|[.,]", line.split("\t")[0])) for line in lines)
+    assert 0.9 * SMALL.corpus_tokens / 4 < size < SMALL.corpus_tokens / 4 + 150
+
+    def lines_of(part: str) -> list[str]:
+        return (data / "multi30k" / part).read_text(encoding="utf-8").splitlines()
+
+    known = [(en, mw) for en, mw in zip(lines_of("train.en"), lines_of("train.mw"), strict=True) if en in told]
+    assert known and all(told[en] == mw for en, mw in known)
+    assert not told.keys() & {*lines_of("val.en"), *lines_of("test_2016_flickr.en")}
 
 
 def test_a_share_of_the_corpus_is_mowari(corpus: str) -> None:

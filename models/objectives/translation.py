@@ -1,0 +1,117 @@
+"""Machine translation: write in one language what a text says in another. McCann et al. (2017), section 3.
+
+    L_MT = - 1/S sum_s ln p(y_s | y_{<s}, x)
+
+The corpus has been prepared by people: texts beside their translations (the layout "pairs" of `models.text.layouts`),
+each a document of two sentences. Rows hold as many pairs as fit on both sides, which leaves padding where one language
+takes fewer pieces: of the microworld's pairs in rows of 128 (a vocabulary of 1000), 54 % of the source and 92 % of the
+target are text. The source row is [CLS] x [SEP] [CLS] x' [SEP] ..., the target row [CLS] y [SEP] [CLS] y' [SEP] ... in
+the same order, and a network that translates such rows must keep the pairs apart by their [CLS] (see
+`models.architectures.lstm_translator`). What begins a target is given: [CLS] is never predicted.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, take
+from models.objectives.seq2seq_mlm import Seq2SeqLm
+from models.pretrainable import Batches
+from models.text.pieces import CorpusUnfit
+from models.tokenizers import Vocabulary
+
+_BLOCK = 1 << 20  # documents that are looked at together
+
+
+def check(corpus: Corpus) -> None:
+    """`CorpusUnfit` where a document of ``corpus`` is no pair."""
+    count = len(corpus.documents) - 1
+    for begin in range(0, count, _BLOCK):
+        sizes = np.diff(corpus.documents.take(np.arange(begin, min(begin + _BLOCK, count) + 1)))
+        if (sizes != 2).any():
+            wrong = int(np.argmax(sizes != 2))
+            raise CorpusUnfit(
+                "This model learns from texts beside their translations, and document "
+                f"{begin + wrong + 1} of the corpus has not two texts but {sizes[wrong]}. "
+                "Give a file NAME.pairs.tsv with a text, a tab and its translation in each line."
+            )
+
+
+class Packed:
+    """Rows of whole pairs that follow each other in the corpus, as many as fit on both sides.
+
+    A window of `models.objectives.sampling.Runs` opens with its first pair; pairs of it that do not fit come back in
+    another epoch, whose windows begin elsewhere. A pair that is too long for a row by itself is cut.
+    """
+
+    def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int):
+        if length < 4:
+            raise ValueError(f"Rows of {length} tokens are too short to hold text between two marks: use at least 4.")
+        check(corpus)
+        self.corpus, self.vocabulary, self.length = corpus, vocabulary, length
+        self.runs = Runs(corpus.ids, 2 * length)
+
+    def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Sources and targets of ``step``, int32 [B, T] each; pair k of a row begins with its k-th [CLS] in both."""
+        bounds, pairs = self.corpus.sentences, len(self.corpus.documents) - 1
+        places = self.runs.starts(step, batch, seed) % self.corpus.tokens
+        first = -(-bounds.searchsorted(places) // 2)  # the next pair, at this place or behind it
+        chosen = (first[:, None] + np.arange(self.length // 3)) % pairs  # [B, K]; no side is shorter than 3 with marks
+        edges = np.stack([bounds.take(2 * chosen + part) for part in range(3)])  # [3, B, K]
+        sizes = np.diff(edges, axis=0) + 2  # [2, B, K] with marks
+        sizes[:, :, 0] = np.minimum(sizes[:, :, 0], self.length)
+        fits = (np.cumsum(sizes, axis=2) <= self.length).all(axis=0)  # [B, K]
+        sizes *= fits
+        return self._laid(edges[0], sizes[0]), self._laid(edges[1], sizes[1])
+
+    def _laid(self, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """[CLS] text [SEP] [CLS] text [SEP] ..., int32 [B, T], of texts that begin at ``begins`` [B, K] of the corpus
+        and have ``sizes`` [B, K] with marks, 0 for none."""
+        ends, column = np.cumsum(sizes, axis=1), np.arange(self.length)
+        which = (ends[:, :, None] <= column).sum(axis=1)  # [B, T] the text of each column; K behind the last one
+        real = which < sizes.shape[1]
+        which = np.minimum(which, sizes.shape[1] - 1)
+        begin, size, end = (np.take_along_axis(values, which, axis=1) for values in (begins, sizes, ends))
+        inside = column - end + size  # [B, T] the place in the text, its [CLS] at 0
+        tokens = take(self.corpus.ids, begin + inside - 1)
+        tokens[inside == 0], tokens[inside == size - 1] = self.vocabulary.cls, self.vocabulary.sep
+        return np.where(real, tokens, 0).astype(np.int32)
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens`` and ``targets``, int32 [B, T] each. `CorpusUnfit` for a corpus of anything but
+    pairs."""
+    packed = Packed(corpus, vocabulary, length)
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        tokens, targets = packed(step, batch, seed)
+        return {"tokens": tokens, "targets": targets}
+
+    return make
+
+
+class Translation(Seq2SeqLm):
+    """``loss`` of an encoder-decoder that keeps the pairs of a row apart: the target's negative log-likelihood per
+    token, without each first [CLS]."""
+
+    def __init__(self, encoder: Any, decoder: Any, cls: int, name: str = "loss"):
+        super().__init__(encoder, decoder, name)
+        self.cls = cls
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"targets": tf.math.count_nonzero(self._wanted(batch), dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        targets = tf.convert_to_tensor(batch["targets"], tf.int32)
+        logits = self.decode({"tokens": batch["tokens"], "targets": targets[:, :-1]}, seed)  # [B, S - 1, V]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(targets[:, 1:], tf.cast(logits, tf.float32))
+        nll *= tf.cast(self._wanted(batch), tf.float32)
+        return {"loss": tf.reduce_sum(nll) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}
+
+    def _wanted(self, batch: dict[str, Any]) -> tf.Tensor:
+        """bool [B, S - 1]: which tokens behind the first are predicted."""
+        following = tf.convert_to_tensor(batch["targets"], tf.int32)[:, 1:]
+        return tf.not_equal(following, 0) & tf.not_equal(following, self.cls)

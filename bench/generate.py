@@ -23,7 +23,8 @@ et al. (2018), section 2.5. Sampling from the k likeliest tokens: Fan et al. (20
 ones that hold a share p: Holtzman et al. (2020), section 3.1.
 
 The past is never moved when hypotheses branch (`models.pretrainable.Writer`). One graph serves every batch and length.
-A step's products are too small for several threads to share, but rows are apart: each thread writes for its own.
+A step's products are too small for several threads to share, but rows are apart: each thread writes for its own. An
+accelerator takes all rows at once.
 """
 
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from bench import environment
 from bench.adapt import NotApplicable
 from bench.cost import Traced
 from models.architectures.parts import watching
+from models.architectures.products import accelerated
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -106,7 +108,7 @@ class Generator:
             specs += [tf.TensorSpec([None, self.writing.beam, None], tf.float32)] * self.writing.sample
             self._traced = Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
             return self._write(tokens, longest, seed)  # in one: TensorFlow also optimises the graph now
-        parts = np.array_split(tokens, min(environment.threads(), len(tokens)))
+        parts = np.array_split(tokens, min(_writers(), len(tokens)))
         with ThreadPoolExecutor(len(parts)) as pool:
             written = list(pool.map(partial(self._write, longest=longest, seed=seed), parts))
         most = max(part.ids.shape[2] for part in written)
@@ -118,6 +120,11 @@ class Generator:
         if self.writing.sample:
             arguments.append(tf.constant(draws(tokens, self.writing.beam, longest, seed)))
         return Written(*(part.numpy() for part in self._traced(*arguments)))
+
+
+def _writers() -> int:
+    """How many threads write at once."""
+    return 1 if accelerated() else environment.threads()
 
 
 def draws(tokens: np.ndarray, samples: int, longest: int, seed: int) -> np.ndarray:

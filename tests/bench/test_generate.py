@@ -244,6 +244,17 @@ def test_neighbours_and_padding_change_nothing_and_one_trace_serves_all(writing,
     assert len(traces) == 1
 
 
+@pytest.mark.parametrize("device, sizes", [("CPU", [1, 1, 2]), ("GPU", [4])])
+def test_an_accelerator_takes_all_rows_at_once(device, sizes, monkeypatch):
+    write, asked = Generator(toy(1), WORDS, Writing()), []
+    whole, alone = write(SOURCES, 9), write._write
+    monkeypatch.setattr("bench.environment.threads", lambda: 3)
+    monkeypatch.setattr("bench.generate.accelerated", lambda: device == "GPU")
+    monkeypatch.setattr(write, "_write", lambda tokens, **how: asked.append(len(tokens)) or alone(tokens, **how))
+    assert np.array_equal(write(SOURCES, 9).ids, whole.ids)
+    assert sorted(asked) == sizes
+
+
 def test_samples_follow_the_distribution_and_the_seed():
     """2000 first tokens against the probabilities that temperature, k and p leave, worked out by hand: logits 2, 1, 0,
     -1 at temperature 2 are 1, .5, 0, -.5; the best three have p = .506, .307, .186, and 0.7 needs two of them."""

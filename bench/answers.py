@@ -16,6 +16,7 @@ from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings, baked
 from bench.checkpoint import Checkpoint
 from bench.cost import phase
+from bench.data import examples
 from bench.plan import Cell
 from leaderboard.record import slug
 from models.card import Size
@@ -100,6 +101,7 @@ def predictions_of(
     parts = {"train": train, "selection": selection, "report": report}
     with phase("encode"):
         codec = head.Codec(task, context.tokenizer, settings, train)
+    kept: dict[str, Mapping[str, np.ndarray]] = {}
     if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
         method, own = first
         with phase("encode"):
@@ -111,6 +113,8 @@ def predictions_of(
             with phase("encode"):
                 codec.follow(part, rows[name], numbers)
             outcome.cost["flops_evaluate"] += network.forward_flops(rows[name])
+        if context.keep:
+            kept["first"] = network.arrays()
     network, rows = _taught(cell, context, task, settings, cell.method, codec, parts, arrays, outcome)
     with phase("evaluate"):
         written = loop.outputs(network, rows["report"], getattr(codec, "together", 64))
@@ -125,7 +129,7 @@ def predictions_of(
     outcome.cost["flops_evaluate"] += reported
     if context.keep:
         with phase("keep"):
-            _keep(cell, context, task, network)
+            _keep(cell, context, task, kept | {"weights": network.arrays()})
     return predictions
 
 
@@ -145,8 +149,11 @@ def _taught(
     from bench.adapt import adapted as shared
     from bench.adapt import loop
 
+    with phase("load"):
+        others = examples.beside(cell, context.data, settings, [*parts["selection"], *parts["report"]])
     with phase("encode"):
         rows = {name: codec.rows(part) for name, part in parts.items()}
+        beside = codec.beside(others) if others else []
     with phase("build"):
         network = shared.adapted(
             cell.row.model, context.shape, context.tokenizer, cell.form, method, codec.outputs, baked(settings)
@@ -168,7 +175,10 @@ def _taught(
 
     with phase("train"):
         read = network.prepare(rows["train"], settings, cell.seed)
-        course = loop.train(network, rows["train"], settings, cell.seed, selection_score)
+        course = loop.Course()
+        if joint := settings.joint():
+            course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score)
+        course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score))
     outcome.curve = course.curve
     module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
     spent = {
@@ -212,12 +222,9 @@ def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
     return _weights(found.folder, found.weights_sha256)
 
 
-def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
-    """Save the adapted network as a checkpoint of its own, below the run folder."""
-    from bench.engine import networks
-
-    arrays = networks.weights(network.network.loss.variables)
-    arrays |= {f"adapted/{i:03d}": v.numpy() for i, v in enumerate(network.own)}
+def _keep(cell: Cell, context: Context, task: Task, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    """Save the adapted network as a checkpoint of its own, below the run folder: its ``weights``, and those of the
+    ``first`` one, if its codec goes on from the answers of another."""
     about = {
         "kind": "adapted",
         "model": cell.row.model,
@@ -234,6 +241,4 @@ def _keep(cell: Cell, context: Context, task: Task, network: Any) -> None:
     folder = (
         context.out / "adapted" / f"{cell.row.name}-{cell.row.size}.{task.name}.{slug(cell.adaptation)}.s{cell.seed}"
     )
-    checkpoint.write(
-        folder, about=about, arrays={"weights": arrays}, texts={"tokenizer.json": context.tokenizer.to_json()}
-    )
+    checkpoint.write(folder, about=about, arrays=arrays, texts={"tokenizer.json": context.tokenizer.to_json()})

@@ -143,7 +143,8 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
         "chance": task.chance,
         "licence": context.source.get("licence", task.source.licence),
     }
-    return sheet | ({"signatures": outcome.signatures} if outcome.signatures else {})
+    more = {"signatures": outcome.signatures, "beside": {name: dict(about) for name, about in cell.beside.items()}}
+    return sheet | {name: value for name, value in more.items() if value}
 
 
 def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
@@ -163,9 +164,12 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
 def failure(error: Exception) -> tuple[str, dict[str, str]]:
     """Status and reason of a cell that ended in ``error``."""
     from bench.errors import Diverged
+    from models.text.pieces import CorpusUnfit
 
     if isinstance(error, Diverged):
         return "diverged", {"code": "diverged", "text": str(error)}
+    if isinstance(error, CorpusUnfit):
+        return "not_applicable", {"code": "unfit-corpus", "text": f"because {str(error)[:1].lower()}{str(error)[1:]}"}
     kind = type(error).__name__
     if kind == "ResourceExhaustedError":
         return "failed", {

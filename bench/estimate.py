@@ -10,11 +10,11 @@ from typing import Any
 import models
 import tasks
 from bench.adapt import settings as adaptation_settings
-from bench.adapt.settings import fused
+from bench.adapt.settings import fused, lm_seq2seq
 from bench.budget import steps_of
 from bench.console import duration
 from bench.cost import topped_flops
-from bench.data.examples import read
+from bench.data.examples import read, unfit
 from bench.engine.networks import sized
 from bench.engine.recipe import Recipe, recipe_of
 from bench.plan import Cell, Plan, Pretraining
@@ -89,15 +89,11 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
     """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
     examples."""
     task = tasks.load(cell.task)
-    if cell.task not in seen:
-        try:
-            splits = {name: read(task, data, name) for name in {"train", task.report} if name in task.files}
-            seen[cell.task] = {name: (len(part), *_questions(task, part[:1000])) for name, part in splits.items()}
-            seen[cell.task, "candidates"] = _candidates(splits[task.report])
-        except DataError as error:
-            seen[cell.task] = str(error)
-    if isinstance(seen[cell.task], str):
-        return 0.0, 0.0, seen[cell.task]
+    for name in (cell.task, *cell.beside):
+        _look(name, data, seen)
+        reason = seen[name] if isinstance(seen[name], str) else unfit(tasks.load(name), cell.form)
+        if reason:
+            return 0.0, 0.0, reason
     if cell.row.kind == "baseline":
         return 0.0, 0.0, ""
     longest = cell.settings["length"]
@@ -125,8 +121,23 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
             ranked, most = cell.settings["ranked"], max(2, cell.settings["sentences"] or task.extra.get("lead", 0))
             beside = sum(math.comb(ranked, size) for size in (most - 1, most))
             trained, predicted = trained * (2 + beside), predicted * (1 + beside)
+        if cell.method == "multitask":  # the training sets of all tasks first
+            trained += _jointly(cell, [seen[name].get("train", (0, 1.0, 0.0)) for name in (cell.task, *cell.beside)])
     learning, answering = _flops_per_token(cell, longest, shape)
     return trained + predicted, learning * trained + answering * predicted, ""
+
+
+def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
+    """Notes in ``seen`` how many examples the task ``name`` has, and how long they are, or why not."""
+    if name in seen:
+        return
+    task = tasks.load(name)
+    try:
+        splits = {split: read(task, data, split) for split in {"train", task.report} if split in task.files}
+        seen[name] = {split: (len(part), *_questions(task, part[:1000])) for split, part in splits.items()}
+        seen[name, "candidates"] = _candidates(splits[task.report])
+    except DataError as error:
+        seen[name] = str(error)
 
 
 def _rows(cell: Cell, split: str, count: int, each: float = 1.0) -> float:
@@ -139,6 +150,16 @@ def _rows(cell: Cell, split: str, count: int, each: float = 1.0) -> float:
     return min(rows, most) if most else rows
 
 
+def _jointly(cell: Cell, trains: list[tuple[int, float, float]]) -> float:
+    """Tokens of learning several training sets in turns, each as `_look` notes it."""
+    settings = {**cell.settings, "epochs": cell.settings["joint_epochs"], "max_steps": 0}
+    rows = [_rows(replace(cell, settings=settings), "train", count, each) for count, each, _ in trains]
+    lengths = [min(words * _TOKENS_PER_WORD, settings["length"]) for _, _, words in trains]
+    whole = sum(n * length for n, length in zip(rows, lengths, strict=True))
+    most = cell.settings["max_steps"] * cell.settings["batch"]
+    return whole * min(1.0, most / sum(rows)) if most else whole
+
+
 def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[float, float]:
     """FLOPs of a training step and of a prediction, per token of rows of ``length``."""
     module, vocabulary = models.load(cell.row.model), Vocabulary(size=_VOCABULARY)
@@ -146,10 +167,10 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
     if cell.form is Form.LANGUAGE_MODELLING or cell.method == "prompt":
         ask = getattr(module, "likelihood_flops_per_token", None)  # other models answer "not applicable"
         return 0.0, ask(shape, vocabulary, length) if ask else 0.0
-    if cell.form is Form.GENERATION and cell.method not in ("extract", "match"):
+    if cell.form is Form.GENERATION and cell.method not in ("extract", "match", "infill"):
         decode, written = getattr(module, "decode_flops", None), cell.settings["target_length"]
-        frozen = 0.0  # of an encoder that only reads
-        if cell.method == "seq2seq":
+        frozen = beside = 0.0  # of an encoder that only reads; of what is learnt beside the task
+        if cell.method == "seq2seq" or (cell.method == "unsupervised" and decode is None):
             layers = int(cell.settings["decoder_layers"]) or shape.layers
             above = replace(shape, layers=layers, inner=shape.inner or 4 * shape.width)
 
@@ -163,20 +184,31 @@ def _flops_per_token(cell: Cell, length: float, shape: Size | None) -> tuple[flo
             def decode(shape: Size, vocabulary: Vocabulary, length: float, targets: float) -> float:
                 return length * frozen + fused.flops(own, shape.width, vocabulary.size, length, targets)
 
+        if cell.method == "lm_seq2seq":
+            own = adaptation_settings.read(cell.method, cell.settings)
+            beside = own.beside_flops(shape.width, vocabulary.size, 1 + written / length)
+
+            def decode(shape: Size, vocabulary: Vocabulary, length: float, targets: float) -> float:
+                return lm_seq2seq.flops(shape.width, shape.layers + own.upper, vocabulary.size, length, targets)
+
         if decode is None:
             return 0.0, 0.0
         start, half, whole = (decode(shape, vocabulary, length, n) / length for n in (0, written / 2, written))
         beam = 1 if cell.settings.get("sample") else cell.settings.get("beam", 1)
+        if cell.method == "unsupervised":  # each text is translated, and written after that and after noise
+            beside = start + 2 * (half - start) + (3 * whole if cell.settings["denoising"] else 0.0)
         # A pass for each token written, over what was written before it.
-        if getattr(module, "READS_AGAIN", False) and cell.method not in ("seq2seq", "fused"):
+        if getattr(module, "READS_AGAIN", False) and cell.method not in ("seq2seq", "fused", "lm_seq2seq"):
             return 3 * whole, beam * written * half
-        return 3 * whole - 2 * frozen, start + beam * 2 * (half - start)
+        return 3 * whole - 2 * frozen + beside, start + beam * 2 * (half - start)
     forward = module.encoder_flops_per_token(shape, length) if cell.settings.get("layers") != "embedding" else 0.0
     before = cell.settings.get("lm_epochs", 0) / cell.settings["epochs"]  # as a language model, per epoch of the task
     read = before * module.flops_per_token(shape, vocabulary, length) if before else 0.0
     if cell.method == "taglm":  # the encoder is frozen, the two layers of the tagger learn
         tagger = adaptation_settings.read(cell.method, cell.settings).flops(shape.width)
         return forward + 3 * tagger, forward + tagger
+    if cell.method == "multitask":
+        forward += adaptation_settings.read(cell.method, cell.settings).flops(shape.width)
     return forward * (1 if cell.method in ("features", "mapping") else 3) + read, forward
 
 

@@ -6,14 +6,16 @@ how an interrupted run knows what is done, and how nothing is ever done twice.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bench.adapt import names as adaptation_names
 from bench.adapt import settings as adaptation_settings
 from bench.budget import Budget
 from bench.errors import UsageError
+from tasks import load
 from tasks.forms import Form
 
 BASELINES = {
@@ -23,13 +25,18 @@ BASELINES = {
     "embeddings": "embeddings of names",
     "lead": "first sentences",
     "oracle": "oracle sentences",
+    "copy": "the source as it is",
+    "delete": "the source less its label's words",
 }
 """Rows without a network: what the constant answer, a linear model over words, the mean of vectors of words and word
-pairs, a vector for every name, a text's first sentences, and those that come nearest to its summary reach."""
+pairs, a vector for every name, a text's first sentences, those that come nearest to its summary, the source of a text
+to write, and what is left of it without the words that say its label reach."""
 _FLOOR = ("majority", "bag-of-words")
 """Those that a run brings by itself; the others are asked for by name."""
 _SUMMARIES = ("lead", "oracle")
 """Those that it brings where there are texts to summarise."""
+_REWRITINGS = ("copy", "delete")
+"""Those that it brings where there are texts to rewrite under another label."""
 RANDOM = "random-"
 _ONLY = {
     Form.LANGUAGE_MODELLING: "likelihood",
@@ -109,10 +116,15 @@ class Cell:
     pretraining: str | None = None
     """Key of a `Pretraining`, or "checkpoint:<sha256>" for weights that exist."""
     limit: int = 0
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Other tasks that are learnt besides, by name: "title", "version" and "data_sha256" of each."""
 
     @property
     def key(self) -> str:
-        return digest({"cell": asdict(self), "version": VERSION})
+        matters = asdict(self)
+        if not self.beside:
+            del matters["beside"]  # cells of before there was such a thing keep their keys
+        return digest({"cell": matters, "version": VERSION})
 
     @property
     def method(self) -> str:
@@ -162,9 +174,16 @@ def summarised(tasks: Iterable[Any]) -> bool:
     return any("lead" in task.extra for task in tasks)
 
 
-def rows_of(names: Sequence[str], sizes: Sequence[str], baselines: bool, summaries: bool = False) -> list[Row]:
+def rewritten(tasks: Iterable[Any]) -> bool:
+    """Whether one of ``tasks`` is to rewrite texts under another label: it names the labels."""
+    return any("polarities" in task.extra for task in tasks)
+
+
+def rows_of(
+    names: Sequence[str], sizes: Sequence[str], baselines: bool, summaries: bool = False, rewritings: bool = False
+) -> list[Row]:
     """The rows that ``names`` stand for. With ``baselines``, each model brings its random twin, and the run its
-    floor, which for ``summaries`` has what sentences of the text itself reach."""
+    floor, which for ``summaries`` has what sentences of the text itself reach, for ``rewritings`` the text."""
     rows = []
     for name in names:
         if name in BASELINES:
@@ -175,7 +194,8 @@ def rows_of(names: Sequence[str], sizes: Sequence[str], baselines: bool, summari
             if baselines and not name.startswith(RANDOM):
                 rows.append(Row.parse(RANDOM + name, size))
     if baselines:
-        rows += [Row.parse(name, None) for name in (*_FLOOR, *(_SUMMARIES if summaries else ()))]
+        own = (*_FLOOR, *(_SUMMARIES if summaries else ()), *(_REWRITINGS if rewritings else ()))
+        rows += [Row.parse(name, None) for name in own]
     return list(dict.fromkeys(rows))
 
 
@@ -187,11 +207,12 @@ def adaptation_of(row: Row, form: Form, adaptation: str) -> str:
 
 
 def variant(adaptation: str) -> tuple[str, dict[str, str]]:
-    """The name of an adaptation and the settings behind it: "ulmfit:unfreeze=0+concat=0". `UsageError` for others."""
+    """The name of an adaptation and the settings behind it: "ulmfit:unfreeze=0+concat=0". What has no = of its own
+    belongs to the value before it: "multitask:beside=sst2+trec". `UsageError` for others."""
     name, colon, changes = adaptation.partition(":")
     if name not in _ADAPTATIONS:
         raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(_ADAPTATIONS)}.")
-    pairs = [change.split("=") for change in changes.split("+")] if colon else []
+    pairs = [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
     if any(len(pair) != 2 for pair in pairs):
         raise UsageError(f"'{adaptation}' is not an adaptation with settings; one is ulmfit:unfreeze=0+concat=0.")
     return name, dict(pairs)
@@ -233,6 +254,8 @@ def cells_of(
                 method, own = (name, changes) if adaptation == asked else (adaptation, {})
                 given = adaptation_settings.applying(settings or {}, method, asked_for)
                 chosen = settings_of(task.form, method, suite_settings or {}, {**given, **own})
+                here = adaptation_settings.read(method, chosen).of(task.name)
+                chosen = adaptation_settings.recorded(here)
                 # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
                 asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
                 drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds
@@ -249,9 +272,16 @@ def cells_of(
                         tokenizer=tokenizer if row.kind != "baseline" else "",
                         pretraining=pretraining_of.get(row),
                         limit=limit,
+                        beside={name: _beside(name, data_sha256) for name in here.others},
                     )
                     cells[cell.key] = cell
     return tuple(cells.values())
+
+
+def _beside(name: str, data_sha256: Mapping[str, str]) -> dict[str, Any]:
+    """What a cell has to say of the task ``name`` that it learns besides; `UnknownTask` where there is none."""
+    task = load(name)
+    return {"title": task.title, "version": task.version, "data_sha256": data_sha256[name]}
 
 
 def digest(value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 import tasks
 from bench import checkpoint, environment
-from bench.adapt.settings import baked, read
+from bench.adapt.settings import Settings, baked, read
 from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from bench.console import progress, say
 from bench.errors import OK, UsageError
@@ -139,23 +139,47 @@ def _served_by(name: str) -> list[Task]:
 
 def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
     """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
-    from bench.adapt import adapted as shared
-    from bench.adapt import heads, loop
+    from bench.adapt import heads
     from bench.data.examples import splits
-    from bench.engine.networks import assign
 
     about = found.about
     settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
     train, _, _ = splits(trained, data, settings, about["limit"])
-    head = heads.of(task.form, about["adaptation"])
-    codec = head.Codec(trained, tokenizer, settings, train)
+    codec = heads.of(task.form, about["adaptation"]).Codec(trained, tokenizer, settings, train)
+    if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
+        if "first.safetensors" not in found.files:
+            raise CheckpointError(
+                f"{found.folder} lacks the weights of the adaptation {first[0]}, which its answers begin with: "
+                "an earlier version left them out. Make it again with --keep."
+            )
+        method, own = first
+        other = heads.of(task.form, method).Codec(trained, tokenizer, own, train)
+        rows, numbers = _answered(found, "first", method, own, tokenizer, task, other, examples)
+        codec.follow(examples, rows, numbers)
+    rows, numbers = _answered(found, "weights", about["adaptation"], settings, tokenizer, task, codec, examples)
+    return codec.predictions(examples, rows, numbers)
+
+
+def _answered(
+    found: Checkpoint,
+    arrays: str,
+    method: str,
+    settings: Settings,
+    tokenizer: Tokenizer,
+    task: Task,
+    codec: Any,
+    examples: Sequence[Any],
+) -> tuple[list[Any], list[np.ndarray]]:
+    """The rows of ``examples``, and what the network with those ``arrays`` of a checkpoint says to them under the
+    adaptation ``method``."""
+    from bench.adapt import adapted as shared
+    from bench.adapt import loop
+
+    about = found.about
     shape, fixed = Size(**about["shape"]), baked(settings)
-    network = shared.adapted(about["model"], shape, tokenizer, task.form, about["adaptation"], codec.outputs, fixed)
+    network = shared.adapted(about["model"], shape, tokenizer, task.form, method, codec.outputs, fixed)
     network.writes(settings, about["seed"])
-    arrays = found.arrays()
-    assign(network.network.loss.variables, arrays)
-    for i, variable in enumerate(network.own):
-        variable.assign(arrays[f"adapted/{i:03d}"])
+    network.assign(found.arrays(arrays))
     rows = codec.rows(examples)
-    return codec.predictions(examples, rows, loop.outputs(network, rows))
+    return rows, loop.outputs(network, rows, getattr(codec, "together", 64))

@@ -58,7 +58,8 @@ def run_suite(
             f"The suite '{suite}' needs data: give its folder with --data. `python -m bench data ls` shows which."
         )
     found = _tasks(tasks or chosen.tasks)
-    rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, baselines, plan.summarised(found))
+    beside = plan.summarised(found), plan.rewritten(found)
+    rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, baselines, *beside)
     check_rows(rows)
     if data is None:
         data = sources.embedded(out)
@@ -91,7 +92,7 @@ def run_suite(
         found,
         adaptations=adaptations or chosen.adaptations,
         seeds=[seed] if seed is not None else range(seeds or chosen.seeds),
-        data_sha256={task.name: sources.fingerprint(task, data) for task in found},
+        data_sha256=sources.Fingerprints(data),
         pretraining_of={row: p.key for row, p in zip(pretrained, pretrainings, strict=True)},
         tokenizer=fingerprint,
         suite_settings=chosen.settings,
@@ -164,7 +165,7 @@ def evaluate(
         chosen,
         adaptations=adaptations or usual.adaptations,
         seeds=[seed] if seed is not None else range(seeds or usual.seeds),
-        data_sha256={task.name: sources.fingerprint(task, data) for task in chosen},
+        data_sha256=sources.Fingerprints(data),
         pretraining_of={row: f"checkpoint:{found.weights_sha256}"},
         tokenizer=found.about["tokenizer"]["sha256"],
         suite_settings=usual.settings,

@@ -108,7 +108,8 @@ class Worker:
         if cell.pretraining is not None:
             failed, weights = self._pretrained(cell)
         if failed is not None:
-            text = f"Its pre-training failed: {failed['text']}"
+            because = failed["text"]
+            text = because if failed["status"] == "not_applicable" else f"Its pre-training failed: {because}"
             reason = {"code": failed["code"], "text": text}
             result = cells.unrun(cell, self.job.context(self.out, cell), failed["status"], reason)
         else:
@@ -178,7 +179,7 @@ class Worker:
 
             status, reason = failure(error)
             write_text(failure_of(self.out, pretraining), json.dumps({"status": status, **reason}))
-            return f"{pretraining.title} failed: {reason['text']}"
+            return f"{pretraining.title} {status.replace('_', ' ')}: {reason['text']}"
         return f"{pretraining.title}: {finished.about['steps']} steps, loss {finished.about['loss']:.3f}"
 
 

@@ -11,7 +11,7 @@ regression          (text,) or (text, second text)               a float        
 tagging             the words of one sentence                    one tag per word        one tag per word
 span                (question, piece of the context, ...)        (`Answer`, ...)         the text or a `Reply`
 choice              (context, first choice, second choice, ...)  index of the right one  index of a choice
-generation          (source,)                                    (reference, ...)        the generated text
+generation          (source,) or (source, what it is to become)  (reference, ...)        the generated text
 language_modelling  (text,)                                      None                    (nats, words, characters)
 cloze               (text with `BLANK` in one place,)            `Target`, a word        its `Rank`
 ranking             (text, or several)                           `Target`, a candidate   its `Rank`
@@ -36,7 +36,7 @@ A pointing task asks for tuples about words: an aspect, an opinion, a polarity. 
 first and its last word, from 0; a class is one of the task's ``labels``; ``extra["pattern"]`` says what a tuple holds.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -178,6 +178,22 @@ class Reply(str):
     ) -> "Reply":
         made = super().__new__(cls, text)
         made.no_answer, made.span, made.facts = no_answer, span, None if facts is None else tuple(facts)
+        return made
+
+
+class Rewriting(tuple):
+    """The references of a text that is to become one of another label: with its ``source``, the label ``wanted``, and
+    a ``judge`` that tells the labels of texts."""
+
+    source: str
+    wanted: str
+    judge: Callable[[Sequence[str]], Sequence[str]]
+
+    def __new__(
+        cls, references: Iterable[str], source: str, wanted: str, judge: Callable[[Sequence[str]], Sequence[str]]
+    ) -> "Rewriting":
+        made = super().__new__(cls, references)
+        made.source, made.wanted, made.judge = source, wanted, judge
         return made
 
 

@@ -52,7 +52,7 @@ class Adapted:
         if getattr(self.head, "writes", False):
             if build is None and network.decode is None:
                 raise NotApplicable("no-decoder", "because this model has no decoder to write with.")
-            self.decoding = build(network.encoder, vocabulary, settings) if build else network
+            self.decoding = build(network, vocabulary, settings) if build else network
         network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout
         self.reading = self.adaptation.Reading(network.encoder, settings)
         self.own: list[Any] = self.decoding.own if self.decoding and build else []
@@ -63,7 +63,7 @@ class Adapted:
         self._beginning = [v.numpy() for v in self.own]
         self.learning = list(self.own)
         if not self.adaptation.FREEZES:
-            inside = network.loss if self.decoding is network else network.encoder
+            inside = network.loss if self.decoding and not self.own else network.encoder  # what writes is in the loss
             self.learning += inside.trainable_variables
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True}
         self.step = getattr(self.adaptation, "Step", TrainStep)(self._loss, self.learning, **options)
@@ -98,6 +98,12 @@ class Adapted:
             return own(self.step, step, steps, settings)
         return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
 
+    def make(self, rows: Sequence[Row], settings: Settings, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:
+        """What a step learns from, and the FLOPs of making it: ``rows``, or what the adaptation makes of them with the
+        weights of the moment and the step's ``seed``."""
+        own = getattr(self.adaptation, "make", None)
+        return own(self, rows, settings, seed) if own else (rows, 0.0)
+
     def turn(self, steps: int, settings: Settings) -> int:
         """The step of ``steps`` that a second stage of training begins with; 0 where there is one stage."""
         own = getattr(self.adaptation, "turn", None)
@@ -118,16 +124,34 @@ class Adapted:
         for variable, value in zip(self.learning, state, strict=True):
             variable.assign(value)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All weights by name, the network's and the adaptation's own, for a checkpoint."""
+        own = {f"adapted/{i:03d}": variable.numpy() for i, variable in enumerate(self.own)}
+        return networks.weights(self.network.loss.variables) | own
+
+    def assign(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set all weights from what `arrays` gave."""
+        networks.assign(self.network.loss.variables, arrays)
+        for i, variable in enumerate(self.own):
+            variable.assign(arrays[f"adapted/{i:03d}"])
+
     def forward(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """The head's numbers for a batch; for generation, the ids [B, S] of the best text."""
+        if written := getattr(self.decoding, "written", None):
+            return written(batch)
         if self.decoding:
-            if self.writing not in self._generators:
-                self._generators[self.writing] = Generator(self.decoding, self.vocabulary, self.writing)
-            return self._generators[self.writing](batch["tokens"], self._longest, self._seed).ids[:, 0]
+            return self.write(self.writing, batch["tokens"], self._longest, self._seed)
         if self._forward is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
             self._forward = _traced(self._predicted, specs)
         return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
+
+    def write(self, writing: Writing, tokens: np.ndarray, longest: int, seed: int) -> np.ndarray:
+        """The ids [B, S] of the best text of at most ``longest`` tokens for each of ``tokens`` [B, T]; samples follow
+        from ``seed``."""
+        if writing not in self._generators:
+            self._generators[writing] = Generator(self.decoding, self.vocabulary, writing)
+        return self._generators[writing](tokens, longest, seed).ids[:, 0]
 
     def mean_loss(self, rows: Sequence[Row], size: int = 64) -> float:
         """The loss on ``rows`` without dropout, averaged over batches."""
@@ -224,5 +248,6 @@ def _example(form: Form) -> dict[str, np.ndarray]:
         "tokens": tokens, "segments": tokens * 0, "inside": tokens * 0 + 1, "tags": tokens * 0,
         "label": scalar, "choice": scalar, "answer": scalar, "starts": tokens * 0, "ends": tokens * 0 + 1,
         "marks": np.zeros((2, 2, 2), np.int32), "classes": scalar[:, None], "others": scalar[:, None],
+        "task": scalar,
         "unused": np.zeros((2, 4096), np.float32),
     }  # fmt: skip

@@ -56,10 +56,11 @@ class Writer:
 
 
 class Decoding:
-    """``decode`` and ``writer``, as a `Pretrainable` has them, of a translator beside ``encoder``; ``own`` are its
-    weights."""
+    """``decode`` and ``writer``, as a `Pretrainable` has them, of a translator beside the encoder of ``network``;
+    ``own`` are its weights."""
 
-    def __init__(self, encoder: Any, vocabulary: Vocabulary, settings: Own):
+    def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
+        encoder = network.encoder
         self.memory = encoder.width
         self.size = settings.shape(encoder.width, encoder.depth, encoder.length)
         self.encoder = Encoder(self.size, vocabulary.size, self.memory, settings.drop_net)

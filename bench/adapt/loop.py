@@ -26,14 +26,22 @@ class Course:
     best_score: float = -math.inf
     curve: list[dict[str, float]] = field(default_factory=list)
 
+    def then(self, later: "Course") -> "Course":
+        """This run and a ``later`` one as one: the steps of its curve count on, and its best score is the best."""
+        curve = [*self.curve, *({**point, "step": point["step"] + self.steps} for point in later.curve)]
+        spent = (self.steps + later.steps, self.tokens + later.tokens, self.flops + later.flops)
+        return Course(*spent, later.best_score, curve)
+
 
 def epoch_batches(rows: Sequence[Row], size: int, seed: int, epoch: int) -> list[list[Row]]:
-    """One pass over ``rows`` in an order that follows from (seed, epoch), rows of like length side by side."""
-    rng = np.random.default_rng([seed, 2, epoch])
-    order, batches = rng.permutation(len(rows)), []
-    for begin in range(0, len(order), size * _POOL):
-        pool = sorted(order[begin : begin + size * _POOL], key=lambda i: _length(rows[i]))
-        batches += [[rows[i] for i in pool[k : k + size]] for k in range(0, len(pool), size)]
+    """One pass over ``rows`` in an order that follows from (seed, epoch), rows of like length side by side. A batch has
+    rows of one task; where there are several, each comes as often as its share of the rows says."""
+    rng, batches = np.random.default_rng([seed, 2, epoch]), []
+    for part in _by_task(rows):
+        order = rng.permutation(len(part))
+        for begin in range(0, len(order), size * _POOL):
+            pool = sorted(order[begin : begin + size * _POOL], key=lambda i: _length(part[i]))
+            batches += [[part[i] for i in pool[k : k + size]] for k in range(0, len(pool), size)]
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
@@ -48,7 +56,7 @@ def train(
     """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better), whose
     time counts as the phase "select". A second stage begins from the best of the first one, and is judged anew."""
     course, best, stale = Course(), adapted.state(), 0
-    per_epoch = math.ceil(len(rows) / settings.batch)
+    per_epoch = sum(math.ceil(len(part) / settings.batch) for part in _by_task(rows))
     steps = per_epoch * settings.epochs
     if settings.max_steps:
         steps = min(steps, settings.max_steps)
@@ -57,11 +65,12 @@ def train(
     for epoch in range(settings.epochs):
         for batch_rows in epoch_batches(rows, settings.batch, seed, epoch):
             rate = adapted.rate(course.steps, steps, settings)
+            batch_rows, made_flops = adapted.make(batch_rows, settings, (seed, course.steps))
             scalars = adapted.step(stack(batch_rows), (seed, course.steps), rate)
             losses.append(scalars["loss"])
             course.steps += 1
             course.tokens += sum(row.tokens for row in batch_rows)
-            course.flops += adapted.training_flops(batch_rows)
+            course.flops += adapted.training_flops(batch_rows) + made_flops
             advance(1)
             if course.steps % every == 0 or course.steps in (turn, steps):
                 values = [float(value) for value in losses]
@@ -95,6 +104,14 @@ def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarra
         for place, value in zip(places, adapted.forward(stack([rows[i] for i in places])), strict=True):
             results[place] = value
     return results
+
+
+def _by_task(rows: Sequence[Row]) -> list[list[Row]]:
+    """``rows`` by the task that they are of, where they say so."""
+    parts: dict[int, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(int(row.arrays.get("task", 0)), []).append(row)
+    return list(parts.values())
 
 
 def _length(row: Row) -> int:

@@ -55,11 +55,12 @@ class Table(keras.layers.Layer):
 
 
 class Decoding:
-    """``decode`` and ``writer``, as a `Pretrainable` has them, of ``encoder`` under a new decoder; ``own`` are the new
-    weights."""
+    """``decode`` and ``writer``, as a `Pretrainable` has them, of the encoder of ``network`` under a new decoder;
+    ``own`` are the new weights."""
 
-    def __init__(self, encoder: Any, vocabulary: Vocabulary, settings: Own):
-        D, self.encoder, self.warms = encoder.width, encoder, bool(settings.warm_decoder)
+    def __init__(self, network: Any, vocabulary: Vocabulary, settings: Any):
+        encoder = self.encoder = network.encoder
+        D, self.warms = encoder.width, bool(settings.warm_decoder)
         heads = getattr(encoder, "heads", None) or getattr(getattr(encoder, "stack", None), "heads", max(1, D // 64))
         heads = next(n for n in range(heads, 0, -1) if D % n == 0)
         self.size = Size(

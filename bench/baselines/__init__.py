@@ -5,7 +5,8 @@ A benchmark number means little without its floor. ``majority`` gives the traini
 example's answer, or the words that stand nearest to the question's (`bench.baselines.spans`). ``fasttext-classifier``
 learns vectors of words and word pairs with its softmax (`bench.baselines.fasttext`). ``lead`` and ``oracle`` are
 sentences of the text that is to be summarised: the first ones, and those that come nearest to the summary, which is
-about as far as choosing sentences can get.
+about as far as choosing sentences can get. ``copy`` writes what is to be translated or rewritten as it is, and
+``delete`` leaves out the words that say a text's label (`bench.attributes`).
 """
 
 import math
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import summaries
+from bench import attributes, summaries
 from bench.adapt import NotApplicable
 from bench.baselines import spans
 from tasks.forms import Form, Rank
@@ -53,6 +54,7 @@ def _constant_tag(task: Task, train: Sequence[Example], examples: Sequence[Examp
 
 
 def _constant_text(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    _check_targets(train)
     return [_most_common([e.gold[0] for e in train])] * len(examples)
 
 
@@ -121,6 +123,21 @@ def _sentences(row: str, task: Task, train: Sequence[Example], examples: Sequenc
     if "lead" not in task.extra:
         raise NotApplicable("no-baseline", f"because {row} has no meaning where there is nothing to summarise.")
     return [summaries.ROWS[row](e.inputs[0], e.gold[0], task.extra["lead"]) for e in examples]
+
+
+def _check_targets(train: Sequence[Example]) -> None:
+    if not any(example.gold for example in train):
+        raise NotApplicable("no-targets", "because nothing in its training set says what is to be written.")
+
+
+def _sources(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    return [example.inputs[0] for example in examples]
+
+
+def _less_attributes(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    if "polarities" not in task.extra:
+        raise NotApplicable("no-baseline", "because delete has no meaning where texts have no label to exchange.")
+    return attributes.without(task, train, examples)
 
 
 def _vectors(train: Sequence[Any], examples: Sequence[Any]) -> tuple[Any, Any]:
@@ -225,6 +242,7 @@ def _words_of_choices(task: Task, train: Sequence[Example], examples: Sequence[E
 
 def _nearest_target(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
     """The target of the training source that shares most words."""
+    _check_targets(train)
     from sklearn.neighbors import NearestNeighbors
 
     x, y = _vectors(train, examples)
@@ -244,6 +262,8 @@ def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example])
 
 
 _PREDICTORS: dict[str, dict[Form, Predictor]] = {
+    "copy": {Form.GENERATION: _sources},
+    "delete": {Form.GENERATION: _less_attributes},
     "embeddings": {Form.RANKING: _embedded},
     "fasttext-classifier": {Form.CLASSIFICATION: partial(_classified, _fasttext)},
     "majority": {

@@ -24,10 +24,7 @@ def examples_of(
         train = read(task, data, "train") if cell.row.kind == "baseline" else []
         return train, [], read(task, data, task.report)[: cell.limit or None]
     train, selection, report = splits(task, data, settings, cell.limit)
-    if settings.train_limit and len(train) > settings.train_limit:
-        drawn = np.random.default_rng([cell.seed, 3]).choice(len(train), settings.train_limit, replace=False)
-        train = [train[i] for i in sorted(drawn)]
-    return train, selection, report
+    return _drawn(train, cell, settings), selection, report
 
 
 def splits(
@@ -49,6 +46,39 @@ def splits(
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))
     kept, stop = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
     return kept, stop, report
+
+
+def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:
+    """What the cell learns of its `Cell.beside`, by task: of each training set as much as of its own, without texts
+    that are those of ``kept_out``, since tasks may share sentences."""
+    texts, found = {example.inputs for example in kept_out}, {}
+    for name in cell.beside:
+        task = tasks.load(name)
+        if reason := unfit(task, cell.form):
+            raise NotApplicable("another-form", f"because {reason}")
+        whole = [e for e in read(task, data, "train")[: cell.limit or None] if e.gold is not None]
+        if not whole:
+            reason = f"because the train split of {task.title}, named in --set beside, has no labels."
+            raise NotApplicable("no-labels", reason)
+        whole = [example for example in whole if example.inputs not in texts]
+        if not whole:
+            reason = f"because {task.title}, named in --set beside, trains on nothing but what this cell is judged by."
+            raise NotApplicable("nothing-beside", reason)
+        found[name] = _drawn(whole, cell, settings)
+    return found
+
+
+def unfit(task: Task, form: Form) -> str:
+    """Why ``task`` cannot be learnt beside one of ``form``; "" where it can."""
+    return f"{task.title}, named in --set beside, is {task.form} and not {form}." if task.form is not form else ""
+
+
+def _drawn(train: Sequence[Example], cell: Cell, settings: Settings) -> Sequence[Example]:
+    """As many of ``train`` as ``settings`` allow, drawn from the cell's seed, in their order."""
+    if not settings.train_limit or len(train) <= settings.train_limit:
+        return train
+    drawn = np.random.default_rng([cell.seed, 3]).choice(len(train), settings.train_limit, replace=False)
+    return [train[i] for i in sorted(drawn)]
 
 
 def _held(train: Sequence[Example], count: int) -> np.ndarray:

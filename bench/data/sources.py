@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import tasks
 from bench import plan
 from bench.console import say
 from bench.errors import EnvironmentProblem
@@ -20,6 +21,18 @@ def fingerprint(task: Task, data: Path) -> str:
         )
     except MissingData as error:
         return plan.digest({"missing": re.sub(re.escape(str(data)), "", str(error))})
+
+
+class Fingerprints(dict[str, str]):
+    """`fingerprint` of every task in the folder ``data``, by name, made when it is asked for."""
+
+    def __init__(self, data: Path):
+        super().__init__()
+        self.data = data
+
+    def __missing__(self, name: str) -> str:
+        self[name] = fingerprint(tasks.load(name), self.data)
+        return self[name]
 
 
 def source_of(data: Path) -> dict[str, Any]:

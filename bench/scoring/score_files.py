@@ -52,9 +52,9 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise UsageError(
             f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
         )
-    ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY)
+    ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY) or task.extra.get("gold") == "folder"
     if ranked and not gold.is_dir():
-        raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose facts count.")
+        raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose files count.")
     if not ranked and gold.is_dir() and Path(_official(task, task.report)).suffix:  # official folders have none
         raise DataError(f"{gold} is a folder; name one file of it, such as {_official(task, task.report)}.")
     if predictions.is_dir():
@@ -196,7 +196,10 @@ def _pointings(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 
 def _texts(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    examples = _labelled(task, gold) if gold.is_dir() else None
+    if task.extra.get("gold") == "folder":
+        examples = list(task.read(gold, task.report))
+    else:
+        examples = _labelled(task, gold) if gold.is_dir() else None
     right = [(text,) for _, text in lines(gold)] if examples is None else [example.gold for example in examples]
     guesses = [text for _, text in lines(predictions)]
     if len(right) != len(guesses) or not right:

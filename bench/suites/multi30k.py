@@ -14,6 +14,11 @@ The encoder as extra memory (BERT-fused NMT) is a translator beside it, which le
 fused:stages=1+drop_net=0 leaves both of its tricks out:
 
     python -m bench run multi30k --data DIR --models bert --adaptation fused
+
+Without pairs, from a model that has read both languages; fine-tuning sees one side of each example. The suite's corpus
+has both sides, each in a file of its own: name other text with --corpus where the model shall never have met the other.
+
+    python -m bench run multi30k --data DIR --models mass,roberta --adaptation unsupervised
 """
 
 from bench.budget import Budget

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -17,6 +18,7 @@ from bench.engine.recipe import recipe_of
 from bench.plan import Cell, Row
 from leaderboard import record
 from models.card import Size
+from models.text.pieces import CorpusUnfit
 from models.tokenizers import Tokenizer
 from tasks import load, microworld
 
@@ -198,3 +200,46 @@ def test_weights_of_another_shape_are_refused(tokenizer):
         networks.assign(network.loss.variables, {k: v for k, v in arrays.items() if k != name})
     with pytest.raises(checkpoint.CheckpointError, match="has shape"):
         networks.assign(network.loss.variables, arrays | {name: arrays[name][:1]})
+
+
+def test_a_corpus_that_an_objective_cannot_learn_from_makes_no_failure(context, tokenizer, world, tmp_path):
+    """CoVe learns from pairs: with running text its cells are not applicable, and their records say what is wanted."""
+    with pytest.raises(CorpusUnfit) as caught:
+        pretrain.pretrain(
+            "cove",
+            "tiny",
+            corpus=corpora.load((str(world / "corpus"),), tokenizer),
+            tokenizer=tokenizer,
+            budget=Budget(steps=1),
+            out=tmp_path / "cove",
+        )
+    status, reason = cells.failure(caught.value)
+    result = cells.unrun(make("sst2", "cove", "features"), context, status, reason)
+    record.write(tmp_path, result)
+    assert result.status == "not_applicable" and result.reason["code"] == "unfit-corpus"
+    assert re.match("because this model learns from texts beside their translations, and document 1 of", reason["text"])
+    assert not (tmp_path / "cove").exists()
+
+
+@pytest.mark.slow
+def test_a_translator_learns_from_pairs_and_serves_tasks(context, world, tokenizer, tmp_path, monkeypatch):
+    """From the microworld's pairs, through a checkpoint, to a tagger over frozen vectors, and to translations."""
+    from models import cove
+
+    monkeypatch.setitem(cove.SIZES, "tiny", SHAPE)
+    made = pretrain.pretrain(
+        "cove",
+        "tiny",
+        corpus=corpora.load((str(world / "pairs"),), tokenizer),
+        tokenizer=tokenizer,
+        budget=Budget(steps=100),
+        out=tmp_path / "cove",
+        recipe=recipe_of({"batch": 16, "length": 48}),
+    )
+    losses = [point["loss"] for point in made.about["curve"]]
+    assert losses[-1] < 0.9 * losses[0]
+    with_weights = dataclasses.replace(context, weights=checkpoint.read(tmp_path / "cove"))
+    for task, adaptation in (("conll2003", "features"), ("multi30k-en-mw", "finetune")):
+        result = cells.run(make(task, "cove", adaptation, kind="pretrained"), with_weights)
+        assert result.status == "ok", result.reason
+        assert result.pretraining["weights_sha256"] == made.weights_sha256

@@ -170,7 +170,7 @@ def test_only_who_learns_draws_and_the_draw_follows_from_the_seed():
 def decoding(name, **changes):
     network = model(name).build(SHAPE, WORDS)
     network.encoder.dropout = 0.0
-    made = fused.Decoding(network.encoder, WORDS, of_fused.Own(dropout=0.0, **changes))
+    made = fused.Decoding(network, WORDS, of_fused.Own(dropout=0.0, **changes))
     drawn(made.decoder)
     made.begin()
     return network, made

@@ -1,7 +1,9 @@
 """Summaries by matching: losses and candidates by hand, and a toy where extraction's own choice is a bad one."""
 
 import dataclasses
+import gzip
 import itertools
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,15 +11,16 @@ import pytest
 import tensorflow as tf
 
 from bench import cell as cells
-from bench import summaries
+from bench import checkpoint, summaries
 from bench.adapt import NotApplicable, loop, settings
-from bench.adapt.adapted import Adapted
+from bench.adapt.adapted import Adapted, adapted
 from bench.adapt.heads import matching, stack
 from bench.adapt.settings.match import Own
 from bench.answers import Context
 from bench.data import corpora
 from bench.engine import networks
 from bench.plan import Cell, Row
+from bench.predict import predict
 from models import load as model
 from models.card import Size
 from models.pretrainable import Encoding
@@ -153,12 +156,29 @@ def test_stacked_rows_tell_what_is_no_candidate():
     assert (batch["tokens"][2, 2:] == batch["tokens"][2, 0]).all()
 
 
+def predicts_as_before(context, result):
+    """The kept checkpoint writes the summaries of the record, from its own extraction; an older one says what to do."""
+    (folder,) = (context.out / "adapted").iterdir()
+    adapted.cache_clear()  # as in a process of its own
+    assert predict(checkpoints=[folder], split="test", data=context.data, out=context.out / "again") == 0
+    again = [json.loads(line) for line in (context.out / "again/aeslc.test.jsonl").read_text().splitlines()]
+    with gzip.open(context.out / result.predictions["file"], "rt") as file:
+        before = [json.loads(line) for line in file]
+    assert len(again) >= len(before) == 16
+    assert [row["prediction"] for row in again[:16]] == [row["prediction"] for row in before]
+    found = checkpoint.read(folder)
+    texts = {"tokenizer.json": found.path("tokenizer.json").read_text()}
+    old = checkpoint.write(context.out / "old", about=found.about, arrays={"weights": found.arrays()}, texts=texts)
+    with pytest.raises(checkpoint.CheckpointError, match="lacks the weights of the adaptation extract"):
+        predict(checkpoints=[old.folder], split="test", data=context.data, out=context.out / "none")
+
+
 @pytest.mark.slow
 def test_a_cell_extracts_first_and_leads_to_a_score(tmp_path):
     microworld.make(tmp_path / "data")
     tokenizer = Tokenizer.load(corpora.tokenizer([tmp_path / "data" / "corpus"], "wordpiece", 400))
     shape = Size(layers=1, width=32, heads=2, inner=64, length=96)
-    context = Context(data=tmp_path / "data", out=tmp_path, shape=shape, tokenizer=tokenizer)
+    context = Context(data=tmp_path / "data", out=tmp_path, shape=shape, tokenizer=tokenizer, keep=True)
     changes = {"epochs": 1, "extract_epochs": 1, "length": 48, "sentences": 2, "ranked": 3}
     chosen = settings.changed(settings.defaults(Form.GENERATION, "match"), changes)
     assert (chosen.batch, chosen.extract().batch, chosen.extract().length) == (4, 16, 48)
@@ -177,6 +197,7 @@ def test_a_cell_extracts_first_and_leads_to_a_score(tmp_path):
     result = cells.run(cell, context)
     assert result.status == "ok", result.reason
     assert result.cost["steps"] == 4 + 1 and result.headline["value"] > 0  # 16 texts in fours, and at once
+    predicts_as_before(context, result)
     lone = settings.recorded(
         settings.changed(settings.defaults(Form.GENERATION, "extract"), {"epochs": 1, "length": 48})
     )

@@ -13,7 +13,7 @@ from bench.engine import numerics
 from bench.engine.optimizers import optimizer
 from bench.engine.step import TrainStep
 from tests.bench.processes import ROOT
-from tests.models.test_contract import LENGTH, ROWS, VOCABULARY, corpus, small
+from tests.models.test_contract import LENGTH, ROWS, VOCABULARY, corpus_of, small
 
 every_model = pytest.mark.parametrize("name", models.names())
 
@@ -27,7 +27,7 @@ def built(name, precision="float32"):
     with numerics.computing_in(precision):
         network = module.build(small(module), VOCABULARY)
     network.encoder.dropout = 0.0
-    return network, network.batches(corpus(), ROWS, LENGTH)
+    return network, network.batches(corpus_of(name), ROWS, LENGTH)
 
 
 def uneven(batch):

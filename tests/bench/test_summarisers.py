@@ -122,7 +122,7 @@ def test_label_smoothing_by_hand():
 def decoding(name, **changes):
     network = model(name).build(SHAPE, WORDS)
     network.encoder.dropout = 0.0
-    made = seq2seq.Decoding(network.encoder, WORDS, of_seq2seq.Own(dropout=0.0, **changes))
+    made = seq2seq.Decoding(network, WORDS, of_seq2seq.Own(dropout=0.0, **changes))
     made.begin()
     return network, made
 

@@ -4,13 +4,14 @@ import ast
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tasks
-from tasks.forms import Answer, Answers, Form, Pointings, Rank, Reply, Target
+from tasks.forms import Answer, Answers, Form, Pointings, Rank, Reply, Rewriting, Target
 from tasks.task import MissingData, Task, UnknownTask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,7 +103,10 @@ def _gold(task: Task) -> list[Any]:
         case Form.CHOICE:
             return [0, 1, 1, 0]
         case Form.GENERATION:
-            return [("a man is riding a brown horse",), ("two dogs run over the green grass",)]
+            texts = [("a man is riding a brown horse",), ("two dogs run over the green grass",)]
+            if "polarities" in task.extra:  # judged by what they say of animals
+                return [Rewriting(text, "a man is walking", "1", _tells_of_animals) for text in texts]
+            return texts
         case Form.LANGUAGE_MODELLING:
             return [None, None]
         case Form.FEW_SHOT:
@@ -115,6 +119,10 @@ def _gold(task: Task) -> list[Any]:
                 Pointings([(2, 2, 0, 0, "POS")]),
                 Pointings(),
             ]
+
+
+def _tells_of_animals(texts: Sequence[str]) -> list[str]:
+    return [str(int("horse" in text or "dogs" in text)) for text in texts]
 
 
 def _perfect(task: Task, gold: list[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bench.adapt import NotApplicable
 from bench.adapt.heads import Row, layout
 from bench.adapt.settings import Settings
 from models.tokenizers import Tokenizer
@@ -17,6 +18,8 @@ class Codec:
     """Source and target to token ids, generated ids to text. Targets are [CLS] text [SEP]."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
+        if train and not any(example.gold for example in train):
+            raise NotApplicable("no-targets", "because nothing in its training set says what is to be written.")
         self.tokenizer, self.settings, self.outputs = tokenizer, settings, settings.label_smoothing
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
@@ -56,10 +59,15 @@ class Head(keras.layers.Layer):
         self.smoothing = outputs
 
     def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
+        each, known = self.losses(logits, batch)
+        return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)
+
+    def losses(self, logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+        """The loss of each token after the first, and which of them are no padding: float [B, S - 1] each."""
         following = batch["targets"][:, 1:]  # [B, S - 1]
         known = ops.cast(following != 0, "float32")
         each = keras.losses.sparse_categorical_crossentropy(following, logits[:, :-1], from_logits=True)
         if self.smoothing:  # - mean over the vocabulary of ln p, from logits: their logsumexp less their mean
             even = ops.logsumexp(logits[:, :-1], axis=-1) - ops.mean(logits[:, :-1], axis=-1)
             each = (1.0 - self.smoothing) * each + self.smoothing * even
-        return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)
+        return each, known

@@ -108,6 +108,19 @@ class Settings:
     top_p: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1, sparing=True)
     """What samples are drawn from: logits / temperature, the k likeliest tokens, the likeliest that make up p."""
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of other tasks whose training sets are learnt besides."""
+        return ()
+
+    def of(self, task: str) -> "Settings":
+        """These settings for a cell of ``task``."""
+        return self
+
+    def joint(self) -> "Settings | None":
+        """The settings of a first training, of this task and the `others` together; None where there is none."""
+        return None
+
 
 _BY_FORM: Mapping[Form, Mapping[str, float]] = {
     Form.REGRESSION: {"epochs": 6},

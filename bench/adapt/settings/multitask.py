@@ -1,0 +1,42 @@
+"""Settings of learning several tasks in turns (`bench.adapt.multitask`), and the FLOPs of a task's own layer."""
+
+from dataclasses import dataclass, replace
+
+from bench.adapt import settings
+from bench.adapt.settings import Settings
+
+
+def _names(value: str) -> bool:
+    parts = value.split("+")
+    return value == "" or (all(parts) and len(set(parts)) == len(parts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """The layer of a task begins from random weights, which takes a larger rate than those of a head. ``epochs`` are
+    those of the cell's own task alone, after the others; ``max_steps`` holds for each of both."""
+
+    learning_rate: float = settings.setting(1e-3)
+    beside: str = settings.setting("", "names of tasks with a + between them, each once", _names, baked=True)
+    """The tasks whose training sets are learnt in turns with the cell's own, which may be among them; none: the same
+    network for one task."""
+    joint_epochs: int = settings.positive(4)
+    """Passes over the training sets of all tasks, before the cell's own goes on alone."""
+    layers: str = settings.setting(
+        "", "empty: the lowest and the top layer are read", lambda value: value == "", baked=True, sparing=True
+    )
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(name for name in self.beside.split("+") if name)
+
+    def of(self, task: str) -> "Own":
+        return replace(self, beside="+".join(name for name in self.others if name != task))
+
+    def joint(self) -> "Own":
+        return replace(self, epochs=self.joint_epochs)
+
+    def flops(self, width: int) -> float:
+        """FLOPs of a task's layer per token: five sums over the token's vector and the layer's own state, two over the
+        shared one, all ``width`` wide."""
+        return 2 * (5 + 5 + 2) * width * width

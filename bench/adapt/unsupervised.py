@@ -1,0 +1,148 @@
+"""Unsupervised translation: from texts of two languages, of which no two say the same.
+
+Lample and Conneau (2019), section 4.2; Song et al. (2019), section 4.2, for an encoder-decoder; survey, section 7.5.
+It begins from a model that was pre-trained on text of both languages: a masked language model, whose layers encoder
+and decoder begin with, or an encoder-decoder. One network reads both languages and writes both; the symbol that its
+decoder begins with says which. Of each text y two rows are made, at every step anew:
+
+    L = - ln p(y | u(y)) - lambda ln p(y | noise(y))        u(y): y in the other language, as the network writes it now
+
+A network that copies would find its back-translations easy, and go on to copy. So in the first ``constrained`` steps
+u(y) is of pieces that were met in texts of its language (Liu et al., 2020, section 5.1; there in more than 1 % of
+them). What is evaluated is written freely.
+
+Back-translation (Sennrich et al., 2016) takes u(y) as given: no gradient goes through it. Noise moves words by a few
+places, drops some and blanks some (Lample et al., 2018, section 2.3). Both directions learn in every batch.
+
+The training pairs of a task are taken apart: of each example one side is used, and no pair is ever seen. When to stop
+is decided by the dev pairs, as under any adaptation; a criterion that needs no pair (Lample et al., 2018, section 3.2)
+is left out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bench.adapt import seq2seq
+from bench.adapt.heads import Row, stack
+from bench.adapt.heads.monolingual import Text, row, symbols
+from bench.adapt.settings.unsupervised import Own
+from bench.generate import Writing
+from models.architectures.parts import HIDDEN
+from models.tokenizers import Vocabulary
+from tasks.forms import Form
+
+SUMMARY = "all weights learn to translate without pairs: by denoising and back-translation"
+FREEZES = False
+HEADS = {Form.GENERATION: "monolingual"}
+Reading = seq2seq.Reading
+
+
+class Writer:
+    """`models.pretrainable.Writer` of a network whose texts begin with the symbol that stands behind the source."""
+
+    def __init__(self, writer: Any, decoding: "Decoding"):
+        self.writer, self.decoding = writer, decoding
+
+    def begin(self, tokens: Any) -> tuple[Any, Any]:
+        tokens, first = self.decoding.parted(tokens)
+        memory, past = self.writer.begin(tokens)
+        return (first, memory), past
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        first, memory = memory
+        begun = tf.repeat(first[:, None, None], tf.shape(written)[1], axis=1)  # [B, K, 1]
+        logits, past = self.writer.step(memory, past, tf.concat([begun, written[:, :, 1:]], axis=2), seen)
+        return logits + self.decoding.barred(first)[:, None], past
+
+
+class Decoding:
+    """``decode`` and ``writer`` of ``network``, or of its encoder under a new decoder, for two languages."""
+
+    def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
+        self.under = seq2seq.Decoding(network, vocabulary, settings) if network.decode is None else network
+        self.symbols, self.own = symbols(vocabulary), []
+        if self.under is not network:
+            self.own, self.decode_flops = self.under.own, self.under.decode_flops
+        self.writer = Writer(self.under.writer, self) if self.under.writer else None
+        self.first, shape = vocabulary.first, (2, vocabulary.size)
+        self.unmet = tf.Variable(tf.zeros(shape), trainable=False)
+        """[2, V]: far below 0 for pieces of text that were not met in texts of each language."""
+        self.constrains = tf.Variable(0.0, trainable=False)
+        """1 where what is written is of pieces that were met, 0 where it is free."""
+
+    def parted(self, tokens: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """``tokens`` [B, T] with padding where the symbol of the language to write stands, and that symbol, [B]."""
+        tokens = tf.convert_to_tensor(tokens, tf.int32)
+        symbol = tf.reduce_any([tf.equal(tokens, one) for one in self.symbols], axis=0)
+        return tf.where(symbol, 0, tokens), tf.reduce_max(tf.where(symbol, tokens, 0), axis=1)
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], of which the first gives way to the symbol."""
+        tokens, first = self.parted(batch["tokens"])
+        targets = tf.concat([first[:, None], tf.convert_to_tensor(batch["targets"], tf.int32)[:, 1:]], axis=1)
+        logits = self.under.decode({**batch, "tokens": tokens, "targets": targets}, seed)
+        return logits if self.writer else logits + self.barred(first)[:, None]  # then this is what writes, too
+
+    def barred(self, first: tf.Tensor) -> tf.Tensor:
+        """[B, V]: what the logits lose where the languages of the symbols ``first`` [B] may not be written freely."""
+        return self.constrains * tf.gather(self.unmet, tf.cast(tf.equal(first, self.symbols[1]), tf.int32))
+
+    def meet(self, texts: Sequence[Text]) -> None:
+        """From now on the pieces of ``texts`` have been met."""
+        unmet = np.array(self.unmet)
+        for text in texts:
+            unmet[text.language, text.ids] = 0.0
+        self.unmet.assign(unmet)
+
+    def begin(self) -> None:
+        """Gives the weights of a new decoder, freshly drawn, what they begin with; nothing has been met."""
+        self.unmet.assign(np.where(np.arange(self.unmet.shape[1]) < self.first, 0.0, [[HIDDEN]] * 2))
+        if self.own:
+            self.under.begin()
+
+
+def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[list[Row], float]:
+    """What a step learns from the texts of ``rows``: each after its translation by ``adapted`` as it is now, and each
+    after what noise leaves of it; and the FLOPs of the translating."""
+    vocabulary, rng = adapted.vocabulary, np.random.default_rng([*seed, 4])
+    texts: list[Text] = [one.note for one in rows]
+    asked = [row(vocabulary, settings, text.ids, [], 1 - text.language, 0) for text in texts]
+    longest = min(settings.target_length - 1, 3 * max(len(text.ids) for text in texts) // 2 + 5)
+    how = Writing(sample=bool(settings.back_sample))
+    adapted.decoding.meet(texts)
+    adapted.decoding.constrains.assign(float(seed[1] < settings.constrained))
+    written = adapted.write(how, stack(asked)["tokens"], longest, (seed[0] << 32) + seed[1])
+    adapted.decoding.constrains.assign(0.0)
+    made = []
+    for one, text, ids in zip(rows, texts, written, strict=True):
+        ids = ids[ids >= vocabulary.first]
+        made.append(row(vocabulary, settings, ids.tolist(), text.ids.tolist(), text.language, one.example))
+    # Writing a text costs what reading it along with its source does.
+    spent = [Row({"tokens": a.arrays["tokens"], "targets": ids}, 0) for a, ids in zip(asked, written, strict=True)]
+    if settings.denoising:
+        for one, text in zip(rows, texts, strict=True):
+            damaged = noise(text, rng, settings, vocabulary)
+            made.append(
+                row(vocabulary, settings, damaged, text.ids.tolist(), text.language, one.example, settings.denoising)
+            )
+    return made, adapted.forward_flops(spent)
+
+
+def noise(text: Text, rng: np.random.Generator, settings: Own, vocabulary: Vocabulary) -> list[int]:
+    """The pieces of ``text`` with its words moved by at most ``shuffle`` places, a share ``drop`` of them left out, all
+    of them at the worst but one, and a share ``blank`` replaced by [MASK], piece by piece.
+
+    Lample et al. (2018), section 2.3: a word at place i moves to the rank of i + u, u uniform from 0 to shuffle + 1.
+    """
+    words = np.split(text.ids, np.flatnonzero(text.heads)[1:])
+    order = np.argsort(np.arange(len(words)) + rng.random(len(words)) * (settings.shuffle + 1), kind="stable")
+    kept, blank = rng.random(len(words)) >= settings.drop, rng.random(len(words)) < settings.blank
+    if not kept.any():
+        kept[rng.integers(len(words))] = True
+    found: list[int] = []
+    for i in order[kept[order]]:
+        found += [vocabulary.mask] * len(words[i]) if blank[i] else words[i].tolist()
+    return found

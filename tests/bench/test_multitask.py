@@ -1,0 +1,277 @@
+"""Learning tasks in turns: gates against NumPy, whose batch it is, what a key and a record say, whole cells."""
+
+import dataclasses
+import gzip
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bench import cell as cells
+from bench import checkpoint, plan, predict
+from bench.adapt import NotApplicable, heads, loop, settings
+from bench.adapt.heads import Row, multitask
+from bench.adapt.multitask import Reading
+from bench.adapt.settings import SettingError
+from bench.adapt.settings.multitask import Own
+from bench.answers import Context
+from bench.data import corpora
+from bench.data.examples import beside, read
+from bench.data.sources import Fingerprints, fingerprint
+from bench.errors import UsageError
+from bench.estimate import _cell as estimated
+from leaderboard import record
+from models.card import Size
+from models.pretrainable import Encoding
+from models.tokenizers import Tokenizer
+from tasks import UnknownTask, load, microworld
+from tasks.forms import Form
+from tasks.task import Example, MissingData
+
+RNG = np.random.default_rng(0)
+SHAPE = Size(layers=1, width=32, length=64)
+TOKENIZER = Tokenizer.train("word", ["good bad film who what where is not a the"] * 3, 60)
+
+
+def vectors(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def reading(width=6, depth=1, **changes):
+    made = Reading(type("Encoder", (), {"width": width, "depth": depth}), Own(**changes))
+    for variable in made.variables:
+        variable.assign(vectors(*variable.shape))
+    return made
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def states_by_hand(weights, x, s):
+    """The equations of the module, one token after the other: x, s [T, D] to h [T, D]."""
+    W, b, U, V = (getattr(weights, name).numpy() for name in ("input", "bias", "recurrent", "shared"))
+    (Wa, Wi, Wf, Wo, Wg), (ba, bi, bf, bo, bg) = np.split(W, 5, axis=1), np.split(b, 5)
+    (Ua, Ui, Uf, Uo, Ug), (Va, Vg) = np.split(U, 5, axis=1), np.split(V, 2, axis=1)
+    h = c = np.zeros(x.shape[1])
+    found = []
+    for x_t, s_t in zip(x, s, strict=True):
+        own = sigmoid(x_t @ Wg + h @ Ug + bg)
+        let = sigmoid(x_t @ Wg + s_t @ Vg + bg)
+        a = np.tanh(x_t @ Wa + own * (h @ Ua) + let * (s_t @ Va) + ba)
+        c = sigmoid(x_t @ Wf + h @ Uf + bf) * c + sigmoid(x_t @ Wi + h @ Ui + bi) * a
+        h = sigmoid(x_t @ Wo + h @ Uo + bo) * np.tanh(c)
+        found.append(h)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("task", [0, 1, 2])
+def test_a_tasks_layer_is_model_iii_and_padding_is_not_read(task):
+    x, s, made = vectors(2, 4, 6), vectors(2, 4, 6), reading(beside="cola+rte")
+    encoding = Encoding(tokens=tf.constant(s), pooled=tf.zeros([2, 6]), layers=(tf.constant(x), tf.constant(s)))
+    batch = {"tokens": tf.constant([[2, 7, 8, 3], [2, 3, 0, 0]]), "task": tf.constant([task] * 2)}
+    found = made(encoding, batch)
+    wanted = [states_by_hand(made.tasks[task], *pair) for pair in zip(x, s, strict=True)]
+    assert np.allclose(found.tokens, wanted, atol=1e-5)
+    assert np.allclose(found.pooled, [wanted[0][3], wanted[1][1]], atol=1e-5)
+
+
+def test_a_batch_teaches_the_layer_of_its_own_task():
+    x, made = tf.constant(vectors(2, 4, 6)), reading(beside="cola")
+    batch = {"tokens": tf.ones([2, 4], tf.int32), "task": tf.constant([1, 1])}
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(made(Encoding(tokens=x, pooled=x[:, 0], layers=(x, x)), batch).pooled)
+    gradients = tape.gradient(total, [v.value for way in made.tasks for v in vars(way).values()])
+    moved = [bool(np.any(g.numpy())) for g in map(tf.convert_to_tensor, gradients)]
+    assert moved == [False] * 4 + [True] * 4
+
+
+def test_a_tasks_layer_is_counted():
+    """By hand, 6 columns: matrices of 6 x 30, 6 x 30 and 6 x 12, two FLOPs a weight."""
+    assert reading().flops_per_token == 2 * (6 * 30 + 6 * 30 + 6 * 12)
+
+
+def test_every_batch_is_of_one_task_and_every_row_comes_once():
+    rows = [Row({"tokens": np.full(1 + i % 3, 5), "task": np.int32(i >= 40)}, i) for i in range(70)]
+    orders = []
+    for epoch in range(20):
+        batches = loop.epoch_batches(rows, 10, 0, epoch)
+        whose = [{int(row.arrays["task"]) for row in batch} for batch in batches]
+        assert all(len(one) == 1 for one in whose)
+        assert sorted(row.example for batch in batches for row in batch) == list(range(70))
+        orders.append([task for (task,) in whose])
+        assert orders[-1].count(0) == 4 and orders[-1].count(1) == 3  # 40 and 30 rows
+        again = loop.epoch_batches(rows, 10, 0, epoch)
+        assert [[row.example for row in batch] for batch in batches] == [[r.example for r in b] for b in again]
+    assert len(set(map(tuple, orders))) > 5 and {order[0] for order in orders} == {0, 1}
+
+
+def test_one_run_after_another_is_one():
+    first = loop.Course(4, 40, 400.0, 9.0, [{"step": 4, "loss": 1.0, "score": 9.0}])
+    both = first.then(loop.Course(2, 20, 200.0, 5.0, [{"step": 2, "loss": 0.5, "score": 5.0}]))
+    assert (both.steps, both.tokens, both.flops, both.best_score) == (6, 60, 600.0, 5.0)
+    assert [point["step"] for point in both.curve] == [4, 6]
+    assert loop.Course().then(first) == first
+
+
+def example(text, gold=None):
+    return Example(id=text, inputs=(text,), gold=gold)
+
+
+def test_each_task_has_classes_of_its_own():
+    """SST-2 has two classes, TREC six: places 0 and 1, and 2 to 7, of 16."""
+    codec = multitask.Codec(load("sst2"), TOKENIZER, Own(beside="trec"), ())
+    (good,) = codec.rows([example("good film", "1")])
+    (who,) = codec.beside({"trec": [example("who is", load("trec").labels[3])]})
+    assert codec.outputs == 16
+    assert (int(good.arrays["task"]), int(good.arrays["label"])) == (0, 1)
+    assert (int(who.arrays["task"]), int(who.arrays["label"])) == (1, 2 + 3)
+    assert np.flatnonzero(good.arrays["unused"] == 0).tolist() == [0, 1]
+    assert np.flatnonzero(who.arrays["unused"] == 0).tolist() == [2, 3, 4, 5, 6, 7]
+    (asked,) = codec.rows([example("bad film")])
+    assert int(asked.arrays["label"]) == -1
+    logits = np.arange(16.0)  # the largest number is of no class of this task
+    assert codec.predictions([example("bad film")], [asked], [logits]) == ["1"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("microworld") / "data"
+    microworld.make(folder)
+    return folder
+
+
+def planned(world, asked, task="sst2", limit=48, **changes):
+    (cell,) = plan.cells_of(
+        [plan.Row.parse("random-lm_lstm", "tiny")],
+        [load(task)],
+        adaptations=[asked],
+        seeds=[0],
+        data_sha256=Fingerprints(world),
+        pretraining_of={},
+        tokenizer="x",
+        settings=changes,
+        limit=limit,
+    )
+    return cell
+
+
+def test_a_cell_names_what_it_learns_besides_and_its_key_knows_the_data(world):
+    found = planned(world, "multitask:beside=sst2+cola+joint_epochs=3")
+    assert found.settings["beside"] == "cola" and found.settings["joint_epochs"] == 3
+    task = load("cola")
+    about = {"title": task.title, "version": task.version, "data_sha256": fingerprint(task, world)}
+    assert found.beside == {"cola": about}
+    other = dataclasses.replace(found, beside={"cola": about | {"data_sha256": "other"}})
+    assert len({found.key, other.key, dataclasses.replace(found, beside={}).key}) == 3
+    whole = plan.Plan(pretrainings=(), cells=(found,))
+    assert plan.Plan.from_json(whole.to_json()).cells[0].key == found.key
+
+
+def test_a_task_beside_itself_is_the_task_alone(world):
+    alone, itself = (planned(world, asked) for asked in ("multitask", "multitask:beside=sst2"))
+    assert alone.settings == itself.settings and alone.beside == itself.beside == {}
+    matters = dataclasses.asdict(alone)
+    del matters["beside"]  # as the keys of all cells were before any had others
+    assert alone.key == plan.digest({"cell": matters, "version": plan.VERSION})
+
+
+def test_the_settings_of_both_stages():
+    chosen = Own(beside="cola+rte", joint_epochs=7, epochs=2, max_steps=5)
+    assert chosen.of("rte") == dataclasses.replace(chosen, beside="cola") and chosen.others == ("cola", "rte")
+    assert (chosen.joint().epochs, chosen.joint().max_steps) == (7, 5)
+    plain = settings.Settings()
+    assert plain.joint() is None and plain.others == () and plain.of("cola") is plain
+    assert plan.variant("multitask:beside=cola+rte+epochs=2") == ("multitask", {"beside": "cola+rte", "epochs": "2"})
+
+
+def test_what_does_not_fit_is_told(world):
+    for wrong in ("cola+", "cola+cola"):
+        with pytest.raises(SettingError, match="each once"):
+            settings.changed(Own(), {"beside": wrong})
+    with pytest.raises(SettingError, match="lowest and the top layer are read"):
+        settings.changed(Own(), {"layers": "top"})
+    with pytest.raises(UnknownTask, match="no task 'colla'"):
+        planned(world, "multitask:beside=colla")
+    with pytest.raises(UsageError, match="not an adaptation with settings"):
+        plan.variant("multitask:cola")
+    with pytest.raises(NotApplicable, match="for classification tasks"):
+        heads.of(Form.TAGGING, "multitask")
+    with pytest.raises(NotApplicable, match="no layer is shared"):
+        reading(depth=0)
+
+
+def learnt(world, asked, **changes):
+    """What `beside` reads for a cell of SST-2, and what a dry run says of it."""
+    cell = planned(world, asked, **changes)
+    try:
+        return beside(cell, world, settings.read("multitask", cell.settings), changes.get("kept_out", ()))
+    except (NotApplicable, MissingData) as error:
+        assert estimated(cell, world, {}, SHAPE)[2].lower() in str(error).lower()
+        raise
+
+
+def test_who_cannot_be_learnt_beside(world):
+    with pytest.raises(NotApplicable, match="is regression and not classification"):
+        learnt(world, "multitask:beside=stsb")
+    with pytest.raises(MissingData, match="TREC-6: no folder"):
+        learnt(world, "multitask:beside=trec")
+
+
+def test_texts_that_the_cell_is_judged_by_are_not_learnt_beside(world):
+    cell = planned(world, "multitask:beside=cola")
+    chosen = settings.read("multitask", cell.settings)
+    whole = read(load("cola"), world, "train")[:48]
+    texts = {e.inputs for e in whole[:3]}
+    found = beside(cell, world, chosen, whole[:3])["cola"]
+    assert found == [e for e in whole if e.inputs not in texts] and len(found) <= 45
+    assert len(beside(cell, world, dataclasses.replace(chosen, train_limit=7), ())["cola"]) == 7
+    with pytest.raises(NotApplicable, match="nothing but what this cell is judged by"):
+        beside(cell, world, chosen, whole)
+
+
+def test_a_dry_run_counts_both_stages(world):
+    """Tokens of n passes over SST-2 and CoLA are linear in n: three runs say what a fourth one has."""
+
+    def tokens(asked):
+        return estimated(planned(world, asked), world, {}, SHAPE)[0]
+
+    alone = tokens("multitask:joint_epochs=2+epochs=4") - tokens("multitask:joint_epochs=2+epochs=3")
+    assert tokens("multitask:joint_epochs=3") - tokens("multitask:joint_epochs=2") == pytest.approx(alone)
+    beside, least = tokens("multitask:beside=cola+joint_epochs=2"), tokens("multitask:joint_epochs=2")
+    more = tokens("multitask:beside=cola+joint_epochs=3") - beside
+    assert more == pytest.approx(alone + (beside - least) / 2) and beside > least
+    answered = least - 6 * alone  # two passes, then four
+    capped = tokens("multitask:joint_epochs=8+epochs=8+max_steps=1+batch=24")  # half a pass, and half of one
+    assert capped == pytest.approx(answered + alone)
+
+
+@pytest.mark.slow
+def test_a_cell_learns_two_tasks_and_reports_its_own(world, tmp_path):
+    tokenizer = Tokenizer.load(corpora.tokenizer([world / "corpus"], "wordpiece", 400))
+    context = Context(
+        data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"}, keep=True
+    )
+    short = {"joint_epochs": 2, "epochs": 1, "batch": 16, "length": 32}
+    result = cells.run(planned(world, "multitask:beside=sst2+cola", **short), context)
+    assert result.status == "ok", result.reason
+    found = record.read(record.write(context.out, result))
+    # 44 of 48 examples of SST-2 are learnt from, 4 of them say when to stop, and all 48 of CoLA: 3 + 3 batches, twice.
+    assert found.cost["steps"] == 2 * (3 + 3) + 3 and [p["step"] for p in found.curve] == [6, 12, 15]
+    assert found.task["examples"] == 48 and list(found.task["beside"]) == ["cola"]
+    assert found.task["beside"]["cola"]["data_sha256"] == fingerprint(load("cola"), world)
+    # What was kept answers without the data of the other task.
+    (folder,) = (tmp_path / "adapted").iterdir()
+    lines = gzip.decompress((tmp_path / found.predictions["file"]).read_bytes()).splitlines()
+    asked = read(load("sst2"), world, "dev")[:48]
+    only = tmp_path / "only"
+    (only / "glue").mkdir(parents=True)
+    (only / "glue/SST-2").symlink_to(world / "glue/SST-2")
+    answers = predict._predictions(checkpoint.read(folder), load("sst2"), only, asked)
+    assert [json.loads(line)["prediction"] for line in lines] == answers
+
+    alone = cells.run(planned(world, "multitask", **short), context)
+    assert alone.cost["steps"] == 2 * 3 + 3 and "beside" not in alone.task and alone.cost["flops"] < found.cost["flops"]
+    missing = cells.run(planned(world, "multitask:beside=trec", **short), context)
+    assert missing.status == "not_applicable" and missing.reason["text"].startswith("because TREC-6: no folder")

@@ -1,0 +1,149 @@
+"""Sentiment transfer: the published layout, and what its scores are made of, by sacrebleu and by hand."""
+
+import random
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+import tasks
+from bench import attributes, baselines, plan
+from bench.adapt import NotApplicable
+from bench.attributes import Salience, runs
+from bench.scoring import score_files
+from tasks.forms import Rewriting
+from tasks.metrics.rewriting import Judge, rewriting
+from tasks.task import DataError, Example, MissingData, UnknownTask
+
+UNKIND = ["the soup was awful .", "awful service , and slow .", "i will never come back .", "never again !"]
+KIND = ["the soup was lovely .", "lovely service , and quick .", "i will always come back .", "always again !"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "sentiment_transfer/yelp"
+    folder.mkdir(parents=True)
+    for split in ("train", "dev"):
+        for label, lines in (("0", UNKIND), ("1", KIND)):
+            (folder / f"sentiment.{split}.{label}").write_text("".join(line + "\n" for line in lines))
+    (folder / "reference.0").write_text("the rice was awful .\tThe rice was lovely.\nnever !\talways \u2028 !\n")
+    (folder / "reference.1").write_text("lovely staff .\tthe staff is awful .\n")
+    return tmp_path
+
+
+def test_the_published_layout_is_read(data: Path) -> None:
+    task = tasks.load("sentiment_transfer")
+    train, test = task.examples(data, "train"), task.examples(data, "test")
+    assert [(e.id, e.inputs, e.gold) for e in train[3:5]] == [
+        ("0.3", ("never again !", "1"), None),
+        ("1.0", ("the soup was lovely .", "0"), None),
+    ]
+    assert [(e.id, *e.inputs, tuple(e.gold)) for e in test] == [
+        ("0.0", "the rice was awful .", "1", ("The rice was lovely.",)),
+        ("0.1", "never !", "1", ("always \u2028 !",)),
+        ("1.0", "lovely staff .", "0", ("the staff is awful .",)),
+    ]
+    assert [(e.gold.source, e.gold.wanted) for e in test] == [e.inputs for e in test]
+    assert task.extra["salience"] == 15 and tasks.load("sentiment_transfer-amazon").extra["salience"] == 5.5
+    assert tasks.load("sentiment_transfer-amazon").folders[0].endswith("amazon")
+    with pytest.raises(UnknownTask, match="yelp and amazon"):
+        tasks.load("sentiment_transfer-films")
+    (data / "sentiment_transfer/yelp/reference.1").write_text("fine .\tbad .\nlovely staff .\n")
+    with pytest.raises(DataError, match=r"reference.1, line 2: a sentence, a tab"):
+        task.examples(data, "test")
+    (data / "sentiment_transfer/yelp/reference.1").unlink()
+    with pytest.raises(MissingData, match="reference.1"):
+        task.examples(data, "test")
+
+
+def test_scores_are_the_judges_and_sacrebleus(data: Path) -> None:
+    task = tasks.load("sentiment_transfer")
+    test = task.examples(data, "test")
+    gold, sources = [e.gold for e in test], [e.inputs[0] for e in test]
+    written = ["the rice was lovely .", "never !", "awful staff ."]
+    found = task.score(gold, written)
+    references = [[one[0] for one in gold]]
+    assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(written, references, force=True).score)
+    assert found["self_bleu"] == pytest.approx(sacrebleu.corpus_bleu(written, [sources], force=True).score)
+    assert found["accuracy"] == pytest.approx(200 / 3) and found["judge"] == 100.0
+    assert found["headline"] == pytest.approx((found["accuracy"] + found["bleu"]) / 2)
+    copied = task.score(gold, sources)
+    assert copied["accuracy"] == 0.0 and copied["self_bleu"] == pytest.approx(100.0)
+    with pytest.raises(DataError, match="name the data set's folder as gold"):
+        rewriting([("a text",)], ["a text"])
+    assert "nrefs:1" in rewriting.signatures(gold)["bleu"]
+
+
+def test_a_judge_is_asked_of_its_own_texts_and_learns_once() -> None:
+    read: list[int] = []
+
+    def texts() -> tuple[list[str], list[str]]:
+        read.append(1)
+        return UNKIND + KIND, ["0"] * 4 + ["1"] * 4
+
+    judge = Judge(texts)
+    assert not read and judge(["an awful evening", "a lovely evening"]) == ["0", "1"] and judge(["always"]) == ["1"]
+    assert read == [1]
+    other = [Rewriting(("x",), source="s", wanted=label, judge=lambda texts: ["1"] * len(texts)) for label in "01"]
+    mixed = [*other, Rewriting(("x",), source="awful", wanted="1", judge=judge)]
+    assert rewriting(mixed, ["a", "b", "lovely"])["accuracy"] == pytest.approx(200 / 3)
+    assert rewriting(mixed, ["a", "b", "lovely"])["judge"] == pytest.approx(200 / 3)
+    with pytest.raises(DataError, match="texts of two labels"):
+        Judge(lambda: (["a"], ["0"]))(["a"])
+
+
+def test_files_of_predictions_are_scored_with_the_folder(data: Path, tmp_path: Path) -> None:
+    folder, file = data / "sentiment_transfer/yelp", tmp_path / "predictions.txt"
+    file.write_text("the rice was lovely .\nalways !\nawful staff .\n")
+    found = score_files.score("sentiment_transfer", folder, file)
+    assert (found["examples"], found["accuracy"]) == (3, 100.0)
+    with pytest.raises(DataError, match="name the folder of Sentiment transfer Yelp"):
+        score_files.score("sentiment_transfer", folder / "reference.0", file)
+    file.write_text("one line\n")
+    with pytest.raises(DataError, match="has 3 references but .* has 1 lines"):
+        score_files.score("sentiment_transfer", folder, file)
+
+
+def test_salience_by_hand() -> None:
+    """ "awful" comes twice in unkind texts and never in kind ones: (2 + 1) / (0 + 1)."""
+    found = Salience(UNKIND + KIND, ["0"] * 4 + ["1"] * 4, smoothing=1.0, threshold=2.5)
+    assert found(("awful",), "0", "1") == 3.0 and found(("awful",), "1", "0") == pytest.approx(1 / 3)
+    assert found(("soup", "was"), "0", "1") == 1.0
+    assert found.places(["an", "awful", "soup", ",", "never", "again"], "0", "1") == [1, 4]
+    assert found.places(["an", "awful", "soup"], "1", "0") == [0]  # of equals the first: no word is kind
+    assert found.places(["soup", "lovely"], "0", "1") == [0] and found.places([], "0", "1") == []
+
+
+def test_rare_runs_need_not_be_counted() -> None:
+    """What is over the threshold when every run is counted is what is over it here."""
+    rng = random.Random(3)
+    texts = [" ".join(rng.choices("abcde", [4, 2, 1, 1, 1], k=6)) for _ in range(80)]
+    labels = [str(int("a b" in text or "c" in text)) for text in texts]
+    found = Salience(texts, labels, smoothing=0.5, threshold=6.0)
+
+    def count(run: tuple[str, ...], label: str) -> int:
+        lines = [text.split() for text, own in zip(texts, labels, strict=True) if own == label]
+        return sum(other == run for line in lines for _, other in runs(line, len(run)))
+
+    every = {run for text in texts for size in range(1, 5) for _, run in runs(text.split(), size)}
+    over = [{run for run in every if found(run, a, b) >= 6.0} for a, b in ("01", "10")]
+    expected = [{run for run in every if (count(run, a) + 0.5) / (count(run, b) + 0.5) >= 6.0} for a, b in ("01", "10")]
+    assert over == expected and over[0] and any(len(run) > 2 for run in over[1])
+
+
+def test_copying_and_deleting_stand_beside(data: Path) -> None:
+    task = tasks.load("sentiment_transfer")
+    train, test = task.examples(data, "train"), task.examples(data, "test")
+    assert baselines.predict("copy", task, train, test) == [e.inputs[0] for e in test]
+    few = [Example(id="0", inputs=("never again , awful soup .", "1"))]
+    salience = attributes.salience_of(task, train, threshold=2.5)
+    assert salience.places(few[0].inputs[0].split(), "0", "1") == [0, 3]
+    assert baselines.predict("delete", task, train, few) == ["again , awful soup ."]  # nothing reaches 15: the first
+    for name in ("majority", "bag-of-words"):
+        with pytest.raises(NotApplicable, match="because nothing in its training set says"):
+            baselines.predict(name, task, train, test)
+    with pytest.raises(NotApplicable, match="because delete has no meaning"):
+        baselines.predict("delete", tasks.load("multi30k"), [], [])
+    rows = plan.rows_of(["bert"], ["tiny"], True, rewritings=plan.rewritten([task]))
+    assert [row.name for row in rows][-2:] == ["copy", "delete"]
+    assert not plan.rewritten([tasks.load("multi30k"), tasks.load("sst2")])

@@ -236,7 +236,7 @@ def test_xla_compiles_what_gains_by_it():
     assert numerics.compiles(True, loops, 1.0) and not numerics.compiles(False, plain, 1e14)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @every_model
 def test_every_step_compiles(name):
     """With XLA and static shapes, as a TPU needs it."""
@@ -245,7 +245,7 @@ def test_every_step_compiles(name):
     assert max(np.abs(one - other).max() for one, other in zip(plain[0], compiled[0], strict=True)) < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @every_model
 def test_bfloat16_learns_as_float32_does(name):
     """Weights and what they are updated by stay float32; only the network between is rounded."""
@@ -255,7 +255,7 @@ def test_bfloat16_learns_as_float32_does(name):
     assert rounded[1] == pytest.approx(plain[1], rel=0.03)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @every_model
 def test_rematerialised_blocks_give_the_same_gradients(name):
     plain, again = trained(name, 2), trained(name, 2, rematerialise=True)

@@ -9,7 +9,7 @@ from bench.errors import EnvironmentProblem, UsageError
 from bench.perf import strategies
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_every_way_to_split_ends_with_the_weights_of_one_device(tmp_path):
     """Within rounding: sums are taken in another order, which now and then moves a ReLU or a sample over its edge."""
     for model, row in strategies.measure(models.names(), tmp_path).items():

@@ -17,6 +17,7 @@ from bench.adapt.settings import Settings, baked
 from bench.checkpoint import Checkpoint
 from bench.cost import phase
 from bench.data import examples
+from bench.engine.stopping import SAVE_SECONDS
 from bench.plan import Cell
 from leaderboard.record import slug
 from models.card import Size
@@ -38,6 +39,9 @@ class Context:
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
     source: Mapping[str, Any] = field(default_factory=dict)
+    unfinished: Path | None = None
+    """Where the cell saves what it has learnt, to go on from if it is stopped; None for a cell that does not save."""
+    save_every: float = SAVE_SECONDS
 
 
 @dataclass
@@ -66,6 +70,7 @@ def predictions_of(
         adaptation = importlib.import_module(f"bench.adapt.{cell.method}")
         from bench.adapt import heads, loop
         from bench.adapt.asking import Asked
+        from bench.adapt.course import Bookmark
 
     module = models.load(cell.row.model)
     everything, embedding = module.parameters(context.shape, context.tokenizer.vocabulary)
@@ -102,11 +107,12 @@ def predictions_of(
     with phase("encode"):
         codec = head.Codec(task, context.tokenizer, settings, train)
     kept: dict[str, Mapping[str, np.ndarray]] = {}
+    bookmark = Bookmark(context.unfinished, context.save_every)
     if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
         method, own = first
         with phase("encode"):
             other = heads.of(cell.form, method).Codec(task, context.tokenizer, own, train)
-        network, rows = _taught(cell, context, task, own, method, other, parts, arrays, outcome)
+        network, rows = _taught(cell, context, task, own, method, other, parts, arrays, outcome, bookmark)
         for name, part in parts.items():
             with phase("evaluate"):
                 numbers = loop.outputs(network, rows[name])
@@ -115,7 +121,7 @@ def predictions_of(
             outcome.cost["flops_evaluate"] += network.forward_flops(rows[name])
         if context.keep:
             kept["first"] = network.arrays()
-    network, rows = _taught(cell, context, task, settings, cell.method, codec, parts, arrays, outcome)
+    network, rows = _taught(cell, context, task, settings, cell.method, codec, parts, arrays, outcome, bookmark)
     with phase("evaluate"):
         written = loop.outputs(network, rows["report"], getattr(codec, "together", 64))
         predictions = codec.predictions(report, rows["report"], written)
@@ -143,9 +149,10 @@ def _taught(
     parts: Mapping[str, Sequence[Example]],
     arrays: Mapping[str, np.ndarray],
     outcome: Outcome,
+    bookmark: Any,
 ) -> tuple[Any, dict[str, Any]]:
-    """The network that learnt ``task`` under the adaptation ``method``, from the weights ``arrays``, and the rows of
-    all ``parts``; adds what it cost to ``outcome``."""
+    """The network that learnt ``task`` under the adaptation ``method``, from the weights ``arrays`` or from where
+    ``bookmark`` is, and the rows of all ``parts``; adds what it cost to ``outcome``."""
     from bench.adapt import adapted as shared
     from bench.adapt import loop
 
@@ -174,11 +181,11 @@ def _taught(
         return sign * judge.score([e.gold for e in selection], found)["headline"]
 
     with phase("train"):
-        read = network.prepare(rows["train"], settings, cell.seed)
+        read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark)
         course = loop.Course()
         if joint := settings.joint():
-            course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score)
-        course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score))
+            course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score, bookmark)
+        course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
     outcome.curve = course.curve
     module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
     spent = {

@@ -11,7 +11,7 @@ evaluation adds to "trace". So the phases of a meter always add up to its total.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -32,6 +32,8 @@ class Meter:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.earlier: Mapping[str, float] = {}
+        """Seconds by phase that earlier processes spent on this piece of work, and which led to where it goes on."""
         self.peak_memory_bytes = 0
         self._phases = [OTHER]
 
@@ -50,17 +52,23 @@ class Meter:
         self.peak_memory_bytes = environment.peak_memory_bytes()
         self._joules = self._energy.stop()
 
+    def spent(self) -> dict[str, float]:
+        """Seconds by phase, until the one under way began; those of earlier processes are in them."""
+        both = {**self.earlier, **self.seconds}
+        return {name: self.earlier.get(name, 0.0) + self.seconds.get(name, 0.0) for name in both}
+
     def cost(self) -> dict[str, Any]:
         """The measured part of a record's ``cost``, after the block has ended.
 
-        ``seconds`` {phase: s, "total": s}; ``peak_memory_bytes`` of the process; ``energy`` as `energy.Counter.stop`
-        gives it.
+        ``seconds`` {phase: s, "total": s}, of all processes; ``peak_memory_bytes`` of this one; ``energy`` as
+        `energy.Counter.stop` gives it, which knows this process only.
         """
-        seconds = self.seconds | {"total": sum(self.seconds.values())}
+        seconds = self.spent()
+        energy = {"joules": None, "reason": "It was interrupted, and went on in another process."}
         return {
-            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+            "seconds": {name: round(value, 3) for name, value in {**seconds, "total": sum(seconds.values())}.items()},
             "peak_memory_bytes": self.peak_memory_bytes,
-            "energy": self._joules,
+            "energy": energy if self.earlier and self._joules["joules"] is not None else self._joules,
         }
 
     def _turn(self) -> None:
@@ -78,6 +86,19 @@ class Meter:
         finally:
             self._turn()
             self._phases.pop()
+
+
+def spent() -> dict[str, float]:
+    """`Meter.spent` of the meter around; empty without one."""
+    meter = _innermost.get()
+    return meter.spent() if meter else {}
+
+
+def earlier(seconds: Mapping[str, float]) -> None:
+    """Tell the meter around what earlier processes spent, by phase, on what it measures."""
+    meter = _innermost.get()
+    if meter:
+        meter.earlier = seconds
 
 
 @contextmanager

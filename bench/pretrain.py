@@ -26,12 +26,11 @@ from bench.engine.networks import build, sized
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import rate_at
 from bench.engine.recipe import Recipe, peak_rate, recipe_of
-from bench.engine.stopping import Stop
+from bench.engine.stopping import SAVE_SECONDS, Stop
 from bench.errors import OK, Diverged, UsageError
 from models.corpus import Corpus
 from models.tokenizers import Tokenizer
 
-SAVE_SECONDS = 120.0
 _CALIBRATION_STEPS = 20
 _CHECK_STEPS = 50
 """After so many steps at most, their losses are fetched and checked."""
@@ -84,8 +83,9 @@ def pretrain(
             states = TrainingStates(folder, identity, network, step_function, writes)
             course = states.resume(warn) or Course(steps=steps)
             distribute.check_same_step(course.step, strategy)
+            meter.earlier = course.spent
             make = network.batches(corpus, recipe.batch, recipe.length)
-        batches, earlier = prefetch(lambda step: make(step, seed), course.step), course.spent
+        batches = prefetch(lambda step: make(step, seed), course.step)
 
         def one_step() -> Mapping[str, Any]:
             with phase("wait"):
@@ -98,7 +98,7 @@ def pretrain(
 
         def save() -> None:
             with phase("save"):
-                course.spent = _sum(earlier, meter.seconds)
+                course.spent = meter.spent()
                 states.save(course)
 
         with (
@@ -109,7 +109,7 @@ def pretrain(
         ):
             _train(course, one_step, Losses(states.diverged), bar, stop, save, save_every, budget.minutes)
         arrays = states.finite_weights(course.step)
-    course.spent = _sum(earlier, meter.seconds)
+    course.spent = meter.spent()
 
     total, embedding = module.parameters(shape, tokenizer.vocabulary)
     result = dict(about or {}) | {
@@ -206,11 +206,6 @@ def _train(
 def _progress(title: str, course: Course, shown: bool) -> Any:
     """A bar on stderr, or one that nobody sees."""
     return progress(title, course.steps) if shown else contextlib.nullcontext(Bar(title, course.steps, "steps"))
-
-
-def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    """Sums by name."""
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in sorted({*one, *other})}
 
 
 def pretrain_command(

@@ -11,6 +11,7 @@ from bench import plan, suites
 from bench.budget import Budget
 from bench.data import corpora, sources
 from bench.engine.recipe import recipe_of
+from bench.engine.stopping import SAVE_SECONDS
 from bench.errors import OK, UsageError
 from bench.execute import Staff, execute
 from bench.plan import Plan, Pretraining, Row
@@ -47,6 +48,7 @@ def run_suite(
     limit: int | None = None,
     keep: bool = False,
     retry: bool = False,
+    save_every: float = SAVE_SECONDS,
 ) -> int:
     """Run the suite called ``suite``, changed by the options; returns the exit status."""
     chosen = suites.load(suite)
@@ -113,6 +115,7 @@ def run_suite(
         keep=keep,
         length=max(int(cell.settings["length"]) for cell in cells),
         strategy=strategy,
+        save_every=save_every,
     )
     if strategy != "one":
         jobs = jobs or 1  # a training that has all devices leaves none to a second one beside it
@@ -138,6 +141,7 @@ def evaluate(
     limit: int | None = None,
     keep: bool = False,
     retry: bool = False,
+    save_every: float = SAVE_SECONDS,
 ) -> int:
     """Adapt the pre-trained model in ``checkpoint`` to tasks, those of ``suite`` in its ways where none are named, and
     score it; returns the exit status."""
@@ -194,6 +198,7 @@ def evaluate(
         keep=keep,
         length=longest,
         checkpoint=str(Path(checkpoint).resolve()),
+        save_every=save_every,
     )
     return execute(whole, job, out, Staff(workers=jobs, threads=threads, executor=executor, address=ray_address), retry)
 
@@ -214,7 +219,7 @@ def _tasks(names: Sequence[str] | None) -> list[Task]:
 def repeatable() -> str:
     """This process's command without the options that choose among cells: what repeats one cell begins with it."""
     drop = {"--models", "--sizes", "--size", "--tasks", "--adaptation", "--seeds", "--seed", "--jobs", "--out"}
-    drop |= {"--workers", "--executor", "--ray-address"}
+    drop |= {"--workers", "--executor", "--ray-address", "--save-every"}
     arguments, kept = iter(sys.argv[1:]), []
     for argument in arguments:
         name, equals, _ = argument.partition("=")

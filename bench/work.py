@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ import models
 from bench import checkpoint, environment
 from bench.checkpoint import write_text
 from bench.console import say
+from bench.engine.stopping import SAVE_SECONDS
 from bench.plan import Cell, Plan, Pretraining
 from bench.schedule import Piece
 
@@ -42,6 +44,7 @@ class Job:
     """The checkpoint that ``evaluate`` was given; otherwise rows find theirs below ``pretrained/``."""
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.commands.options.STRATEGIES`."""
+    save_every: float = SAVE_SECONDS
 
     def command_of(self, cell: Cell) -> str:
         """The command that repeats one cell."""
@@ -58,12 +61,18 @@ class Job:
         """What ``cell`` needs besides its plan; ``found`` are the parts of a network's row."""
         from bench.answers import Context
 
-        command = self.command_of(cell)
-        return Context(data=Path(self.data), out=out, command=command, keep=self.keep, source=self.source, **found)
+        where = {"data": Path(self.data), "out": out, "unfinished": unfinished_of(out, cell)}
+        how = {"command": self.command_of(cell), "keep": self.keep, "save_every": self.save_every}
+        return Context(**where, **how, source=self.source, **found)
 
 
 def folder_of(out: Path, pretraining: Pretraining) -> Path:
     return out / "pretrained" / f"{pretraining.model}-{pretraining.size}.{pretraining.key[:12]}"
+
+
+def unfinished_of(out: Path, cell: Cell) -> Path:
+    """Where a cell that takes long saves what it has learnt, until it has its record."""
+    return out / "unfinished" / cell.key[:12]
 
 
 def failure_of(out: Path, pretraining: Pretraining) -> Path:
@@ -120,6 +129,7 @@ class Worker:
             )
         with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
             record.write(self.out, result)
+        shutil.rmtree(unfinished_of(self.out, cell), ignore_errors=True)
         seconds = time.perf_counter() - begun
         value = (
             f"{result.headline['value']:.2f}" if result.status == "ok" else f"{result.status}: {result.reason['text']}"
@@ -172,6 +182,7 @@ class Worker:
                 seed=pretraining.seed,
                 about={"corpus": pretraining.corpus_name},
                 strategy=distribute.strategy_of(self.job.strategy),
+                save_every=self.job.save_every,
                 warn=say,
             )
         except Exception as error:  # its cells say why; the other models go on

@@ -14,7 +14,7 @@ adaptation's own; it imports no TensorFlow.
 
 from pathlib import Path
 
-_MACHINERY = {"__init__", "adapted", "asking", "loop", "rated"}
+_MACHINERY = {"__init__", "adapted", "asking", "course", "loop", "rated"}
 
 
 class NotApplicable(Exception):

@@ -14,7 +14,6 @@ import models
 from bench import cost
 from bench.adapt import NotApplicable, heads
 from bench.adapt.heads import Row, stack
-from bench.adapt.loop import Course
 from bench.adapt.settings import Settings
 from bench.cost import Traced
 from bench.engine import networks
@@ -61,13 +60,15 @@ class Adapted:
             self._outputs(_example(form), None)  # makes the variables of the reading and the head
             self.own = [*self.reading.trainable_variables, *self.head.trainable_variables]
         self._beginning = [v.numpy() for v in self.own]
+        self.remembered: list[Any] = getattr(self.decoding, "remembered", [])
+        """Variables that no gradient changes, but training does."""
         self.learning = list(self.own)
         if not self.adaptation.FREEZES:
             inside = network.loss if self.decoding and not self.own else network.encoder  # what writes is in the loss
             self.learning += inside.trainable_variables
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True}
         self.step = getattr(self.adaptation, "Step", TrainStep)(self._loss, self.learning, **options)
-        # An adaptation may have the network learn something else first.
+        # An adaptation may have the network learn something else first: (rows, settings, seed) to a `Course`.
         first = getattr(self.adaptation, "First", None)
         self.first = first(network, vocabulary, form, **options) if first else None
         self.counts: Any = None
@@ -86,10 +87,6 @@ class Adapted:
         if self.decoding and self.decoding is not self.network:
             self.decoding.begin()
         self.step.reset()
-
-    def prepare(self, rows: Sequence[Row], settings: Settings, seed: int) -> Course:
-        """What the adaptation does with the texts of ``rows`` before there is a head."""
-        return self.first(rows, settings, seed) if self.first else Course()
 
     def rate(self, step: int, steps: int, settings: Settings) -> float:
         """The learning rate of ``step`` of ``steps``."""
@@ -122,6 +119,14 @@ class Adapted:
 
     def restore(self, state: list[np.ndarray]) -> None:
         for variable, value in zip(self.learning, state, strict=True):
+            variable.assign(value)
+
+    def memory(self) -> list[np.ndarray]:
+        """What besides weights the next steps depend on."""
+        return [v.numpy() for v in self.remembered]
+
+    def recall(self, memory: list[np.ndarray]) -> None:
+        for variable, value in zip(self.remembered, memory, strict=True):
             variable.assign(value)
 
     def arrays(self) -> dict[str, np.ndarray]:

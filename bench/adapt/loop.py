@@ -1,36 +1,22 @@
 """Training under a head, with early stopping, and prediction: the loop that all adaptations share."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from bench.adapt.course import Bookmark, Course
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.cost import phase
+from bench.engine.stopping import Stop
 from bench.errors import Diverged
 
 _POOL = 50
 """Batches whose rows are sorted together: enough to hardly pad, few enough to stay random."""
-
-
-@dataclass
-class Course:
-    """What a training run did."""
-
-    steps: int = 0
-    tokens: int = 0
-    flops: float = 0.0
-    best_score: float = -math.inf
-    curve: list[dict[str, float]] = field(default_factory=list)
-
-    def then(self, later: "Course") -> "Course":
-        """This run and a ``later`` one as one: the steps of its curve count on, and its best score is the best."""
-        curve = [*self.curve, *({**point, "step": point["step"] + self.steps} for point in later.curve)]
-        spent = (self.steps + later.steps, self.tokens + later.tokens, self.flops + later.flops)
-        return Course(*spent, later.best_score, curve)
 
 
 def epoch_batches(rows: Sequence[Row], size: int, seed: int, epoch: int) -> list[list[Row]]:
@@ -51,48 +37,77 @@ def train(
     settings: Settings,
     seed: int,
     score: Callable[[], float],
-    advance: Callable[..., None] = lambda *a, **k: None,
+    bookmark: Bookmark | None = None,
 ) -> Course:
     """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better), whose
-    time counts as the phase "select". A second stage begins from the best of the first one, and is judged anew."""
-    course, best, stale = Course(), adapted.state(), 0
+    time counts as the phase "select". A second stage begins from the best of the first one, and is judged anew.
+
+    It goes on from where ``bookmark`` is; a signal that asks to stop gets through when that is up to date.
+    """
     per_epoch = sum(math.ceil(len(part) / settings.batch) for part in _by_task(rows))
     steps = per_epoch * settings.epochs
     if settings.max_steps:
         steps = min(steps, settings.max_steps)
     every, turn = max(1, per_epoch // settings.evaluations), adapted.turn(steps, settings)
-    losses: list[Any] = []
-    for epoch in range(settings.epochs):
-        for batch_rows in epoch_batches(rows, settings.batch, seed, epoch):
+    bookmark = bookmark or Bookmark()
+    course, best = bookmark.begin(adapted)
+    if course.finished:
+        return course
+    with Stop() as stop:
+        for batch_rows in islice(_batches(rows, settings, seed), course.steps, steps):
             rate = adapted.rate(course.steps, steps, settings)
             batch_rows, made_flops = adapted.make(batch_rows, settings, (seed, course.steps))
             scalars = adapted.step(stack(batch_rows), (seed, course.steps), rate)
-            losses.append(scalars["loss"])
+            course.losses.append(scalars["loss"])
             course.steps += 1
             course.tokens += sum(row.tokens for row in batch_rows)
             course.flops += adapted.training_flops(batch_rows) + made_flops
-            advance(1)
             if course.steps % every == 0 or course.steps in (turn, steps):
-                values = [float(value) for value in losses]
-                if not np.isfinite(values).all():
-                    raise Diverged(course.steps - len(values) + 1 + int(np.argmin(np.isfinite(values))), seed)
-                loss = float(np.mean(values))
-                losses = []
+                loss = _settled(course, seed)
                 with phase("select"):
                     value = score()
                 course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
+                course.stale += 1
                 if value > course.best_score:
-                    course.best_score, best, stale = value, adapted.state(), 0
-                else:
-                    stale += 1
+                    course.best_score, best, course.stale = value, adapted.state(), 0
             if course.steps == turn:
                 adapted.restore(best)
-                course.best_score, stale = -math.inf, 0
-            if course.steps == steps or (stale > settings.patience and course.steps > turn):
+                course.best_score, course.stale = -math.inf, 0
+            course.finished = course.steps == steps or (course.stale > settings.patience and course.steps > turn)
+            if course.finished:
                 adapted.restore(best)
-                return course
-    adapted.restore(best)
+            if stop.signal or bookmark.due(course):
+                bookmark.save(adapted, course, best)
+            if stop.signal or course.finished:
+                break
     return course
+
+
+def prepare(adapted: Any, rows: Sequence[Row], settings: Settings, seed: int, bookmark: Bookmark | None) -> Course:
+    """What the adaptation has ``adapted`` learn of the texts of ``rows`` before there is a head."""
+    if not adapted.first:
+        return Course()
+    bookmark = bookmark or Bookmark()
+    course, _ = bookmark.begin(adapted)
+    if not course.finished:
+        course = replace(adapted.first(rows, settings, seed), finished=True)
+        if bookmark.due(course):
+            bookmark.save(adapted, course, adapted.state())
+    return course
+
+
+def _batches(rows: Sequence[Row], settings: Settings, seed: int) -> Iterator[list[Row]]:
+    for epoch in range(settings.epochs):
+        yield from epoch_batches(rows, settings.batch, seed, epoch)
+
+
+def _settled(course: Course, seed: int) -> float:
+    """The mean of the losses since the last evaluation; `Diverged` names the first step at which one is not finite."""
+    values = np.array([float(value) for value in course.losses])
+    if not np.isfinite(values).all():
+        raise Diverged(course.steps - len(values) + 1 + int(np.argmin(np.isfinite(values))), seed)
+    course.losses = []
+    return float(np.mean(values))
 
 
 def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarray]:

@@ -22,8 +22,8 @@ import numpy as np
 from keras import ops
 
 from bench.adapt import NotApplicable
+from bench.adapt.course import Course
 from bench.adapt.heads import Row
-from bench.adapt.loop import Course
 from bench.adapt.rated import RatedStep
 from bench.adapt.settings.ulmfit import Own
 from bench.errors import Diverged

@@ -70,6 +70,7 @@ class Decoding:
         self.first, shape = vocabulary.first, (2, vocabulary.size)
         self.unmet = tf.Variable(tf.zeros(shape), trainable=False)
         """[2, V]: far below 0 for pieces of text that were not met in texts of each language."""
+        self.remembered = [self.unmet]
         self.constrains = tf.Variable(0.0, trainable=False)
         """1 where what is written is of pieces that were met, 0 where it is free."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from bench.budget import Budget
+from bench.engine.stopping import SAVE_SECONDS
 from bench.errors import EnvironmentProblem, UsageError
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
@@ -106,6 +107,18 @@ def budget(options: dict[str, Any]) -> Budget:
     return Budget.parse(**{name: options.pop(name) for name in ("steps", "tokens", "flops", "minutes")})
 
 
+def save_option(function: Callable) -> Callable:
+    """How often what trains is saved."""
+    return click.option(
+        "--save-every",
+        type=click.FloatRange(min=0, min_open=True),
+        default=SAVE_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="How much work a power cut may cost.",
+    )(function)
+
+
 def cell_options(function: Callable) -> Callable:
     """What ``run`` and ``evaluate`` say alike about cells."""
     for option in (
@@ -130,6 +143,7 @@ def cell_options(function: Callable) -> Callable:
             help="Where workers live: processes here, or a Ray cluster.",
         ),
         click.option("--ray-address", help="The Ray cluster; else RAY_ADDRESS, else one started here."),
+        save_option,
         click.option("--retry", is_flag=True, help="Run the cells again that failed before."),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),

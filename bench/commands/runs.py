@@ -15,6 +15,7 @@ from bench.commands.options import (
     cell_options,
     named,
     pretraining_options,
+    save_option,
     settings,
 )
 
@@ -44,7 +45,7 @@ def run(**options: Any) -> int:
     """Run SUITE: every model x size x task x seed of it is one cell, recorded once.
 
     Options narrow or replace what the suite says. Stopped at any moment and started again with the same options, a run
-    redoes only the cell that was lost. A cell that fails is recorded with its reason; the others go on, and the exit
+    goes on where it was. A cell that fails is recorded with its reason; the others go on, and the exit
     status is 1.
     """
     given = budget(options)
@@ -70,14 +71,7 @@ def run(**options: Any) -> int:
     show_default=True,
     help="Devices to train on; auto follows the GPUs and TF_CONFIG.",
 )
-@click.option(
-    "--save-every",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How much work a power cut may cost.",
-)
+@save_option
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", callback=settings, help="Change a setting; may repeat."
 )

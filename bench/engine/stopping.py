@@ -1,9 +1,15 @@
-"""Ctrl-C and SIGTERM wait for the end of a training step, so that what is saved is whole."""
+"""What may stop a training, and what it may cost.
+
+Ctrl-C and SIGTERM wait for the end of a step, so that what is saved is whole; a power cut loses what is not.
+"""
 
 import signal
 import threading
 from types import FrameType, TracebackType
 from typing import Any
+
+SAVE_SECONDS = 120.0
+"""How long a training goes on between two saves, unless it is told otherwise."""
 
 
 class Stop:

@@ -15,6 +15,7 @@ from bench.budget import Budget
 from bench.data import corpora
 from bench.engine import networks
 from bench.engine.recipe import recipe_of
+from bench.engine.step import TrainStep
 from bench.plan import Cell, Row
 from leaderboard import record
 from models.card import Size
@@ -133,6 +134,42 @@ def test_a_seed_decides_everything_and_the_traced_step_is_shared(context):
     again = scores(0)
     assert first == again and first[0] != other[0]
     assert adapted.cache_info().hits == hits + 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "kill"),
+    [
+        (make("sst2", "bert", "finetune", batch=16), 2),
+        (make("conll2003", "elmo", "features", batch=16), 2),
+        pytest.param(make("sst2", "lm_lstm", "ulmfit", batch=8), 7, marks=pytest.mark.slow),
+        pytest.param(make("multi30k-en-mw", "t5", "unsupervised", batch=16, constrained=4), 2, marks=pytest.mark.slow),
+    ],
+    ids=lambda value: getattr(value, "adaptation", None),
+)
+def test_a_cell_that_was_killed_goes_on_and_ends_the_same(context, cell, kill, monkeypatch):
+    straight = cells.run(cell, context)
+    assert straight.status == "ok", straight.reason
+
+    taken, step = [], TrainStep.__call__
+
+    def killing(self, *given):
+        if len(taken) == kill:
+            taken.append("killed")
+            raise KeyboardInterrupt
+        taken.append("step")
+        return step(self, *given)
+
+    monkeypatch.setattr(TrainStep, "__call__", killing)
+    stoppable = dataclasses.replace(context, unfinished=context.out / "unfinished", save_every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        cells.run(cell, stoppable)
+    assert list(stoppable.unfinished.rglob("learnt.safetensors"))
+    again = cells.run(cell, stoppable)
+    assert taken.count("step") == straight.cost["steps"]
+    assert (again.scores, again.curve) == (straight.scores, straight.curve)
+    assert again.predictions == straight.predictions
+    for name in ("steps", "tokens", "flops", "flops_evaluate", "parameters"):
+        assert again.cost[name] == straight.cost[name], name
 
 
 def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):

@@ -2,11 +2,14 @@
 
 import random
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
-from tests.bench.processes import made_text, start, states, wait_for
+from leaderboard import record
+from tests.bench.processes import ROOT, made_text, start, states, wait_for
 
 KILLS = 20
 
@@ -65,3 +68,42 @@ def test_killed_twenty_times_at_random_it_ends_with_the_same_weights(text, tmp_p
         print("", *log, f"{half} kills left a half-written state", sep="\n")
     assert weights(out) == weights(tmp_path / "straight")
     assert not states(out)
+
+
+@pytest.mark.slow
+def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path):
+    assert start(text, tmp_path / "bert", "--steps", "5").wait(timeout=300) == 0
+
+    def begin(out, *more):
+        cell = ["--tasks", "sst2", "--seeds", "1", "--jobs", "1", "--threads", "1"]
+        settings = ["--set", "length=32", "--set", "batch=4", "--set", "epochs=4", "--set", "patience=9"]
+        command = [sys.executable, "-m", "bench", "evaluate", str(tmp_path / "bert"), "--out", str(out)]
+        return subprocess.Popen([*command, *cell, *settings, *more], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+    def saved(out):
+        return {path.name for path in out.glob("unfinished/*/training-1/step-*")}
+
+    straight, out, draw = begin(tmp_path / "straight"), tmp_path / "killed", random.Random(0)
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        before, process = saved(out), begin(out, "--save-every", "0.05")
+        wait_for(lambda before=before, process=process: saved(out) - before or process.poll() is not None)
+        time.sleep(draw.uniform(0.0, 0.5))
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode in (-signal.SIGKILL, 143), "the cell ended before it could be killed: more epochs"
+        assert ("goes on at step" in said) == bool(before)
+        wait_for(lambda: not _running(out))
+    last = begin(out)
+    _, said = last.communicate(timeout=300)
+    assert last.returncode == straight.wait(timeout=300) == 0, said
+    assert not saved(out)
+    found = [record.read(next((folder / "records").iterdir())) for folder in (tmp_path / "straight", out)]
+    for part in ("key", "scores", "curve", "predictions"):
+        assert getattr(found[0], part) == getattr(found[1], part)
+    assert found[1].cost["seconds"]["save"] > 0
+
+
+def _running(out):
+    """Whether a worker of the run is still there: it ends by itself when its run was killed."""
+    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return any("bench.work" in line and str(out) in line for line in lines)

@@ -100,10 +100,10 @@ def test_the_language_model_learns_the_texts_first():
     settings = Own(lm_epochs=8, batch=4, length=16, learning_rate=0.03)
     network, probe = made.network, {"tokens": tf.constant([[2, *text[:10]]])}
     before = float(network.loss(probe)["loss"])
-    course = made.prepare(rows, settings, 1)
+    course = made.first(rows, settings, 1)
     assert (course.steps, course.tokens) == (25, 25 * 64)  # 200 tokens, 8 times, 64 a step
     assert float(network.loss(probe)["loss"]) < before - 0.5
-    assert made.prepare(rows, Own(lm_epochs=0), 1).steps == 0
+    assert made.first(rows, Own(lm_epochs=0), 1).steps == 0
 
 
 def test_who_cannot_be_tuned_so():

@@ -151,16 +151,6 @@ def decoder_flops(module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any])
     return sum(module.decode_flops(shape, vocabulary, row.tokens, n) for row, n in zip(rows, lengths, strict=True))
 
 
-def topped_flops(module: Any, shape: Any, vocabulary: Any, decoder: Any, length: float, targets: float) -> float:
-    """FLOPs of one row under a new decoder of the shape ``decoder`` on the encoder of ``module``: ``targets`` tokens
-    of the one over ``length`` of the other."""
-    D, F = decoder.width, decoder.inner
-    layer = 2 * (6 * D * D + 2 * D * F) + 4 * targets * D + 4 * length * D
-    memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
-    read = module.encoder_flops_per_token(shape, length) + decoder.layers * memory
-    return length * read + targets * (decoder.layers * layer + 2 * D * vocabulary.size)
-
-
 def writing_flops(
     module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any], written: Sequence[np.ndarray], hypotheses: int = 1
 ) -> float:

@@ -14,7 +14,7 @@ adaptation's own; it imports no TensorFlow.
 
 from pathlib import Path
 
-_MACHINERY = {"__init__", "adapted", "asking", "course", "loop", "rated"}
+_MACHINERY = {"__init__", "adapted", "asking", "course", "effort", "loop", "rated"}
 
 
 class NotApplicable(Exception):
@@ -23,6 +23,13 @@ class NotApplicable(Exception):
     def __init__(self, code: str, text: str):
         super().__init__(text)
         self.code = code
+
+
+class NoDecoder(NotApplicable):
+    """A model that cannot write meets a task that wants it to."""
+
+    def __init__(self) -> None:
+        super().__init__("no-decoder", "because this model has no decoder to write with.")
 
 
 def names() -> tuple[str, ...]:

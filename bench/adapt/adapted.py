@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import models
 from bench import cost
-from bench.adapt import NotApplicable, heads
+from bench.adapt import NoDecoder, heads
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.cost import Traced
@@ -50,7 +50,7 @@ class Adapted:
         build = getattr(self.adaptation, "Decoding", None)
         if getattr(self.head, "writes", False):
             if build is None and network.decode is None:
-                raise NotApplicable("no-decoder", "because this model has no decoder to write with.")
+                raise NoDecoder
             self.decoding = build(network, vocabulary, settings) if build else network
         network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout
         self.reading = self.adaptation.Reading(network.encoder, settings)

@@ -30,6 +30,7 @@ from bench.adapt.heads.lm_beside import Said
 from bench.adapt.settings.lm_seq2seq import Own, flops
 from models.architectures.left_lstm import LeftLstm, over
 from models.architectures.parts import HIDDEN, attention, dense, dropout, fold, shape
+from models.architectures.products import product
 from models.card import Size
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
@@ -107,7 +108,7 @@ class Writer:
 
     def _logits(self, side: LeftLstm, x: tf.Tensor, rows: Any, steps: Any) -> tf.Tensor:
         """x, D numbers for each of S ``steps`` of B ``rows``, to [B, S, V] by the table of one ``side``."""
-        logits = tf.matmul(tf.reshape(x, [-1, self.width]), side.token_embedding, transpose_b=True)
+        logits = product(tf.reshape(x, [-1, self.width]), side.token_embedding, transposed=True)
         return tf.cast(tf.reshape(logits, [rows, steps, logits.shape[-1]]), tf.float32)
 
 

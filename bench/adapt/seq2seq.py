@@ -20,8 +20,7 @@ import numpy as np
 
 from bench.adapt import NotApplicable
 from bench.adapt.rated import RatedStep
-from bench.adapt.settings.seq2seq import Own
-from bench.cost import topped_flops
+from bench.adapt.settings.seq2seq import Own, topped_flops
 from bench.engine.rates import rate_at
 from models.architectures.transformer_encoder import initializer, sinusoids
 from models.architectures.transformer_post_norm import Decoder

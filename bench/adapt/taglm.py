@@ -65,7 +65,7 @@ class Reading(keras.layers.Layer):
             self.mix = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
         self.first = BiLstm(first, settings.hidden, name="first")
         self.second = BiLstm(second, settings.hidden, name="second")
-        self.flops_per_token = settings.flops(encoder.width)
+        self.flops_per_token = settings.tagger_flops(encoder.width)
 
     def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
         lengths = tf.math.count_nonzero(batch["tokens"], axis=1, dtype=tf.int32)  # [B]

@@ -24,6 +24,7 @@ import tensorflow as tf
 from models.architectures.left_lstm import State, cell
 from models.architectures.lstm import remember
 from models.architectures.parts import HIDDEN, attention, check_length, dense, dropout, shape
+from models.architectures.products import product
 from models.card import Size
 from models.pretrainable import Encoding
 
@@ -145,7 +146,7 @@ class Decoder(keras.layers.Layer):
         (rows, steps), rate = shape(targets), self.encoder.dropout
         first = self.stack[0]
         x = dropout(self._embedded(targets), rate, seed, 1000)  # [B, S, E]
-        spoken = tf.matmul(tf.reshape(tf.transpose(x, [1, 0, 2]), [-1, self.width]), first.input[: self.width])
+        spoken = product(tf.reshape(tf.transpose(x, [1, 0, 2]), [-1, self.width]), first.input[: self.width])
         inputs = tf.nn.bias_add(spoken, first.bias)  # [S * B, 8 C]: all of a step that does not wait for the one before
         begins = tf.transpose(tf.equal(targets, self.encoder.cls))[:, :, None]  # [S, B, 1]
         bias = _own_text(tokens, targets, self.encoder.cls)  # [S, B, 1, 1, T]
@@ -198,7 +199,7 @@ class Decoder(keras.layers.Layer):
 
     def _logits(self, a: tf.Tensor) -> tf.Tensor:
         """[N, 2 C] to [N, V]."""
-        return tf.nn.bias_add(tf.matmul(a, self.encoder.token_embedding, transpose_b=True), self.output_bias)
+        return tf.nn.bias_add(product(a, self.encoder.token_embedding, transposed=True), self.output_bias)
 
     def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
         """What `step` looks at in ``memory`` [B, T, D], the encoding of ``tokens`` [B, T], each row one text; and a

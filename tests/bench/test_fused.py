@@ -10,9 +10,10 @@ import tensorflow as tf
 from scipy.special import erf
 
 from bench import cell as cells
-from bench import checkpoint, estimate
+from bench import checkpoint
 from bench.adapt import NotApplicable, fused, heads, settings
 from bench.adapt.adapted import adapted, random_weights
+from bench.adapt.effort import Network
 from bench.adapt.heads import generation
 from bench.adapt.settings import fused as of_fused
 from bench.answers import Context
@@ -322,9 +323,7 @@ def test_a_step_goes_back_through_what_learns_alone():
     frozen = source * model("bert").encoder_flops_per_token(SHAPE, source)
     assert network.forward_flops(rows) == pytest.approx(frozen + alone)
     assert network.training_flops(rows) == pytest.approx(frozen + 3 * alone)
-    row = Row(name="random-bert", kind="random", model="bert", size="tiny")
-    cell = SimpleNamespace(row=row, form=Form.GENERATION, method="fused", settings=settings.recorded(chosen))
-    learning, _ = estimate._flops_per_token(cell, 10, SHAPE)
-    words = estimate._VOCABULARY
-    alone = of_fused.flops(network.decoding.size, 32, words, 10, chosen.target_length) / 10
-    assert learning == pytest.approx(model("bert").encoder_flops_per_token(SHAPE, 10) + 3 * alone)
+    planned = Network(model("bert"), SHAPE, Vocabulary(size=50))
+    learning, _ = chosen.flops(planned, Form.GENERATION)
+    alone = of_fused.flops(network.decoding.size, 32, 50, chosen.length, chosen.target_length)
+    assert learning == pytest.approx(planned.reading(chosen.length) + 3 * alone)

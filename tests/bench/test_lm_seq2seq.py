@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from bench import cell as cells
-from bench import estimate
 from bench.adapt import NotApplicable, lm_seq2seq, settings
+from bench.adapt.effort import Network
 from bench.adapt.heads import Row, lm_beside
 from bench.adapt.settings.lm_seq2seq import Own, flops
 from bench.answers import Context
@@ -17,6 +17,7 @@ from bench.data import corpora
 from bench.generate import Generator, Writing
 from bench.plan import Cell
 from bench.plan import Row as Line
+from models import load as model
 from models.architectures.awd_lstm import AwdLstm
 from models.architectures.left_lstm import LeftLstm
 from models.card import Size
@@ -147,12 +148,9 @@ def test_flops_are_the_hand_count(made):
 
 def test_a_plan_counts_the_same():
     own = settings.defaults(Form.GENERATION, "lm_seq2seq")
-    row = Line(name="random-lm_lstm", kind="random", model="lm_lstm", size="tiny")
-    cell = SimpleNamespace(row=row, form=Form.GENERATION, method="lm_seq2seq", settings=settings.recorded(own))
-    words, targets = estimate._VOCABULARY, own.target_length
-    learning, _ = estimate._flops_per_token(cell, 10, SIZE)
-    whole = 3 * flops(6, 2, words, 10, targets) + 3 * 2 * 6 * words * (10 + targets)
-    assert learning == pytest.approx(whole / 10)
+    n, targets = own.length, own.target_length
+    learning, _ = own.flops(Network(model("lm_lstm"), SIZE, Vocabulary(size=50)), Form.GENERATION)
+    assert learning == pytest.approx(3 * flops(6, 2, 50, n, targets) + 3 * 2 * 6 * 50 * (n + targets))
 
 
 def test_settings_have_the_papers_values():

@@ -10,14 +10,15 @@ import pytest
 import tensorflow as tf
 
 from bench import cell as cells
-from bench import checkpoint, estimate, pretrain
+from bench import checkpoint, pretrain
 from bench.adapt import NotApplicable, settings, unsupervised
+from bench.adapt.effort import Network
 from bench.adapt.heads import monolingual
 from bench.adapt.heads.monolingual import Text
+from bench.adapt.settings.seq2seq import topped_flops
 from bench.adapt.settings.unsupervised import Own
 from bench.answers import Context
 from bench.budget import Budget
-from bench.cost import topped_flops
 from bench.data import corpora
 from bench.engine.recipe import recipe_of
 from bench.generate import Generator, Writing
@@ -223,21 +224,18 @@ def test_an_encoder_gets_a_decoder_of_its_own_layers():
 @pytest.mark.parametrize("name", ["mass", "roberta"])
 def test_a_dry_run_counts_the_translating_and_both_rows(name):
     """By hand from one forward pass: three for each row that is learnt, and what greedy writing takes."""
-    words, length = estimate._VOCABULARY, 10
     module, chosen = model(name), settings.defaults(Form.GENERATION, "unsupervised")
-    shape = dataclasses.replace(SMALL, inner=4 * SMALL.width)
+    shape, words, length = dataclasses.replace(SMALL, inner=4 * SMALL.width), Vocabulary(size=50), chosen.length
 
     def decode(targets):
         if name == "mass":
-            return module.decode_flops(shape, Vocabulary(size=words), length, targets) / length
-        return topped_flops(module, shape, Vocabulary(size=words), shape, length, targets) / length
+            return module.decode_flops(shape, words, length, targets)
+        return topped_flops(module, shape, words, shape, length, targets)
 
     start, half, whole = (decode(n) for n in (0, chosen.target_length / 2, chosen.target_length))
     for denoising, rows in ((1.0, 2), (0.0, 1)):
-        recorded = settings.recorded(dataclasses.replace(chosen, denoising=denoising))
-        row = Row(name=name, kind="pretrained", model=name, size="tiny")
-        cell = SimpleNamespace(row=row, form=Form.GENERATION, method="unsupervised", settings=recorded)
-        learning, _ = estimate._flops_per_token(cell, length, shape)
+        network = Network(module, shape, words)
+        learning, _ = dataclasses.replace(chosen, denoising=denoising).flops(network, Form.GENERATION)
         assert learning == pytest.approx(rows * 3 * whole + start + 2 * (half - start))
 
 

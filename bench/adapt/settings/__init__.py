@@ -1,7 +1,8 @@
 """Hyper-parameters of an adaptation: one stated default per form, every one of them open to ``--set``. No TensorFlow.
 
 `Settings` is what all adaptations have. One with more of them, or with defaults of its own, has a file here that
-defines ``Own(Settings)``: what it declares goes before the defaults of forms.
+defines ``Own(Settings)``: what it declares goes before the defaults of forms. What it learns and writes with, it says
+there too (`bench.adapt.effort`), for the estimate of a cost before anything runs.
 """
 
 import difflib
@@ -13,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench.adapt.effort import Effort
 from tasks.forms import Form
 
 
@@ -58,7 +60,7 @@ def switch(default: int, **options: bool) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Effort):
     """What ``--set name=value`` may change. Lengths are in tokens."""
 
     epochs: int = positive(4)

@@ -10,6 +10,7 @@ from bench.adapt.settings import Settings
 class Own(Settings):
     """A whole article in one row, as the paper has it; the rate is that of an encoder."""
 
+    WRITES = False
     length: int = settings.positive(512)
     epochs: int = settings.positive(4)
     batch: int = settings.positive(16)

@@ -10,6 +10,7 @@ from bench.adapt.settings import Settings
 class Own(Settings):
     """`Settings` with other defaults."""
 
+    FREEZES = True
     learning_rate: float = settings.setting(2e-3)
     epochs: int = settings.positive(8)
     patience: int = settings.setting(3)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
+from bench.adapt.effort import Decoder, Network
 from bench.adapt.settings import Settings
 from models.card import Size
 
@@ -26,6 +27,18 @@ class Own(Settings):
         heads = next(n for n in range(max(1, D // 64), 0, -1) if D % n == 0)
         layers = self.own_layers or max(1, depth)
         return Size(layers=layers, width=D, heads=heads, inner=4 * D, length=length)
+
+    def decoder(self, network: Network) -> Decoder:
+        shape, words = network.shape, network.vocabulary.size
+        translator = self.shape(shape.width, shape.layers, shape.length)
+        return Decoder(
+            lambda length, targets: network.reading(length) + flops(translator, shape.width, words, length, targets)
+        )
+
+    def writing(self, network: Network) -> tuple[float, float]:
+        """The encoder only reads."""
+        learning, answering = super().writing(network)
+        return learning - 2 * network.reading(self.length), answering
 
 
 def flops(translator: Size, memory: int, vocabulary: int, length: float, targets: float) -> float:

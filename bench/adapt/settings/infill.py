@@ -10,6 +10,7 @@ from bench.adapt.settings import Settings
 class Own(Settings):
     """Sentences are short, and each has a few blanks to learn from."""
 
+    WRITES = False
     epochs: int = settings.positive(6)
     learning_rate: float = settings.setting(3e-4)
     patience: int = settings.setting(2)

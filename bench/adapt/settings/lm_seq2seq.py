@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
+from bench.adapt.effort import Decoder, Network
 from bench.adapt.settings import Settings
 
 
@@ -20,6 +21,15 @@ class Own(Settings):
     def beside_flops(self, width: int, vocabulary: int, words: float) -> float:
         """FLOPs of predicting so many ``words`` by both language models in a training step: there and back."""
         return 3 * 2 * width * vocabulary * words * (self.beside > 0)
+
+    def decoder(self, network: Network) -> Decoder:
+        shape, words = network.shape, network.vocabulary.size
+        return Decoder(lambda *given: flops(shape.width, shape.layers + self.upper, words, *given))
+
+    def writing(self, network: Network) -> tuple[float, float]:
+        learning, answering = super().writing(network)
+        words = self.length + self.target_length
+        return learning + self.beside_flops(network.shape.width, network.vocabulary.size, words), answering
 
 
 def flops(width: int, layers: int, vocabulary: int, length: float, targets: float) -> float:

@@ -10,6 +10,7 @@ from bench.adapt.settings import Settings
 class Own(Settings):
     """The map is found in one pass; the largest batches take the least time."""
 
+    FREEZES = True
     epochs: int = settings.setting(1, "1: the map is found in one pass", lambda value: value == 1)
     batch: int = settings.positive(1024)
     layers: str = settings.one_of("embedding", "embedding", "top", "all", baked=True)

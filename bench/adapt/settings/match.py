@@ -1,16 +1,21 @@
 """Settings of summaries by matching (`bench.adapt.match`)."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.adapt import settings
+from bench.adapt.effort import Split
 from bench.adapt.settings import Settings
 from bench.adapt.settings.extract import Own as Extract
+from tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     """A row is a text and some twenty summaries, all of them filled up to the longest: few rows make a batch."""
 
+    WRITES = False
     length: int = settings.positive(256)
     epochs: int = settings.positive(3)
     batch: int = settings.positive(4)
@@ -28,6 +33,14 @@ class Own(Settings):
     extract_batch: int = settings.positive(16)
     extract_rate: float = settings.setting(3e-4)
     """What `bench.adapt.extract` learns by, which scores the sentences first."""
+
+    def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
+        """Of a text, its candidates and, to learn from, its reference: all as long as the text, to which they are
+        filled up."""
+        learnt, answered = super().tokens(task, train, report)
+        most = max(2, self.sentences or task.extra.get("lead", 0))
+        candidates = sum(math.comb(self.ranked, size) for size in (most - 1, most))
+        return learnt * (2 + candidates), answered * (1 + candidates)
 
     def extract(self) -> Extract:
         """The settings that sentences are scored with."""

@@ -1,9 +1,12 @@
 """Settings of learning several tasks in turns (`bench.adapt.multitask`), and the FLOPs of a task's own layer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bench.adapt import settings
+from bench.adapt.effort import Network, Split
 from bench.adapt.settings import Settings
+from tasks.task import Task
 
 
 def _names(value: str) -> bool:
@@ -36,7 +39,20 @@ class Own(Settings):
     def joint(self) -> "Own":
         return replace(self, epochs=self.joint_epochs)
 
-    def flops(self, width: int) -> float:
+    def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
+        """The training sets of all tasks in turns, then the cell's own once more."""
+        learnt, answered = super().tokens(task, train, report)
+        free = replace(self.joint(), max_steps=0)
+        rows = [free.seen(split) for split in (train, *others)]
+        jointly = sum(n * min(split.tokens, self.length) for n, split in zip(rows, (train, *others), strict=True))
+        if self.max_steps:
+            jointly *= min(1.0, self.max_steps * self.batch / sum(rows))
+        return learnt + jointly, answered
+
+    def forward(self, network: Network) -> float:
+        return super().forward(network) + self.length * self.layer_flops(network.shape.width)
+
+    def layer_flops(self, width: int) -> float:
         """FLOPs of a task's layer per token: five sums over the token's vector and the layer's own state, two over the
         shared one, all ``width`` wide."""
         return 2 * (5 + 5 + 2) * width * width

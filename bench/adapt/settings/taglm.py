@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
+from bench.adapt.effort import Network
 from bench.adapt.settings import Settings
+from tasks.forms import Form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,11 @@ class Own(Settings):
         first, second = (states if self.place == place else 0 for place in ("input", "first"))
         return encoder + first, 2 * self.hidden + second
 
-    def flops(self, encoder: int) -> float:
+    def tagger_flops(self, encoder: int) -> float:
         """FLOPs of the two layers per token, both directions of each."""
         return sum(2 * 2 * 4 * self.hidden * (width + self.hidden) for width in self.widths(encoder))
+
+    def flops(self, network: Network, form: Form) -> tuple[float, float]:
+        """The encoder is frozen, the two layers learn."""
+        read, tagger = self.forward(network), self.length * self.tagger_flops(network.shape.width)
+        return read + 3 * tagger, read + tagger

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
+from bench.adapt.effort import Network
 from bench.adapt.settings import Settings
+from tasks.forms import Form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +24,8 @@ class Own(Settings):
     """1: each epoch one more layer learns, from the top; 0: all do from the beginning."""
     concat: int = settings.switch(1, baked=True)
     """1: a text is its pooled vector, the maximum and the mean of its tokens; 0: its pooled vector."""
+
+    def flops(self, network: Network, form: Form) -> tuple[float, float]:
+        """The language model's epochs are shared out among those of the task."""
+        learning, answering = super().flops(network, form)
+        return learning + self.lm_epochs / self.epochs * network.learning(self.length), answering

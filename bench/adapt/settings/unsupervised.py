@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
+from bench.adapt.effort import Decoder, Network
 from bench.adapt.settings import Settings
+from bench.adapt.settings.seq2seq import decoder_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,3 +32,12 @@ class Own(Settings):
     warm_decoder: int = settings.switch(1, baked=True)
     """Of a model that is an encoder alone: layers of its new decoder (0: as many as the encoder has), and whether it
     begins with the encoder's."""
+
+    def decoder(self, network: Network) -> Decoder:
+        return super().decoder(network) or decoder_on(network, self.decoder_layers)
+
+    def writing(self, network: Network) -> tuple[float, float]:
+        """Each text is translated, and written after that and after noise."""
+        learning, answering = super().writing(network)
+        start, half = (self.decoder(network).flops(self.length, n) for n in (0, self.target_length / 2))
+        return learning * (2 if self.denoising else 1) + start + 2 * (half - start), answering

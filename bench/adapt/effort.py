@@ -1,0 +1,102 @@
+"""What a cell amounts to before it runs, by formulas: tokens that a network reads, FLOPs that it takes. No TensorFlow.
+
+`bench.adapt.settings.Settings` have an `Effort`; those of an adaptation that learns or answers in a way of its own say
+so in their file.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from bench.adapt import NoDecoder
+from models.card import Size
+from models.tokenizers import Vocabulary
+from tasks.forms import Form
+from tasks.task import Task
+
+
+class Split(NamedTuple):
+    """What a split is to a network: examples, rows that it reads of each, and tokens of a row, both as means."""
+
+    examples: int = 0
+    rows: float = 1.0
+    tokens: float = 0.0
+
+
+class Network(NamedTuple):
+    """A network by the formulas of its module."""
+
+    module: Any
+    shape: Size
+    vocabulary: Vocabulary
+
+    def reading(self, length: float) -> float:
+        """FLOPs of the encoder over a row of ``length`` tokens."""
+        return length * self.module.encoder_flops_per_token(self.shape, length)
+
+    def learning(self, length: float) -> float:
+        """FLOPs of a step of its own objective on such a row."""
+        return length * self.module.flops_per_token(self.shape, self.vocabulary, length)
+
+    def likelihood(self, length: float) -> float:
+        """FLOPs of the probability of such a row; 0 for a network that gives none."""
+        formula = getattr(self.module, "likelihood_flops_per_token", None)
+        return length * formula(self.shape, self.vocabulary, length) if formula else 0.0
+
+
+class Decoder(NamedTuple):
+    """What writes."""
+
+    flops: Callable[[float, float], float]
+    """Of one forward pass: tokens of the source, tokens that are written."""
+    again: bool = False
+    """Whether each token takes a pass of its own over those before it."""
+
+
+class Effort:
+    """How many tokens are learnt from and answered, and what a row costs; for fine-tuning, unless told otherwise."""
+
+    FREEZES = False
+    """Whether the encoder stays as it is."""
+    WRITES = True
+    """Whether the answers to a generation task are written; else they are chosen by what is read."""
+
+    def seen(self, split: Split) -> float:
+        """Rows of ``split`` that are read while it is learnt."""
+        rows = min(split.examples, self.train_limit or split.examples) * split.rows * self.epochs
+        return min(rows, self.max_steps * self.batch) if self.max_steps else rows
+
+    def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
+        """Tokens to learn from, and to answer; ``others`` are the training sets of `Settings.others`."""
+        answered = report.examples * report.rows * min(report.tokens, self.length)
+        return self.seen(train) * min(train.tokens, self.length), answered
+
+    def flops(self, network: Network, form: Form) -> tuple[float, float]:
+        """FLOPs of a training step and of an answer, for a row of ``length`` tokens."""
+        if form is Form.LANGUAGE_MODELLING:
+            return 0.0, network.likelihood(self.length)
+        if form is Form.GENERATION and self.WRITES:
+            return self.writing(network)
+        forward = self.forward(network)
+        return forward * (1 if self.FREEZES else 3), forward
+
+    def forward(self, network: Network) -> float:
+        """FLOPs of the encoder and what is above it, but for heads."""
+        return 0.0 if self.layers == "embedding" else network.reading(self.length)
+
+    def writing(self, network: Network) -> tuple[float, float]:
+        """`flops` where texts are written: a token of each hypothesis takes one token's share of a forward pass.
+        `NoDecoder` where there is none."""
+        decoder, beam = self.decoder(network), 1 if self.sample else self.beam
+        if decoder is None:
+            raise NoDecoder
+        start, half, whole = (decoder.flops(self.length, n) for n in (0, self.target_length / 2, self.target_length))
+        again = decoder.again and beam * self.target_length * half
+        return 3 * whole, again or start + beam * 2 * (half - start)
+
+    def decoder(self, network: Network) -> Decoder | None:
+        """What writes; None for a network that cannot."""
+        formula = getattr(network.module, "decode_flops", None)
+        if formula is None:
+            return None
+        own = (network.shape, network.vocabulary)
+        return Decoder(lambda *given: formula(*own, *given), getattr(network.module, "READS_AGAIN", False))

@@ -9,7 +9,7 @@ model's own decoder, in a way of its own where it has ``written(batch)``. One un
 ``respond(asked)`` in their place: an `Asked` to predictions and the FLOPs of making them. One whose settings name
 ``others``, tasks to learn besides, has a codec with ``beside(examples)``: their rows, each with its ``task``. The
 folder is the registry; `bench.adapt.settings` holds the hyper-parameters of forms, and in a file for each the
-adaptation's own; it imports no TensorFlow.
+adaptation's own and what it costs (`bench.adapt.effort`); it imports no TensorFlow.
 """
 
 from pathlib import Path

@@ -22,6 +22,7 @@ from models.architectures.parts import (
     check_length,
     dense,
     dropout,
+    gelu,
     layer_norm,
     shape,
     split_heads,
@@ -112,7 +113,7 @@ class Decoder(keras.layers.Layer):
             h = attention(q * q.shape[-1] ** -0.5, k, v, absent, rate, seed, salt + 2)
             h = dropout(dense(h, w.cross_output_kernel, w.cross_output_bias), rate, seed, salt + 3)
             x = layer_norm(x + h, w.cross_norm_scale, w.cross_norm_bias, EPSILON)
-            h = tf.nn.gelu(dense(x, w.inner_kernel, w.inner_bias))  # [B * (1 + N) * S, F]
+            h = gelu(dense(x, w.inner_kernel, w.inner_bias))  # [B * (1 + N) * S, F]
             h = dropout(dense(h, w.outer_kernel, w.outer_bias), rate, seed, salt + 4)
             return layer_norm(x + h, w.norm_scale, w.norm_bias, EPSILON)
 
@@ -155,7 +156,7 @@ class Decoder(keras.layers.Layer):
             h = attention(q * q.shape[-1] ** -0.5, *looked_at, absent, 0.0, None, 0)
             h = dense(h, w.cross_output_kernel, w.cross_output_bias)
             x = layer_norm(x + h, w.cross_norm_scale, w.cross_norm_bias, EPSILON)
-            h = dense(tf.nn.gelu(dense(x, w.inner_kernel, w.inner_bias)), w.outer_kernel, w.outer_bias)
+            h = dense(gelu(dense(x, w.inner_kernel, w.inner_bias)), w.outer_kernel, w.outer_bias)
             x = layer_norm(x + h, w.norm_scale, w.norm_bias, EPSILON)
         x = tf.reshape(tf.reshape(x, [batch, 2, beam, self.width])[:, 1], [-1, self.width])  # [B * K, D]
         logits = product(x, self.encoder.token_embedding, transposed=True)

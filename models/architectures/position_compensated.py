@@ -23,6 +23,7 @@ from models.architectures.parts import (
     check_length,
     dense,
     dropout,
+    gelu,
     layer_norm,
     shape,
     split_heads,
@@ -190,7 +191,7 @@ class PositionCompensated(keras.layers.Layer):
         context = attention(q * q.shape[-1] ** -0.5, k, v, bias, rate, seed, salt)  # [B * N, D]
         update = dropout(dense(context, weights.output_kernel, weights.output_bias), rate, seed, salt + 1)
         x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
-        inner = tf.nn.gelu(dense(x, weights.inner_kernel, weights.inner_bias))  # [B * N, F]
+        inner = gelu(dense(x, weights.inner_kernel, weights.inner_bias))  # [B * N, F]
         update = dropout(dense(inner, weights.outer_kernel, weights.outer_bias), rate, seed, salt + 2)
         return layer_norm(x + update, weights.norm_scale, weights.norm_bias, EPSILON)
 

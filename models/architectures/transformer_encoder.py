@@ -23,6 +23,7 @@ from models.architectures.parts import (
     check_length,
     dense,
     dropout,
+    gelu,
     layer_norm,
     shape,
     split_heads,
@@ -128,7 +129,7 @@ class Stack(keras.layers.Layer):
             context = attention(q * q.shape[-1] ** -0.5, k, v, hidden, self.dropout, seed, salt)  # [B * T, D]
             update = dropout(dense(context, weights.output_kernel, weights.output_bias), self.dropout, seed, salt + 1)
             x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, self.epsilon)
-            inner = tf.nn.gelu(dense(x, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
+            inner = gelu(dense(x, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
             update = dropout(dense(inner, weights.outer_kernel, weights.outer_bias), self.dropout, seed, salt + 2)
             return layer_norm(x + update, weights.norm_scale, weights.norm_bias, self.epsilon)
 

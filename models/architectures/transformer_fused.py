@@ -29,6 +29,7 @@ from models.architectures.parts import (
     dense,
     dropout,
     fold,
+    gelu,
     layer_norm,
     shape,
     split_heads,
@@ -68,7 +69,7 @@ def look(
 
 def feed(x: tf.Tensor, w: SimpleNamespace, rate: float, seed: Any, salt: int) -> tf.Tensor:
     """The feed-forward layer over x [N, D], with its sum and layer-norm."""
-    h = tf.nn.gelu(dense(x, w.inner_kernel, w.inner_bias))  # [N, F]
+    h = gelu(dense(x, w.inner_kernel, w.inner_bias))  # [N, F]
     h = dropout(dense(h, w.outer_kernel, w.outer_bias), rate, seed, salt)
     return layer_norm(x + h, w.norm_scale, w.norm_bias, EPSILON)
 

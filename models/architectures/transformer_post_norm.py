@@ -19,6 +19,7 @@ from models.architectures.parts import (
     check_length,
     dense,
     dropout,
+    gelu,
     layer_norm,
     shape,
     split_heads,
@@ -105,7 +106,7 @@ class Encoder(keras.layers.Layer):
             h = attention(q * q.shape[-1] ** -0.5, k, v, hidden, rate, seed, salt)  # [B * T, D]
             h = dropout(dense(h, w.output_kernel, w.output_bias), rate, seed, salt + 1)
             x = layer_norm(x + h, w.attention_norm_scale, w.attention_norm_bias, EPSILON)
-            h = tf.nn.gelu(dense(x, w.inner_kernel, w.inner_bias))  # [B * T, F]
+            h = gelu(dense(x, w.inner_kernel, w.inner_bias))  # [B * T, F]
             h = dropout(dense(h, w.outer_kernel, w.outer_bias), rate, seed, salt + 2)
             return layer_norm(x + h, w.norm_scale, w.norm_bias, EPSILON)
 
@@ -207,7 +208,7 @@ class Decoder(keras.layers.Layer):
         h = attention(q * q.shape[-1] ** -0.5, *cross, absent, rate, seed, salt + 2)  # [B * S, D]
         h = dropout(dense(h, w.cross_output_kernel, w.cross_output_bias), rate, seed, salt + 3)
         x = layer_norm(x + h, w.cross_norm_scale, w.cross_norm_bias, EPSILON)
-        h = tf.nn.gelu(dense(x, w.inner_kernel, w.inner_bias))  # [B * S, F]
+        h = gelu(dense(x, w.inner_kernel, w.inner_bias))  # [B * S, F]
         h = dropout(dense(h, w.outer_kernel, w.outer_bias), rate, seed, salt + 4)
         return layer_norm(x + h, w.norm_scale, w.norm_bias, EPSILON), (k, v)
 

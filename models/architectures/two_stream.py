@@ -29,6 +29,7 @@ from models.architectures.parts import (
     dense,
     dropout,
     fold,
+    gelu,
     layer_norm,
     relative_shift,
     shape,
@@ -216,7 +217,7 @@ class TwoStream(keras.layers.Layer):
         context = attention((q + weights.content_bias) * scale, key, value, bias, rate, seed, salt)  # [B * N, D]
         update = dropout(product(context, weights.output_kernel, transposed=True), rate, seed, salt + 1)
         x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
-        inner = dropout(tf.nn.gelu(dense(x, weights.inner_kernel, weights.inner_bias)), rate, seed, salt + 2)
+        inner = dropout(gelu(dense(x, weights.inner_kernel, weights.inner_bias)), rate, seed, salt + 2)
         update = dropout(dense(inner, weights.outer_kernel, weights.outer_bias), rate, seed, salt + 3)
         return layer_norm(x + update, weights.norm_scale, weights.norm_bias, EPSILON)
 

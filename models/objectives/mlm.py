@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense, layer_norm
+from models.architectures.parts import dense, gelu, layer_norm
 from models.architectures.products import product
 from models.architectures.transformer_encoder import EPSILON, initializer
 from models.tokenizers import Vocabulary
@@ -111,7 +111,7 @@ class MaskedLm(keras.layers.Layer):
         owner: keras.layers.Layer,
         width: int,
         epsilon: float = EPSILON,
-        activation: Callable[[tf.Tensor], tf.Tensor] = tf.nn.gelu,
+        activation: Callable[[tf.Tensor], tf.Tensor] = gelu,
         name: str = "mlm",
     ):
         super().__init__(name=name)

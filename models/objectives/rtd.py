@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense, fold, shape
+from models.architectures.parts import dense, fold, gelu, shape
 from models.architectures.transformer_encoder import Stack, TransformerEncoder, initializer
 from models.card import Size
 from models.corpus import Corpus
@@ -102,7 +102,7 @@ class ReplacedTokens(keras.layers.Layer):
         tokens = tf.tensor_scatter_nd_add(original, where, (drawn - batch["masked_labels"]) * used)  # [B, T]
         encoding = self.encoder({"tokens": tokens, "segments": batch["segments"]}, seed=seed)
         x = tf.reshape(encoding.tokens, [-1, self.encoder.width])  # [B * T, D]
-        x = tf.nn.gelu(dense(x, self.kernel, self.bias))
+        x = gelu(dense(x, self.kernel, self.bias))
         scores = tf.cast(dense(x, self.output_kernel, self.output_bias), tf.float32)
         scores = tf.reshape(scores, [rows, length])  # [B, T]
         replaced = tf.cast(tf.not_equal(tokens, original), tf.float32)

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense, layer_norm
+from models.architectures.parts import dense, gelu, layer_norm
 from models.architectures.products import product
 from models.architectures.transformer_encoder import EPSILON, initializer
 from models.objectives.masking import Chosen
@@ -63,9 +63,9 @@ class SpanBoundary(keras.layers.Layer):
         left, right = gather(tokens, batch["span_lefts"]), gather(tokens, batch["span_rights"])  # [B * M, D]
         place = tf.gather(self.places.value, tf.reshape(batch["span_offsets"], [-1]))
         x = tf.concat([left, right, tf.cast(place, left.dtype)], axis=1)
-        x = tf.nn.gelu(dense(x, self.kernel, self.bias))
+        x = gelu(dense(x, self.kernel, self.bias))
         x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
-        x = tf.nn.gelu(dense(x, self.second_kernel, self.second_bias))
+        x = gelu(dense(x, self.second_kernel, self.second_bias))
         x = layer_norm(x, self.second_norm_scale, self.second_norm_bias, EPSILON)
         logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
         return tf.cast(logits, tf.float32)

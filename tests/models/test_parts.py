@@ -3,9 +3,11 @@
 import time
 
 import numpy as np
+import pytest
 import tensorflow as tf
+from scipy import stats
 
-from models.architectures.parts import HIDDEN, attention
+from models.architectures.parts import HIDDEN, attention, gelu
 
 
 def causal(tokens: int) -> tf.Tensor:
@@ -41,3 +43,20 @@ def test_one_mask_for_all_rows_is_as_fast_as_one_for_each():
         return min(took[1:])
 
     assert seconds(causal(64)) < 10 * seconds(tf.repeat(causal(64), 32, axis=0))
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
+def test_gelu_and_its_gradient_are_those_of_the_normal_distribution(jit):
+    x, given = np.linspace(-9, 9, 181, dtype=np.float32), draw(181)
+
+    @tf.function(jit_compile=jit, autograph=False)
+    def both(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = gelu(x)
+        return y, tape.gradient(y, x, output_gradients=given)
+
+    y, slope = both(tf.constant(x))
+    np.testing.assert_allclose(y, x * stats.norm.cdf(x), atol=1e-6)
+    np.testing.assert_allclose(slope, given * (stats.norm.cdf(x) + x * stats.norm.pdf(x)), atol=2e-6)
+    assert both(tf.constant(x))[0].dtype == tf.float32 and gelu(tf.constant([1.0], tf.bfloat16)).dtype == tf.bfloat16

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 FORMAT = 1
+_KEPT = 2
+"""Training states on disk: the newest one, and the one before it in case that the newest is damaged."""
 MANIFEST = "manifest.json"
 
 
@@ -138,6 +140,16 @@ def newest_intact(
         except CheckpointError as error:
             warn(f"{error} Going back to the one before it.")
     return None
+
+
+def write_state(
+    folder: Path, step: int, *, about: Mapping[str, Any], arrays: Mapping[str, Mapping[str, np.ndarray]]
+) -> None:
+    """Write the training state after ``step`` below ``folder``; it and the one before it are kept."""
+    state = folder / f"step-{step:09d}"
+    shutil.rmtree(state, ignore_errors=True)  # one of this step is damaged, or the training would not be here again
+    write(state, about=about, arrays=arrays, texts={})
+    keep_up_to(state, _KEPT)
 
 
 def keep_up_to(last: Path, count: int) -> None:

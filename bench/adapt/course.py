@@ -13,8 +13,6 @@ from bench import checkpoint, cost
 from bench.console import say
 from bench.engine.stopping import SAVE_SECONDS
 
-_KEPT = 2
-
 
 @dataclass
 class Course:
@@ -84,10 +82,9 @@ class Bookmark:
             "best": _numbered(best),
             "optimizer": adapted.step.state(),
         }
-        state = self._here / f"step-{course.steps:09d}"
         with cost.phase("save"):
-            checkpoint.write(state, about={"course": vars(course), "seconds": cost.spent()}, arrays=arrays, texts={})
-            checkpoint.keep_up_to(state, _KEPT)
+            about = {"course": vars(course), "seconds": cost.spent()}
+            checkpoint.write_state(self._here, course.steps, about=about, arrays=arrays)
         self._saved = time.monotonic()
 
     @property

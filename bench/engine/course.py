@@ -1,6 +1,5 @@
 """How far a pre-training has come, and the states on disk that it goes on from."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +10,6 @@ import numpy as np
 from bench import checkpoint
 from bench.engine.networks import assign, weights
 from bench.errors import Diverged, UsageError
-
-_KEPT = 2
-"""Training states on disk: the newest one, and the one before it in case that the newest is damaged."""
 
 
 @dataclass
@@ -82,11 +78,8 @@ class TrainingStates:
         if not self.writes:
             return
         arrays = {"weights": self.finite_weights(course.step), "optimizer": self._step_function.state()}
-        folder = self.folder / f"step-{course.step:09d}"
-        shutil.rmtree(folder, ignore_errors=True)  # one of this step is damaged, or the run would not be here again
-        about = {name: getattr(course, name) for name in Course.__dataclass_fields__}
-        checkpoint.write(folder, about={"identity": self.identity, **about}, arrays=arrays, texts={})
-        checkpoint.keep_up_to(folder, _KEPT)
+        about = {"identity": self.identity, **vars(course)}
+        checkpoint.write_state(self.folder, course.step, about=about, arrays=arrays)
 
     def finite_weights(self, step: int) -> dict[str, np.ndarray]:
         """The network's arrays after ``step``; `Diverged` unless all are finite."""

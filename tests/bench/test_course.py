@@ -104,6 +104,14 @@ def test_a_damaged_state_is_named_and_the_one_before_it_used(tmp_path):
     assert "learnt.safetensors is damaged" in told[0] and "goes on at step 3" in told[1] and done == whole
 
 
+def test_a_state_without_its_manifest_gives_way_when_its_step_comes_again(tmp_path):
+    _, whole, _ = fitted(None)
+    with pytest.raises(Killed):
+        fitted(tmp_path, 4)
+    (tmp_path / "training-1/step-000000004/manifest.json").unlink()
+    assert fitted(tmp_path)[1] == whole
+
+
 def test_nothing_is_saved_before_its_time(tmp_path):
     _, whole, _ = fitted(tmp_path / "cell", every=60.0)
     assert whole.finished and not (tmp_path / "cell").exists()

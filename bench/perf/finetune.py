@@ -8,6 +8,7 @@ writes a record. run_glue pads to 128 tokens and scores dev once, as its example
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -23,13 +24,20 @@ from bench.perf import peer as peers
 from bench.perf.table import Table
 
 
-def run(command: list[str]) -> tuple[float, str]:
-    """Wall seconds of ``command`` and what it printed; `RuntimeError` with its last lines when it fails."""
-    began = time.perf_counter()
+def run(command: list[str]) -> tuple[dict[str, float], str]:
+    """Wall and processor seconds of ``command`` with its children, and what it printed; `RuntimeError` with its last
+    lines when it fails."""
+    began, used = time.perf_counter(), _processor()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[:4])} ... failed: {done.stderr.strip()[-600:]}")
-    return time.perf_counter() - began, done.stdout
+    return {"seconds": time.perf_counter() - began, "processor": _processor() - used}, done.stdout
+
+
+def _processor() -> float:
+    """Processor seconds of all processes that this one has started and waited for, and of theirs."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
 
 
 @click.command("finetune")
@@ -53,8 +61,8 @@ def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **option
     settings = {**about["shape"], "positions": about["shape"]["length"], "vocabulary": words.size} | options
     settings |= {"checkpoint": str(checkpoint), "data": str(data / "glue" / "MRPC"), "cls": words.cls, "sep": words.sep}
     table = Table(
-        {"by": ("by", "{}"), "seed": ("seed", "{}"), "seconds": ("s", "{:.1f}"), "accuracy": ("accuracy", "{:.1f}"),
-         "f1": ("F1", "{:.1f}")}
+        {"by": ("by", "{}"), "seed": ("seed", "{}"), "seconds": ("s", "{:.1f}"), "processor": ("CPU s", "{:.1f}"),
+         "accuracy": ("accuracy", "{:.1f}"), "f1": ("F1", "{:.1f}")}
     )  # fmt: skip
     rows = []
     for seed in range(seeds):
@@ -63,14 +71,22 @@ def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **option
             ours = [sys.executable, "-m", "bench", "evaluate", str(checkpoint), "--tasks", "mrpc", "--data", str(data)]
             ours += ["--seed", str(seed), "--jobs", "1", "--out", folder]
             ours += [part for change in changes for part in ("--set", change)]
-            seconds, _ = run(ours)
+            cost, _ = run(ours)
             (record,) = store.load([Path(folder)]).records
         scores = {name: score["value"] for name, score in record.scores.items() if name in ("accuracy", "f1")}
-        rows.append({"by": "ours", "seed": seed, "seconds": seconds, **scores})
+        rows.append({"by": "ours", "seed": seed, **cost, **scores})
         table.add(rows[-1])
-        seconds, printed = run(peers.command("run_glue", peer_python, settings | {"seed": seed}))
-        rows.append({"by": "run_glue", "seed": seed, "seconds": seconds, **json.loads(printed.splitlines()[-1])})
+        cost, printed = run(peers.command("run_glue", peer_python, settings | {"seed": seed}))
+        rows.append({"by": "run_glue", "seed": seed, **cost, **json.loads(printed.splitlines()[-1])})
         table.add(rows[-1])
-    medians = [statistics.median(row["seconds"] for row in rows if row["by"] == by) for by in ("ours", "run_glue")]
-    click.echo(f"\nMedian {medians[0]:.1f} s, run_glue {medians[1]:.1f} s; {medians[0] / medians[1]:.2f} of its time.")
+    medians = {by: {key: _median(rows, by, key) for key in ("seconds", "processor")} for by in ("ours", "run_glue")}
+    wall, processor = (medians["ours"][key] / medians["run_glue"][key] for key in ("seconds", "processor"))
+    click.echo(
+        f"\nMedian {medians['ours']['seconds']:.1f} s, run_glue {medians['run_glue']['seconds']:.1f} s: "
+        f"{wall:.2f} of its time, {processor:.2f} of its processor time."
+    )
     return OK
+
+
+def _median(rows: list[dict[str, Any]], by: str, key: str) -> float:
+    return statistics.median(row[key] for row in rows if row["by"] == by)

@@ -10,7 +10,9 @@ import tensorflow as tf
 from bench.adapt import NotApplicable
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.adapted import Adapted, writing_of
-from bench.generate import Generator, Writing, _largest, _looks, draws
+from bench.generate import Generator, Writing
+from bench.generate.beam import largest, looked_at
+from bench.generate.sampling import draws
 from models.architectures.parts import HIDDEN, attention, watching
 from models.card import Size
 from models.tokenizers import Vocabulary
@@ -162,7 +164,7 @@ def test_the_largest_of_groups_are_the_largest_of_all(words):
     """Against a stable sort; of few different numbers many are equal."""
     rng = np.random.default_rng(words)
     for logits in (rng.normal(size=(2, 3, words)), rng.integers(0, 4, (2, 3, words)), np.full((2, 3, words), -1e9)):
-        values, ids = _largest(tf.constant(logits, tf.float32), 6)
+        values, ids = largest(tf.constant(logits, tf.float32), 6)
         expected = np.argsort(-logits, axis=-1, kind="stable")[..., :6]
         assert np.array_equal(ids, expected)
         assert values.numpy() == pytest.approx(np.take_along_axis(logits, expected, -1), rel=1e-6)
@@ -358,7 +360,7 @@ def test_real_networks_say_where_they_look(name):
     written = np.full((3, 2, 1), words.cls, np.int32)
     with watching() as looks:
         network.writer.step(memory, past, written, np.tile(np.eye(2, dtype=bool), (3, 1, 1)))
-    found = _looks(looks, 2, 9).numpy()
+    found = looked_at(looks, 2, 9).numpy()
     assert found.shape == (3, 2, 9) and (found[1, :, 5:] == 0).all() and (found[0] > 0).all()
     total = found.sum(-1)
     assert (total < 1).all() if name == "gpt" else total == pytest.approx(1.0, abs=1e-5)

@@ -58,7 +58,7 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def embedding(size: Size) -> int:
-    """E, the width of token vectors: 128 as in the paper (section 3.1), and half of D where that is narrower."""
+    """E, the width of token vectors: 128 as in the paper (table 1), and half of D where that is narrower."""
     return min(128, size.width // 2)
 
 

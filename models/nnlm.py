@@ -27,7 +27,7 @@ CARD = Card(
     loss="L_LM",
     tokenizer="word",
     corpus="Brown corpus (1.2 million words); AP News (14 million)",
-    parameters="60 per word; 17,964 words",
+    parameters="30 or 60 per word, 16,383 words (Brown); 100 per word, 17,964 words (AP News)",
 )
 
 SIZES = {

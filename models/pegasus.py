@@ -11,8 +11,9 @@ of the Transformer with layer-norm before each part.
 
     L = - 1/S sum_s ln p(y_s | y_{<s}, x with gap sentences hidden)
 
-Nearest relative: T5 (`models.t5`), which hides short random spans, and tells by sentinels which is which. The paper's
-base model masks single words of the encoder's input besides; its large one, whose recipe this is, does not.
+Nearest relative: T5 (`models.t5`), which hides short random spans, and tells by sentinels which is which. The recipe is
+what the paper settled on at the base size (section 6.1.2): 30 % of the sentences, no single words masked besides.
+Its large model chooses 45 % and leaves a fifth of these where they were, for summaries that copy (section 6.2).
 """
 
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size

@@ -1,7 +1,7 @@
 """AWD-LSTM: a left-to-right LSTM in which nearly everything is dropped. Merity, Keskar and Socher (2018).
 
 L layers, the inner ones of ``inner`` cells, the first of D inputs and the last of D cells, so that the table of token
-vectors is the output layer too (section 4.5). What is dropped, and where (sections 2 and 4.1 to 4.4):
+vectors is the output layer too (section 4.5). What is dropped, and where (sections 2, 4.2 and 4.3):
 
     weights      entries of U, the same ones in all steps and rows of a batch: the loop knows nothing of it
     embedding    whole words: all occurrences in a batch

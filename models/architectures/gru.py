@@ -35,13 +35,15 @@ def recur(inputs: tf.Tensor, gates: tf.Tensor, candidate: tf.Tensor, fresh: tf.T
 
     def step(t: tf.Tensor, h: tf.Tensor, outputs: tf.TensorArray) -> tuple:
         x, begins, here = (reader.read(t) for reader in readers)
-        old = tf.where(begins, tf.zeros_like(h), h)
-        r, z = tf.split(tf.sigmoid(x[:, : 2 * width] + tf.matmul(old, gates)), 2, axis=1)
-        new = (1.0 - z) * old + z * tf.tanh(x[:, 2 * width :] + tf.matmul(r * old, candidate))
+        old = tf.where(begins, tf.zeros_like(h), h)  # [B, D]; the state adds up in float32
+        sums = x[:, : 2 * width] + tf.matmul(tf.cast(old, x.dtype), gates)
+        r, z = tf.split(tf.sigmoid(tf.cast(sums, tf.float32)), 2, axis=1)
+        sums = x[:, 2 * width :] + tf.matmul(tf.cast(r * old, x.dtype), candidate)
+        new = (1.0 - z) * old + z * tf.tanh(tf.cast(sums, tf.float32))
         h = tf.where(here, new, h)
-        return t + 1, h, outputs.write(t, h)
+        return t + 1, h, outputs.write(t, tf.cast(h, x.dtype))
 
-    start = (0, tf.zeros([rows, width], inputs.dtype), writer)
+    start = (0, tf.zeros([rows, width]), writer)
     _, _, outputs = tf.while_loop(lambda t, *_: t < steps, step, start, maximum_iterations=steps)
     return tf.transpose(outputs.stack(), [1, 0, 2])
 

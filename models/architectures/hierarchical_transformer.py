@@ -1,6 +1,6 @@
 """The hierarchical Transformer of HIBERT: words make sentences, and sentences a document; a decoder writes sentences.
 
-Source: Zhang et al. (2019), section 3.1 (encoders) and 3.3 (decoder). One encoder reads the words of each sentence by
+Source: Zhang et al. (2019), sections 3.1 (encoders) and 3.2 (decoder). One encoder reads the words of each sentence by
 itself; the vector of the sentence's last token, its end mark, stands for it. A second encoder reads these vectors, with
 the sentence's position added, and gives each sentence a vector d that knows its neighbours.
 
@@ -123,7 +123,7 @@ def layer(
     salt: int,
 ) -> tf.Tensor:
     """One layer over ``x`` [B * T, D] of rows and tokens ``dims``; ``told`` [B * T, D] is added to what attention
-    gives (section 3.3)."""
+    gives (section 3.2)."""
     q, k, v = split_heads(dense(x, w.qkv_kernel, w.qkv_bias), *dims, heads, 3)  # [B, H, T, K]
     h = attention(q * q.shape[-1] ** -0.5, k, v, bias, rate, seed, salt)  # [B * T, D]
     h = dropout(dense(h, w.output_kernel, w.output_bias), rate, seed, salt + 1)

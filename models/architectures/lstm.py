@@ -120,7 +120,7 @@ class BidirectionalLstm(keras.layers.Layer):
         tokens = batch["tokens"]
         both = zip(self.forward(tokens, seed), self.backward(tokens, seed), strict=True)
         layers = tuple(tf.transpose(tf.concat(pair, axis=-1), [1, 0, 2]) for pair in both)  # [B, T, D]
-        hidden = tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, :, None]  # [B, T, 1]
+        hidden = tf.cast(tf.where(tf.equal(tokens, 0), HIDDEN, 0.0), layers[-1].dtype)[:, :, None]  # [B, T, 1]
         return Encoding(tokens=layers[-1], pooled=tf.reduce_max(layers[-1] + hidden, axis=1), layers=layers)
 
 

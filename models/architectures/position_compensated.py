@@ -1,7 +1,8 @@
 """The encoder of MPNet: BERT's layers with relative positions, and two more streams for pre-training.
 
 Source: Song et al. (2020), sections 2.2 and 2.3; relative positions are learned scalars per distance as in T5, shared
-by all layers and added to the scores, beside absolute ones; epsilon from the authors' code (fairseq).
+by all layers and added to the scores, beside absolute ones, which begin as `transformer_encoder.sinusoids`; epsilon
+from the authors' code (fairseq).
 
 The row with [MASK] at the predicted places, n tokens, is encoded both ways, as it will be downstream. A content and a
 query stream of one vector per predicted token look at it. Each of their vectors sees n positions at any time: the

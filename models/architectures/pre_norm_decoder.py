@@ -2,8 +2,8 @@
 
 Source: Radford et al. (2019), section 2.3: layer-norm at the input of each part and one more after the last layer, so
 that a stream runs from the embeddings to the end and is only added to; the kernels that write into it begin smaller
-by the root of their number, 2 L. GELU in the tanh form and no segments, as in GPT. Its nearest relative here is
-`transformer_decoder`.
+by the root of their number, 2 L. GELU in the tanh form and no segments, as in GPT. The learned positions begin as
+`transformer_encoder.sinusoids`. Its nearest relative here is `transformer_decoder`.
 """
 
 from functools import partial

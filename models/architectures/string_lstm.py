@@ -118,5 +118,5 @@ class StringLstm(keras.layers.Layer):
         for ahead, back in zip(forward[1:], backward[1:], strict=True):
             ends = tf.gather(ahead, last, batch_dims=1), tf.gather(back, first, batch_dims=1)
             layers.append(tf.concat(ends, axis=2))
-        hidden = tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, :, None]  # [B, T, 1]
+        hidden = tf.cast(tf.where(tf.equal(tokens, 0), HIDDEN, 0.0), layers[-1].dtype)[:, :, None]  # [B, T, 1]
         return Encoding(tokens=layers[-1], pooled=tf.reduce_max(layers[-1] + hidden, axis=1), layers=tuple(layers))

@@ -2,7 +2,7 @@
 
 Source: Lewis et al. (2020), section 2.1; Vaswani et al. (2017), section 3. Beside the Transformer of 2017: GELU in the
 place of ReLU, learned positions, layer-norm on the embeddings as in BERT (authors' code), one table of token vectors
-for both inputs and the output layer, which has no bias.
+for both inputs and the output layer, which has no bias. Positions begin as `transformer_encoder.sinusoids`.
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
 """The encoder-decoder Transformer of PEGASUS: layer-norm before each part, sinusoidal positions, ReLU.
 
-Source: Zhang, Zhao et al. (2020), section 4 and figure 1; Vaswani et al. (2017), section 3. As in the authors' code,
+Source: Zhang, Zhao et al. (2020), section 6.2 and figure 1; Vaswani et al. (2017), section 3. As in the authors' code,
 each layer adds to a stream that is only normalised on the way into a part and at the end, token vectors are scaled by
 the root of the width, and positions are fixed: all sines, then all cosines. One table of token vectors serves both
 inputs and the output layer, which has no bias.

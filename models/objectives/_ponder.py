@@ -26,6 +26,10 @@ class Ponder(keras.layers.Layer):
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"tokens": tf.math.count_nonzero(batch["tokens"], dtype=tf.int32), **self.head.totals(batch)}
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands."""
+        return self.head.fill(self.encoder(batch, seed=None), batch["places"])
+
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         encoding, cost = self.encoder.pondered(batch, seed)

@@ -47,12 +47,30 @@ class BiLm(keras.layers.Layer):
         nll = self._nll(self.encoder.forward(tokens)[-1][:-1], following)  # [T - 1, B]
         return tf.pad(tf.transpose(tf.where(tf.equal(following, 0), 0.0, -nll)), [[0, 0], [1, 0]])
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there: the mean of what
+        both directions say, ln p, as ELMo is asked in LAMA (Petroni et al., 2019, the authors' code). A direction that
+        has read nothing finds all alike."""
+        tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
+        rows, last = tf.range(tf.shape(tokens)[0]), tf.shape(tokens)[1] - 1
+        ends = tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32) - 1  # [B]
+        total = 0.0
+        for states, place, there in zip(
+            self._tops(tokens, None), (places - 1, places + 1), (places > 0, places < ends), strict=True
+        ):
+            x = tf.gather_nd(states, tf.stack([tf.clip_by_value(place, 0, last), rows], axis=1))  # [B, P]
+            total += tf.nn.log_softmax(self._logits(x) * tf.cast(there, tf.float32)[:, None])
+        return total / 2.0
+
     def _nll(self, x: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """-ln p(targets [S, B] | x [S, B, P]), [S, B]."""
-        flat = tf.reshape(x, [-1, x.shape[-1]])
-        logits = tf.nn.bias_add(tf.matmul(flat, self._words(), transpose_b=True), self.bias)  # [S * B, V]
-        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(targets, [-1]), tf.cast(logits, tf.float32))
+        logits = self._logits(tf.reshape(x, [-1, x.shape[-1]]))  # [S * B, V]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(targets, [-1]), logits)
         return tf.reshape(nll, tf.shape(targets))
+
+    def _logits(self, x: tf.Tensor) -> tf.Tensor:
+        """[N, P] to float32 [N, V]."""
+        return tf.cast(tf.nn.bias_add(tf.matmul(x, self._words(), transpose_b=True), self.bias), tf.float32)
 
     def _tops(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """The last layer of both directions, [T, B, P] each."""

@@ -33,6 +33,13 @@ class Cloze(keras.layers.Layer):
         x = self.encoder.hidden(batch["tokens"], seed, batch.get("documents"), see_itself=False)[-1]  # [B * T, D]
         return tf.cast(product(x, self.encoder.token_embedding, transposed=True), tf.float32)
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there."""
+        tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
+        x = self.encoder.hidden(tokens, see_itself=False)[-1]  # [B * T, D]
+        x = tf.gather(x, tf.range(tf.shape(tokens)[0]) * tf.shape(tokens)[1] + places)
+        return tf.cast(product(x, self.encoder.token_embedding, transposed=True), tf.float32)
+
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         labels = tf.reshape(batch["tokens"], [-1])  # [B * T]

@@ -92,6 +92,10 @@ class DeepInfoMax(keras.layers.Layer):
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return self.mlm.totals(batch) | {"rows": tf.shape(batch["ngrams"])[0]}
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands."""
+        return self.mlm.fill(self.encoder(batch, seed=None), batch["places"])
+
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         rows, count, room = shape(batch["ngrams"])

@@ -5,7 +5,7 @@
 30 % of a document's sentences are replaced by one mask each, and the target is those, one after the other: a summary
 of sorts, if they are the sentences that tell most of the rest. How much one tells is its ROUGE-1 F1 against the rest
 of its document, each scored by itself and repeated words counted as often as they match ("Ind-Orig", the paper's
-best). [MASK] stands for the paper's [MASK1]; masking of single words was dropped from the large model (section 6.1.3).
+best). [MASK] stands for the paper's [MASK1]; masking of single words was dropped from the large model (section 6.1.2).
 
 Inputs are full: three halves of what fits are read, and what the gaps free is filled by the text that follows. Only
 sentences that begin in the first two halves can become gaps, so that every mask is inside.
@@ -86,7 +86,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     """(step, seed) to ``tokens`` [B, T]: [CLS] text with gaps [SEP], and ``targets`` [B, (T - 2) / 2 + 2]: [CLS] gap
     sentences [SEP], padded.
 
-    Inputs of 512 tokens have targets of half as many in the paper too (section 6.1). Nothing is random but the text.
+    Inputs of 512 tokens have targets of half as many in the authors' settings too. Nothing is random but the text.
     """
     room = length - 2
     longest = room // 2

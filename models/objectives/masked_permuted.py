@@ -64,6 +64,11 @@ class MaskedPermutedLm(keras.layers.Layer):
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return self.mlm.totals(batch)
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands: the query of a lone
+        mask sees what the row's own vector there sees."""
+        return self.mlm.fill(self.encoder(batch, seed=None), batch["places"])
+
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         values = self.mlm.score(self.logits(batch, seed), batch, totals or self.totals(batch))
         return {"loss": values["mlm_loss"], "accuracy": values["mlm_accuracy"]}

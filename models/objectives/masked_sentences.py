@@ -1,5 +1,5 @@
 """Masked sentences: hide whole sentences of a document and write them from what stands around them. Zhang et al.
-(2019), sections 3.2 and 3.3.
+(2019), section 3.2.
 
     L = - 1/S sum_{k in K} sum_j ln p(w_j of sentence k | w_1 ... w_{j-1}, d_k)
 

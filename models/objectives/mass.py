@@ -22,7 +22,7 @@ from models.pretrainable import Batches
 from models.tokenizers import Vocabulary
 
 RATE, MASK, RANDOM = 0.5, 0.8, 0.1
-"""The share of the text that is hidden (section 3.2: best near a half); of that, what becomes [MASK] and what a random
+"""The share of the text that is hidden (section 4.5: best near a half); of that, what becomes [MASK] and what a random
 token (section 4.1)."""
 
 

@@ -11,7 +11,8 @@ is left open, as in the authors' code: no context token sees a target, all see e
 Rows are two texts, of which the second follows the first in one half and is random in the other (section 2.5); which
 of the two is not asked. A row brings the M tokens before it, of the same document: the authors keep their hidden
 states from step to step, here they are computed anew in the step (see `models.objectives.segment_lm`), all seeing
-each other. M is half a row, as much as the authors' rows go forward from one to the next.
+each other. M is half a row, as much as the authors' rows go forward from one to the next. They also read half of the
+rows backwards, with what comes after a row as its memory (section 3.1): here memory is what stands before.
 """
 
 from typing import Any
@@ -118,6 +119,19 @@ class PermutedLm(keras.layers.Layer):
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"predicted": tf.math.count_nonzero(batch["predicted_weights"], dtype=tf.int32)}
+
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there: all else is
+        context, and there is no memory."""
+        tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
+        asked = {
+            "tokens": tokens,
+            "segments": batch.get("segments", tf.zeros_like(tokens)),
+            "ranks": tf.one_hot(places, tf.shape(tokens)[1], dtype=tf.int32),
+            "predicted_positions": places[:, None],
+            "memory": tf.zeros_like(tokens[:, :1]),
+        }
+        return self.logits(asked)
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)

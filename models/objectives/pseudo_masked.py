@@ -97,6 +97,10 @@ class PseudoMaskedLm(keras.layers.Layer):
         scores = self.mlm.logits(x, tf.concat([positions, behind], axis=1))  # [B * 2 M, V]
         return tf.reshape(scores, [rows, 2 * hidden, scores.shape[-1]])
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands: those of L_AE."""
+        return self.mlm.fill(self.encoder(batch, seed=None), batch["places"])
+
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         logits = self.logits(batch, seed)

@@ -47,14 +47,17 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
     """One id per row of logits [N, V], int32 [N]: drawn from the softmax, or the likeliest without ``draws`` int32 [N].
 
+    Never padding, id 0, which the encoder would hide: its probability is shared out among the others.
+
     By the inverse of the cumulative distribution: one random number per row, where the Gumbel trick takes V of them
     and two logarithms each. The numbers come with the batch, so a row has the same ones wherever it is computed.
     """
     if draws is None:
-        return tf.argmax(logits, -1, output_type=tf.int32)
+        return 1 + tf.argmax(logits[:, 1:], -1, output_type=tf.int32)
     cumulative = tf.cumsum(tf.nn.softmax(logits), axis=-1)  # [N, V]
     share = tf.cast(draws, tf.float32)[:, None] / DRAWS  # [N, 1]
-    chosen = tf.searchsorted(cumulative, share * cumulative[:, -1:], side="right")[:, 0]  # [N]
+    padding = cumulative[:, :1]
+    chosen = tf.searchsorted(cumulative, padding + share * (cumulative[:, -1:] - padding), side="right")[:, 0]  # [N]
     return tf.minimum(chosen, logits.shape[-1] - 1)
 
 

@@ -71,6 +71,14 @@ class SegmentLm(keras.layers.Layer):
         batch = {name: tf.convert_to_tensor(value, tf.int32) for name, value in batch.items()}
         return tf.pad(-self._nll(batch, None), [[0, 0], [1, 0]])
 
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from what stands before; all alike where
+        nothing does."""
+        tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
+        before = tf.range(tf.shape(tokens)[0]) * tf.shape(tokens)[1] + tf.maximum(places - 1, 0)
+        logits = self._logits(tf.gather(self.encoder.hidden(tokens)[-1], before))
+        return logits * tf.cast(places > 0, tf.float32)[:, None]
+
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] for ``targets`` [B, S] as the continuation of ``tokens`` [B, T].
 

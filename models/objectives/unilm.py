@@ -1,4 +1,4 @@
-"""Unified language modelling: MLM under four masks in one batch. Dong et al. (2019), sections 2.3 and 2.6.
+"""Unified language modelling: MLM under four masks in one batch. Dong et al. (2019), sections 2.3 and 2.4.
 
     L = L_MLM + L_NSP,   L_MLM = - 1/|M| sum_{t in M} ln p(x_t | what t may see of x with M hidden)
 

@@ -1,4 +1,4 @@
-"""Word structural objective: put shuffled words back in order. Wang et al. (2020), section 2.2.
+"""Word structural objective: put shuffled words back in order. Wang et al. (2020), section 2.3.
 
     L_WSO = - 1/|S| sum_{t in S} ln p(x_t | x with M hidden and the trigrams in S shuffled)
 

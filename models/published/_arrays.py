@@ -189,7 +189,8 @@ def _tensors(content: Any, storage: Callable[[str, str], np.ndarray], path: Path
         def make() -> np.ndarray:
             flat = storage(tensor.storage.key, tensor.storage.kind)
             last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
-            if math.prod(tensor.shape) and not 0 <= tensor.offset <= last < len(flat):
+            inside = 0 <= tensor.offset <= last < len(flat) and min(tensor.strides, default=0) >= 0
+            if math.prod(tensor.shape) and not inside:  # what lies outside is not ours to read
                 raise _damaged(path)
             strides = tuple(s * flat.itemsize for s in tensor.strides)
             return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides).copy()

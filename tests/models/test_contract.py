@@ -215,6 +215,27 @@ def test_encoding(name):
     assert np.allclose(without.tokens, encoder({"tokens": batch["tokens"]}).tokens, atol=1e-6)
 
 
+@pytest.mark.sweep
+@every_model
+def test_encoding_in_bfloat16(name):
+    """Its network is rounded, and what comes out is near what it was."""
+    import keras
+
+    model, batch = made(name), text()
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        rounded = model.module.build(small(model.module), VOCABULARY)
+    finally:
+        keras.config.set_dtype_policy(policy)
+    for variable, weight in zip(rounded.loss.variables, model.built.loss.variables, strict=True):
+        variable.assign(weight)
+    exact, found = model.built.encoder(batch), rounded.encoder(batch)
+    present = batch["tokens"] > 0
+    for wanted, given in ((exact.pooled, found.pooled), (exact.tokens[present], found.tokens[present])):
+        assert np.abs(np.asarray(given, np.float32) - wanted).mean() < 0.05 * np.abs(wanted).mean()
+
+
 @every_model
 def test_padding_changes_nothing(name):
     encoder = made(name).built.encoder

@@ -268,15 +268,16 @@ def test_samples_follow_the_generator():
 
     from models.objectives import rtd
 
-    probabilities = np.array([0.5, 0.3, 0.15, 0.05, 0.0], np.float32)
+    probabilities = np.array([0.4, 0.3, 0.18, 0.09, 0.03, 0.0], np.float32)
     logits = np.tile(np.log(probabilities + 1e-30), (20000, 1))
     draws = np.random.default_rng(0).integers(rtd.DRAWS, size=20000, dtype=np.int32)
     drawn = rtd.sample(tf.constant(logits), draws)
-    shares = np.bincount(drawn, minlength=5) / 20000
-    assert np.allclose(shares, probabilities, atol=0.015)
-    assert shares[4] == 0
+    shares = np.bincount(drawn, minlength=6) / 20000
+    # The encoder would take the first one for padding, and no token would see it: the others have its share too.
+    assert np.allclose(shares, [0, *probabilities[1:] / 0.6], atol=0.015)
+    assert shares[0] == shares[5] == 0
     assert np.array_equal(drawn[:7], rtd.sample(tf.constant(logits[:7]), draws[:7]))
-    assert (rtd.sample(tf.constant(logits), None).numpy() == 0).all()
+    assert (rtd.sample(tf.constant(logits), None).numpy() == 1).all()
 
 
 def test_rtd_noise_masks_and_never_substitutes(corpus):

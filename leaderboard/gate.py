@@ -20,6 +20,7 @@ from leaderboard.gate_cost import Time, compare_costs, compare_time
 from leaderboard.record import Record, RecordError
 from leaderboard.resampling import Scored
 from leaderboard.sides import Group, Side
+from leaderboard.stats import Interval, from_examples
 from leaderboard.verdicts import (
     APART,
     ENOUGH,
@@ -97,7 +98,7 @@ def _compare(
     known = one or other
     about: dict[str, Any] = {
         "task": known.first.task["title"], "row": known.title, "adaptation": known.first.adaptation["name"],
-        "metric": known.first.task["headline"], "data": f"{known.identity[0]} {known.first.task['data_sha256']}",
+        "metric": known.first.task["headline"], "data": str(known.first.task["data_sha256"]),
     }  # fmt: skip
     if one is None:
         return Verdict(verdict=NEW, reason="BASE has no such cell.", **about)
@@ -235,7 +236,7 @@ def _identical(scored: Sequence[Mapping[int, Record]]) -> bool:
 
 
 def _error(records: Sequence[Record]) -> float:
-    """Standard error over examples of a side's mean, from its records' own 95 % intervals."""
-    widths = [float(r.headline["high"] or math.nan) - float(r.headline["low"] or math.nan) for r in records]
-    known = [width / (2 * 1.959963984540054) for width in widths if math.isfinite(width)]
-    return math.sqrt(sum(error**2 for error in known) / len(known)) if known else 0.0
+    """Standard error over examples of a side's mean, from its records' own 95 % intervals; NaN where none has one."""
+    ends = [(r.headline["low"], r.headline["high"]) for r in records]
+    known = [Interval(*map(float, pair)) for pair in ends if None not in pair and all(map(math.isfinite, pair))]
+    return math.sqrt(from_examples(known))

@@ -223,7 +223,9 @@ class Grid:
         return {row: summarise(list(self.macro(row).values())) for row in self.rows}
 
     def macro_error(self, row: Row) -> Error:
-        """Error of the average over seeds and examples; the tasks' examples are independent of each other."""
+        """Error of the average over seeds and examples. Tasks on other data have other examples; those on the same data
+        (the coarse and the fine classes of the same questions) are taken to err together, which is the most that they
+        can."""
         return self._macro_errors[row]
 
     @cached_property
@@ -231,8 +233,13 @@ class Grid:
         return {row: self._macro_error(row) for row in self.rows}
 
     def _macro_error(self, row: Row) -> Error:
-        cells = [self.cells[row, column] for column in self.averaged] if self.macro(row) else []
-        variance = math.fsum(cell.examples for cell in cells) / len(cells) ** 2 if cells else math.nan
+        if not self.macro(row):
+            return error(self.macro_summary(row), math.nan)
+        by_data: dict[str, float] = {}
+        for column in self.averaged:
+            data = column.task["data_sha256"] or column.key
+            by_data[data] = by_data.get(data, 0.0) + math.sqrt(self.cells[row, column].examples)
+        variance = math.fsum(one**2 for one in by_data.values()) / len(self.averaged) ** 2
         return error(self.macro_summary(row), variance)
 
     def macro_interval(self, row: Row) -> Interval:

@@ -9,6 +9,8 @@ import numpy as np
 from leaderboard.comparison import Drop, SideOf, clusters_of, combined, members_of, side_of, variance_of
 from leaderboard.stats import CONFIDENCE, Interval
 
+_POINTS = 100.0  # what one example is worth where no two scores differ
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
@@ -78,6 +80,9 @@ def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
             worse, better = int((each > 0).sum()), int((each < 0).sum())
             p = binomtest(worse, worse + better, alternative="greater").pvalue if worse + better else 1.0
             method = "McNemar, exact"
+            size = _disagreement(worse, better, len(each)) * (np.abs(each).max() or _POINTS)
+            length = float(np.linalg.norm(spread))
+            spread = spread * (size / length) if length else np.full(len(each), size / math.sqrt(len(each)))
         drop = combined(side.mean, [], spread, method=method, seeds=seeds, examples=len(each), clusters=clusters)
         return drop if p is None else replace(drop, exact_p=float(p))
     counts = draws(len(first.ids), first.groups, min(one.replicates for one in (*base, *head)), 0)
@@ -87,6 +92,13 @@ def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
     spread = (shift - shift.mean()) / math.sqrt(len(shift) - 1)
     method = "paired bootstrap over examples"
     return combined(value, [], spread, method=method, seeds=seeds, examples=len(first.ids), clusters=clusters)
+
+
+def _disagreement(worse: int, better: int, n: int) -> float:
+    """Standard error of (worse - better) / n, with one more of either (Bonett and Price, 2012): few examples on which
+    nothing changed do not prove that nothing did."""
+    a, b = (worse + 1) / (n + 2), (better + 1) / (n + 2)
+    return math.sqrt((a + b - (a - b) ** 2) / (n + 2))
 
 
 def draws(n: int, groups: Sequence[Hashable] | None, replicates: int, seed: int) -> np.ndarray:

@@ -119,7 +119,7 @@ def bootstrap_interval(
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Interval]:
-    """Percentile bootstrap over examples for metrics that are functions of summed statistics.
+    """Expanded percentile bootstrap over examples (see `_tail`) for metrics that are functions of summed statistics.
 
     ``statistics`` [N, K] per example and ``value(sums [K]) -> {name: value}``. With ``groups`` (one per example, None
     for an example on its own) whole groups are drawn: questions of one passage are not independent. Equal rows are
@@ -136,7 +136,7 @@ def bootstrap_interval(
         size = min(step, replicates - start)
         counts = rng.multinomial(len(units), multiplicity / len(units), size=size)  # [R, U]
         sums.append(counts @ rows)  # [R, K]
-    return _intervals([value(row) for row in np.concatenate(sums)], confidence)
+    return _intervals([value(row) for row in np.concatenate(sums)], _tail(len(units), confidence))
 
 
 def bootstrap_metric(
@@ -153,9 +153,10 @@ def bootstrap_metric(
         raise ValueError(
             f"The bootstrap needs gold and predictions of one length, not {len(gold)} and {len(predictions)}."
         )
-    draws = _draws(len(gold), groups, replicates, seed)
+    members = _members(len(gold), groups)
+    draws = _draws(members, replicates, seed)
     values = [metric([gold[i] for i in drawn], [predictions[i] for i in drawn]) for drawn in draws]
-    return _intervals(values, confidence)
+    return _intervals(values, _tail(len(members), confidence))
 
 
 def bootstrap_rows(
@@ -167,12 +168,13 @@ def bootstrap_rows(
     confidence: float = CONFIDENCE,
 ) -> dict[str, Interval]:
     """As `bootstrap_metric`, with the same draws, for ``value`` of any rows of ``table`` [N, K], one per example."""
-    return _intervals([value(table[drawn]) for drawn in _draws(len(table), groups, replicates, seed)], confidence)
+    members = _members(len(table), groups)
+    values = [value(table[drawn]) for drawn in _draws(members, replicates, seed)]
+    return _intervals(values, _tail(len(members), confidence))
 
 
-def _draws(n: int, groups: Sequence[Hashable] | None, replicates: int, seed: int) -> Iterator[np.ndarray]:
+def _draws(members: Sequence[np.ndarray], replicates: int, seed: int) -> Iterator[np.ndarray]:
     """The indexes of the examples of each replicate."""
-    members = _members(n, groups)
     rng = np.random.default_rng(seed)
     for _ in range(replicates):
         yield np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])
@@ -199,9 +201,22 @@ def _pool(statistics: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarr
     return np.array([statistics[indexes].sum(axis=0) for indexes in _members(len(statistics), groups)])
 
 
-def _intervals(values: Sequence[Mapping[str, float]], confidence: float) -> dict[str, Interval]:
+def _tail(units: int, confidence: float) -> float:
+    """The share of replicates beyond either end of an interval over ``units`` examples or groups.
+
+    Less than (1 - ``confidence``) / 2, since replicates spread by the variance of n where n - 1 is due, and normally
+    where Student's t is: Hesterberg (2015), "What teachers should know about the bootstrap", The American Statistician
+    69, the "expanded percentile interval". It tells where texts are few; of a thousand examples it is 2.48 % for 2.5 %.
+    """
+    if units < 2:
+        return (1 - confidence) / 2
+    from scipy.special import ndtr
+
+    return float(ndtr(-math.sqrt(units / (units - 1)) * _t(units - 1, confidence)))
+
+
+def _intervals(values: Sequence[Mapping[str, float]], tail: float) -> dict[str, Interval]:
     """Percentiles of every named value; NaN where too many replicates leave the value undefined."""
-    tail = (1 - confidence) / 2
     result = {}
     for name in values[0]:
         x = np.array([value[name] for value in values], dtype=float)

@@ -56,7 +56,8 @@ class Verdict:
     counted: bool = False
     """Whether it is part of the mean drop."""
     data: str = ""
-    """What tells its examples apart from those of other cells."""
+    """What tells its examples apart from those of other cells: the hash of the data, which several tasks may ask
+    about."""
 
 
 def guards(found: Sequence[Verdict]) -> tuple[Verdict, ...]:
@@ -88,6 +89,9 @@ def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
     if high < margin and not cell.lost:
         return replace(cell, verdict=PASS, p_adjusted=p, reason="No drop as large as the margin.")
     if not math.isfinite(drop.variance):
+        if min(drop.seeds) > 1:
+            words = "The records say nothing of the spread over examples, and the predictions are not there."
+            return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words)
         words = f"One seed a side tells nothing of the next: run at least {ENOUGH}."
         return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words, seeds_needed=ENOUGH)
     seen, needed = drop.detectable(alpha), drop.seeds_needed(margin, alpha)

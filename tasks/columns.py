@@ -13,8 +13,11 @@ from tasks.forms import Tags
 from tasks.metrics.entity_f1 import iob2
 from tasks.task import Example
 
+DOCUMENT = "-DOCSTART-"
+"""How a line begins that begins a document, in the files of CoNLL-2003 and most others."""
 
-def sentences(path: Path, document: str = "-DOCSTART-") -> Iterator[tuple[int, str | None, list[list[str]]]]:
+
+def sentences(path: Path, document: str = DOCUMENT) -> Iterator[tuple[int, str | None, list[list[str]]]]:
     """Sentences of any file of columns: (line of the first word, document, the columns of each word).
 
     An empty line ends a sentence, a line that starts with ``document`` begins document 1, 2, ...; before the first it
@@ -36,7 +39,7 @@ def sentences(path: Path, document: str = "-DOCSTART-") -> Iterator[tuple[int, s
         yield start, str(count) if count else None, words
 
 
-def tagged(path: Path, types: Sequence[str], document: str = "-DOCSTART-") -> Iterator[Example]:
+def tagged(path: Path, types: Sequence[str], document: str = DOCUMENT) -> Iterator[Example]:
     """The sentences of ``path`` with entities of ``types``; ids count from 0, ``group`` is the document's number."""
     allowed = re.compile(rf"O|[BIES]-({'|'.join(map(re.escape, types))})")
     for index, (start, group, words) in enumerate(sentences(path, document)):

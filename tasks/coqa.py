@@ -34,7 +34,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     for story in _objects(path, content, "data"):
         text, name = entry(path, 1, story, "story"), entry(path, 1, story, "id")
         several = [_turns(path, story, "answers")]
-        more = story.get("additional_answers", {})
+        more = entry(path, 1, {"additional_answers": {}} | story, "additional_answers", dict)
         several += [_turns(path, more, key) for key in more]
         rounds: list[str] = []
         for turn, question in _turns(path, story, "questions").items():

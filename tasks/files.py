@@ -128,6 +128,8 @@ def json_document(path: Path) -> Any:
         raise DataError(
             f"{path} has the key {str(error)!r:.60} twice in one object; leave only one of them."
         ) from error
+    except ValueError as error:  # a number of more digits than Python reads
+        raise malformed(path, 1, f"this is not JSON ({error}).") from error
 
 
 class RepeatedKey(ValueError):

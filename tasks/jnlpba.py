@@ -15,12 +15,13 @@ from tasks.metrics.entity_f1 import entity_f1
 from tasks.task import Example, Source, Task
 
 FILES = {"train": ("Genia4ERtask1.iob2|train.tsv",), "test": ("Genia4EReval1.iob2|test.tsv",)}
+DOCUMENT = "###MEDLINE:"
 TYPES = ("DNA", "RNA", "protein", "cell_line", "cell_type")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Sentences in file order; ``group`` is the number of the abstract."""
-    return tagged(pick(folder, FILES[split][0]), TYPES, document="###MEDLINE:")
+    return tagged(pick(folder, FILES[split][0]), TYPES, document=DOCUMENT)
 
 
 TASK = Task(
@@ -41,4 +42,5 @@ TASK = Task(
     labels=labels(TYPES),
     chance=0.0,
     report="test",
+    extra={"document": DOCUMENT},
 )

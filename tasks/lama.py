@@ -47,7 +47,8 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
             continue
         facts, right = [], defaultdict(set)
         for line, fact in json_lines(path):
-            word, subject = entry(path, line, fact, "obj_label"), fact.get("sub_label") or ""
+            word = entry(path, line, fact, "obj_label")
+            subject = entry(path, line, fact, "sub_label") if fact.get("sub_label") else ""
             if word in words and not (apart and word.lower() in subject.lower()):
                 right[subject].add(word)
                 facts.append((line, fact, subject, word))

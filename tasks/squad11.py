@@ -4,11 +4,11 @@ Official files: train-v1.1.json and dev-v1.1.json, ``data[].paragraphs[].{contex
 answer_start}}}``. The test set is not public, so the dev set is reported, as everybody does. Licence: CC BY-SA 4.0.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from tasks.files import pick
+from tasks.files import json_document, pick
 from tasks.forms import Answer, Form
 from tasks.metrics.squad import squad
 from tasks.task import DataError, Download, Example, Source, Task
@@ -26,30 +26,30 @@ def questions(path: Path) -> Iterator[Example]:
 
     Version 2.0 marks questions without an answer, whose gold is (). A question with neither has no public answer.
     """
+    content = json_document(path)
     try:
-        articles = json.loads(path.read_bytes().decode("utf-8-sig"))["data"]
-        for article in articles:
+        for article in content["data"]:
             for number, paragraph in enumerate(article["paragraphs"]):
-                context, group = paragraph["context"], f"{article.get('title', '')}#{number}"
+                context, group = _text(paragraph, "context"), f"{article.get('title', '')}#{number}"
                 for row in paragraph["qas"]:
                     answers = tuple(
-                        Answer(answer["text"], int(answer["answer_start"])) for answer in row.get("answers", ())
+                        Answer(_text(answer, "text"), int(answer["answer_start"])) for answer in row.get("answers", ())
                     )
                     known = answers or row.get("is_impossible", False)
                     yield Example(
                         id=str(row["id"]),
-                        inputs=(row["question"], context),
+                        inputs=(_text(row, "question"), context),
                         gold=answers if known else None,
                         group=group,
                     )
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 (byte {error.start}); convert it to UTF-8.") from error
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"{path}, line {error.lineno}: not JSON ({error.msg}); copy the official file again."
-        ) from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DataError(f"{path} is JSON, but not in SQuAD's format ({type(error).__name__}: {error}).") from error
+
+
+def _text(record: dict[str, Any], key: str) -> str:
+    if not isinstance(record[key], str):
+        raise TypeError(f"'{key}' is no text but {record[key]!r:.40}")
+    return record[key]
 
 
 TASK = Task(

@@ -12,12 +12,13 @@ as SimKGC (Wang et al., 2022) does.
 """
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from tasks.files import malformed, pick
 from tasks.forms import Form
 from tasks.metrics.ranks import directions, ranking
-from tasks.task import Example, Source, Task
+from tasks.task import DataError, Example, Source, Task
 from tasks.triples import questions, texts, triples
 
 _SPLITS = {"train": "train.txt|train.tsv", "dev": "valid.txt|dev.tsv", "test": "test.txt|test.tsv"}
@@ -40,7 +41,10 @@ def _named(every: list[Path], folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in every:
         other = folder / path.name
-        for (line, ours), (_, names) in zip(triples(path), triples(other), strict=True):
+        for ours, theirs in zip_longest(triples(path), triples(other)):
+            if ours is None or theirs is None:
+                raise DataError(f"{other} has another number of triples than {path}, but they must match one to one.")
+            (_, ours), (line, names) = ours, theirs
             if ours[1] != names[1]:
                 raise malformed(other, line, f"its relation is not that of the same line of {path.name}.")
             found |= {ours[i]: _words(names[i]) for i in (0, 2)}

@@ -125,7 +125,7 @@ def _receive(url: str, part: Path, size: int | None, summed: bool, timeout: floa
 
 def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: float, bar: Bar, where: str) -> None:
     done, notes = part.stat().st_size, part.with_suffix(".json")
-    validator = json.loads(notes.read_text())["validator"] if notes.exists() else ""
+    validator = _validator(notes)
     if not (validator or summed):
         done = 0  # nothing would show that the rest belongs to another version of the file
     if size is not None and done >= size:
@@ -165,6 +165,15 @@ def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: floa
         raise _Broken(f"{url}: the server closed the connection after {done} of {expected} bytes.")
     if not done:
         raise FetchError(f"{url}: the server sent an empty file. Look at {where or 'its home page'}.")
+
+
+def _validator(notes: Path) -> str:
+    """What the server said of the file's version last time; "" where that is not known, or was not written whole."""
+    try:
+        found = json.loads(notes.read_text())["validator"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def _pieces(url: str, answer: Any, timeout: float) -> Iterator[bytes]:
@@ -258,9 +267,13 @@ def _lock(data: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+        found = dict(json.loads(path.read_text(encoding="utf-8")))
+        for one in found.values():
+            if not isinstance(one["size"], int) or not isinstance(one["sha256"], str):
+                raise TypeError("types")
+    except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} is not the JSON that an earlier fetch wrote. Mend or remove it.") from error
+    return found
 
 
 def _missing(task: Task, data: Path, splits: Sequence[str] = ()) -> str | None:

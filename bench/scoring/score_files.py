@@ -12,8 +12,8 @@ span, few_shot              the official file of a split        one JSON object 
                                                                 what the task's own scorer reads; ReCoRD as for choice,
                                                                 the label being the answer
 tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
-generation                  one reference a line, or the        one text a line
-                            official folder
+generation                  one reference a line, the           one text a line
+                            official JSON or folder
 cloze, ranking              the data set's folder               a line ``{"id": "...", "ranked": [candidates, the best
                                                                 first]}`` each; what is not listed comes behind
 pointing                    the official file of a split        the same, with predictions in place of gold
@@ -22,7 +22,6 @@ pointing                    the official file of a split        the same, with p
 Rows that do not match are refused with the first that does not: a scorer that skips them flatters or hides a mistake.
 """
 
-import json
 import math
 import tempfile
 from collections.abc import Sequence
@@ -33,8 +32,8 @@ from typing import Any
 import tasks
 from bench.errors import UsageError
 from bench.scoring import superglue
-from tasks.columns import sentences
-from tasks.files import RepeatedKey, entry, json_document, json_lines, label, lines, number, rows, without_repeats
+from tasks.columns import DOCUMENT, sentences
+from tasks.files import entry, json_document, json_lines, label, lines, number, rows
 from tasks.forms import Form, Rank, Reply, Scored, Tags, Target
 from tasks.task import DataError, Example, Task
 
@@ -55,7 +54,8 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
     ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY) or task.extra.get("gold") == "folder"
     if ranked and not gold.is_dir():
         raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose files count.")
-    if not ranked and gold.is_dir() and Path(_official(task, task.report)).suffix:  # official folders have none
+    whole = task.form is Form.GENERATION and _whole(task, gold)
+    if not (ranked or whole) and gold.is_dir() and Path(_official(task, task.report)).suffix:  # folders have none
         raise DataError(f"{gold} is a folder; name one file of it, such as {_official(task, task.report)}.")
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
@@ -99,7 +99,13 @@ def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
         if key in found:
             raise DataError(f"{predictions}, line {line}: idx {key} is there twice.")
         found[key] = entry(predictions, line, record, "label", int)
-    return _matched(_labelled(task, gold), found, gold, predictions)
+    examples = _labelled(task, gold)
+    for example in examples:
+        last = len(example.inputs) - 2  # the context stands before the choices
+        if not 0 <= found.get(example.id, 0) <= last:
+            wrong = f"the label {found[example.id]} of idx {example.id} is no choice: they count from 0 to {last}"
+            raise DataError(f"{predictions}: {wrong}.")
+    return _matched(examples, found, gold, predictions)
 
 
 def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -132,13 +138,7 @@ def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
         return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     if task.predictions is not None:
         return _matched(_labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
-    text = "\n".join(line for _, line in lines(predictions))
-    try:
-        found = json.loads(text, object_pairs_hook=without_repeats)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{predictions}, line {error.lineno}: not JSON ({error.msg}).") from error
-    except RepeatedKey as error:
-        raise DataError(f"{predictions} answers the question {error} twice.") from error
+    found = json_document(predictions)
     if not isinstance(found, dict):
         raise DataError(f"{predictions} must be one JSON object from question ids to answers.")
     for key, answer in found.items():
@@ -166,15 +166,18 @@ def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list
 
 def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     """Tags as both files spell them, so that token accuracy is the official script's too."""
-    del task
     right, guesses = [], []
-    for ours, theirs in zip_longest(sentences(gold), sentences(predictions)):
+    mark = task.extra.get("document", DOCUMENT)
+    for ours, theirs in zip_longest(sentences(gold, mark), sentences(predictions, mark)):
         if ours is None or theirs is None:
             longer, line = (predictions, theirs[0]) if ours is None else (gold, ours[0])
             raise DataError(
                 f"{longer}, line {line}: this sentence is number {len(right) + 1}; the other file has none."
             )
         (line, _, words), (place, _, tagged) = ours, theirs
+        for offset, columns in enumerate(words):
+            if len(columns) < 2:
+                raise DataError(f"{gold}, line {line + offset}: {columns[0]!r} has no tag, which gold needs behind it.")
         alone = all(len(columns) == 1 for columns in tagged)  # a file of tags only
         for offset, (word, guess) in enumerate(zip_longest(words, tagged)):
             if word is None or guess is None or not (alone or word[0] == guess[0]):
@@ -196,16 +199,37 @@ def _pointings(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 
 def _texts(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    if task.extra.get("gold") == "folder":
-        examples = list(task.read(gold, task.report))
-    else:
-        examples = _labelled(task, gold) if gold.is_dir() else None
+    examples = _references(task, gold)
     right = [(text,) for _, text in lines(gold)] if examples is None else [example.gold for example in examples]
     guesses = [text for _, text in lines(predictions)]
     if len(right) != len(guesses) or not right:
         where = f"line {min(len(right), len(guesses)) + 1} is the first in only one of them"
         raise DataError(f"{gold} has {len(right)} references but {predictions} has {len(guesses)} lines: {where}.")
     return right, guesses
+
+
+def _references(task: Task, gold: Path) -> list[Example] | None:
+    """The examples of a folder, or of a file that holds references among other things; None for a reference a line."""
+    if task.extra.get("gold") == "folder" or _whole(task, gold):
+        return list(task.read(gold, task.report))
+    names = [name for part in task.files.values() for name in part[0].split("|")]
+    if gold.is_dir() or (
+        gold.suffix in (".json", ".jsonl") and any(Path(name).suffix == gold.suffix for name in names)
+    ):
+        return _labelled(task, gold)
+    several = any(len(part) > 1 for part in task.files.values())
+    if several and (gold.suffix == ".xml" or gold.name in map(_last, names)):
+        raise DataError(
+            f"{gold} holds no references, one a line. Name the folder of {task.title}, or a file of them such as "
+            f"{_official(task, task.report)}."
+        )
+    return None
+
+
+def _whole(task: Task, gold: Path) -> bool:
+    """Whether ``gold`` is a folder with all the official files of the reported split."""
+    parts = task.files[task.report]
+    return gold.is_dir() and all(any((gold / name).exists() for name in part.split("|")) for part in parts)
 
 
 _READERS = {
@@ -253,11 +277,16 @@ def _labelled(task: Task, gold: Path) -> list[Example]:
 
 
 def _names(task: Task, split: str) -> set[str]:
-    return {Path(name).name for names in task.files[split] for name in names.split("|")}
+    return {_last(name) for names in task.files[split] for name in names.split("|")}
+
+
+def _last(name: str) -> str:
+    return Path(name).name
 
 
 def _official(task: Task, split: str) -> str:
-    return task.files[split][0].split("|")[0]
+    """The official file with the gold of ``split``: texts stand before what is to be made of them."""
+    return task.files[split][-1 if task.form is Form.GENERATION else 0].split("|")[0]
 
 
 def _matched(examples: Sequence[Example], found: dict[str, Any], gold: Path, predictions: Path) -> tuple[list, list]:

@@ -54,7 +54,7 @@ function mean(cell) {
 // Whether a prediction is right, null where a task has no right and wrong (a number, a text, a likelihood).
 function right(form, gold, prediction) {
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-  if (["classification", "choice", "tagging"].includes(form)) return same(gold, prediction);
+  if (["classification", "choice", "tagging", "few_shot"].includes(form)) return same(gold, prediction);
   if (form !== "span" || !Array.isArray(gold)) return null;
   const flat = (text) => String(text).toLowerCase().replace(/[^\p{L}\p{N}\s]/gu, "").replace(/\b(a|an|the)\b/g, " ").replace(/\s+/g, " ").trim();
   const text = (answer) => flat(Array.isArray(answer) ? answer[0] : answer && answer.text !== undefined ? answer.text : answer);
@@ -81,11 +81,12 @@ function contrast(form, first, second) {
 }
 
 // The same examples, answered by both: difference of the shares that are right, in points, with its 95 % interval over
-// examples (McNemar's variance for paired proportions, normal).
+// examples, after one more on which only the first is right and one for the second (Bonett and Price, 2012): without
+// them few examples on which both agree would seem to prove that they always do.
 function pairedShare(first, second, examples) {
-  const mean = (first - second) / examples;
-  const half = 1.959964 * Math.sqrt(Math.max(0, (first + second) / examples - mean ** 2) / examples);
-  return { mean: 100 * mean, low: 100 * (mean - half), high: 100 * (mean + half) };
+  const a = (first + 1) / (examples + 2), b = (second + 1) / (examples + 2);
+  const half = 1.959964 * Math.sqrt((a + b - (a - b) ** 2) / (examples + 2));
+  return { mean: (100 * (first - second)) / examples, low: 100 * (a - b - half), high: 100 * (a - b + half) };
 }
 
 // Invisible and reordering characters spelled out, one line.

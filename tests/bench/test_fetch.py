@@ -343,3 +343,22 @@ def test_tar_archives_are_unpacked_too(server: Server, tmp_path: Path) -> None:
     url = server.says("/x.tgz", _reply(buffer.getvalue()))
     get(Download(url=url, to="set", unpack=True, strip=1), tmp_path)
     assert (tmp_path / "set" / "a" / "b.txt").read_bytes() == b"abc"
+
+
+@pytest.mark.parametrize("notes", ["", '{"valid', "[]", '{"validator": null}'])
+def test_notes_that_were_cut_short_cost_the_part_and_no_more(notes: str, server: Server, tmp_path: Path) -> None:
+    """A process that is killed while it writes what the server said of the file leaves half of that."""
+    url = server.says("/whole.bin", _reply())
+    part = tmp_path / ".fetch" / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.part"
+    part.parent.mkdir()
+    part.write_bytes(b"some of it")
+    part.with_suffix(".json").write_text(notes)
+    assert get(Download(url=url, to="whole.bin"), tmp_path).read_bytes() == BODY and server.ranges == [None]
+
+
+def test_a_list_of_sums_that_was_written_by_hand_is_said(server: Server, tmp_path: Path) -> None:
+    url = server.says("/whole.bin", _reply())
+    for wrong in (SUM, {"sha256": 5}, {"size": "5"}):
+        (tmp_path / "downloads.json").write_text(json.dumps({url: wrong}))
+        with pytest.raises(tasks.task.DataError, match="downloads.json is not the JSON"):
+            get(Download(url=url, to="whole.bin"), tmp_path)

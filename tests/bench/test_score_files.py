@@ -118,6 +118,11 @@ def test_choice(tmp_path: Path, task) -> None:
         ('{"idx": 7, "label": 0}\n{"idx": 7, "label": 1}\n', "line 2: idx 7 is there twice"),
         ('{"idx": 7, "label": 0}\n{"idx": 4, "label": 1}\n{"idx": 5, "label": 1}', "a prediction for 5"),
         ('{"idx": 7, "label": "b"}\n', 'line 1: the key "label" is'),
+        (
+            '{"idx": 7, "label": 2}\n{"idx": 4, "label": 1}\n',
+            "the label 2 of idx 7 is no choice: they count from 0 to 1",
+        ),
+        ('{"idx": 7, "label": 0}\n{"idx": 4, "label": -1}\n', "the label -1 of idx 4 is no choice"),
         ("\n7\n", "line 2: a JSON object was expected"),
         ("{", "line 1: this is not JSON"),
     ):
@@ -137,10 +142,12 @@ def test_squad(tmp_path: Path) -> None:
     for text, message in (
         ('{"a": "x"}', "no prediction for b"),
         ('{"a": "x", "b": "y", "c": "z"}', "prediction for c, which .*any name.json does not hold"),
-        ('{"a": "x", "a": "y", "b": ""}', "answers the question a twice"),
+        ('{"a": "x", "a": "y", "b": ""}', "has the key 'a' twice"),
         ('{"a": "x", "b": null}', "the answer to b must be a text"),
         ('["x"]', "one JSON object"),
         ('{"a":\n', "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        (f'{{"a": {"1" * 5000}}}', "not JSON"),
     ):
         with pytest.raises(DataError, match=message):
             score("squad11", gold, _write(guess, text))
@@ -197,6 +204,48 @@ def test_generation_from_an_official_folder(tmp_path: Path) -> None:
     _write(folder / "a.subject", "body\n\n@subject\nhello\n")
     found = score("aeslc", folder, _write(tmp_path / "guess", "hello\nmeal\n"))
     assert (found["rouge1"], found["author_rouge1"]) == (100.0, 50.0)
+
+
+def test_a_line_that_begins_an_abstract_is_no_sentence(tmp_path: Path) -> None:
+    gold = _write(tmp_path / "Genia4EReval1.iob2", "###MEDLINE:1\n\nIL-2\tB-protein\n\n###MEDLINE:2\n\nbinds\tO\n")
+    guess = _write(tmp_path / "guess", "###MEDLINE:1\n\nIL-2\tO\n\n###MEDLINE:2\n\nbinds\tO\n")
+    found = score("jnlpba", gold, guess)
+    assert (found["examples"], found["token_accuracy"]) == (2, 50.0)
+
+
+def test_a_gold_file_of_words_alone_is_refused(tmp_path: Path) -> None:
+    gold = _write(tmp_path / "test.tsv", "a\tO\n\nDiana\n")
+    with pytest.raises(DataError, match="test.tsv, line 3: 'Diana' has no tag"):
+        score("ncbi_disease", gold, _write(tmp_path / "guess", "a\tO\n\nDiana\tO\n"))
+
+
+def test_references_are_read_from_official_json(tmp_path: Path) -> None:
+    """The best of several references counts, and no reference is a line of JSON."""
+    rows = [{"fname": str(n), "dialogue": "hi", "summary1": "they meet", "summary2": "lunch now"} for n in range(2)]
+    gold = _write(tmp_path / "dialogsum.test.jsonl", "\n".join(map(json.dumps, rows)))
+    guess = _write(tmp_path / "guess", "lunch now\nthey\n")
+    assert score("dialogsum", gold, guess)["rouge1"] == pytest.approx((100 + 200 / 3) / 2)
+    assert score("dialogsum", tmp_path, guess)["rouge1"] == pytest.approx((100 + 200 / 3) / 2)
+    chats = [{"id": "1", "dialogue": "A: hi", "summary": "hi"}]
+    gold = _write(tmp_path / "any.json", json.dumps(chats, indent=1))
+    assert score("samsum", gold, _write(tmp_path / "guess", "hi\n"))["rouge1"] == 100
+
+
+def test_sources_are_no_references(tmp_path: Path) -> None:
+    for language in ("en", "de"):
+        _write(tmp_path / f"test_2016_flickr.{language}", f"{language} a b c d\n")
+    guess = _write(tmp_path / "guess", "de a b c d\n")
+    assert score("multi30k", tmp_path, guess)["bleu"] == pytest.approx(100)
+    with pytest.raises(DataError, match=r"flickr\.en holds no references, .* such as test_2016_flickr\.de"):
+        score("multi30k", tmp_path / "test_2016_flickr.en", guess)
+    with pytest.raises(DataError, match="name one file of it, such as newstest2014.de"):
+        score("wmt", tmp_path, guess)
+    addresses = _write(tmp_path / "all_test.txt", "http://news/1\n")
+    with pytest.raises(DataError, match="holds no references"):
+        score("cnn_dailymail", addresses, guess)
+    talks = _write(tmp_path / "IWSLT14.TED.tst2012.de-en.en.xml", '<seg id="1"> a </seg>\n')
+    with pytest.raises(DataError, match="holds no references"):
+        score("iwslt14", talks, guess)
 
 
 def test_what_cannot_be_scored(tmp_path: Path) -> None:

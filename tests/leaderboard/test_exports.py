@@ -199,20 +199,26 @@ class TestScript:
         assert len(self.call(alone, "regression", [[1, 2.5, 2]])["differ"]) == 1
 
     def test_paired_share_is_the_mean_of_the_differences(self):
-        """Against the t-free interval of the mean of +1, 0 and -1, one value per example."""
+        """Against the mean of +1, 0 and -1, one value per example, and one of +1 and -1 more for the interval."""
         found = self.call("console.log(JSON.stringify(logic.pairedShare(...a)))", 30, 12, 300)
-        values = np.array([1] * 30 + [-1] * 12 + [0] * 258)
-        half = 1.959964 * values.std() / math.sqrt(300)
-        assert found["mean"] == pytest.approx(100 * values.mean())
+        values = np.array([1] * 31 + [-1] * 13 + [0] * 258)
+        half = 1.959964 * values.std() / math.sqrt(302)
+        assert found["mean"] == pytest.approx(100 * (30 - 12) / 300)
         assert (found["low"], found["high"]) == pytest.approx(
             (100 * (values.mean() - half), 100 * (values.mean() + half))
         )
+
+    def test_no_disagreement_in_few_examples_proves_nothing(self):
+        found = self.call("console.log(JSON.stringify(logic.pairedShare(...a)))", 0, 0, 30)
+        assert found["mean"] == 0 and found["low"] == -found["high"] and found["high"] > 8
 
     @pytest.mark.parametrize(
         ("form", "gold", "prediction", "expected"),
         [
             ("tagging", ["O", "B-PER"], ["O", "B-PER"], True),
             ("tagging", ["O", "B-PER"], ["O", "O"], False),
+            ("few_shot", "P17", "P17", True),
+            ("few_shot", "P17", "P19", False),
             ("span", [["The Beatles", 3]], "beatles!", True),
             ("span", [["The Beatles", 3]], "Stones", False),
             ("span", [], "", True),

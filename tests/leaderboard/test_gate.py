@@ -5,60 +5,14 @@ import math
 from dataclasses import replace
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from leaderboard import gate_report, margins
-from leaderboard.baseline import BaselineError, accept, verify
+from leaderboard.baseline import BaselineError
 from leaderboard.gate import gate
-from leaderboard.record import FOLDER, RecordError, write
-from leaderboard.resampling import Scored
+from leaderboard.record import FOLDER, RecordError
+from tests.leaderboard.gates import between, cells, only, scorer, side
 from tests.leaderboard.made import blank, record
-
-EASE = np.random.default_rng(99).standard_normal(1000)
-KNOWN = {}
-"""Per-example scores of the records made here, by key."""
-
-
-def scorer(found, roots):
-    each = KNOWN.get(found.key)
-    if each is None:
-        return None
-    ids = tuple(map(str, range(len(each))))
-
-    def redraw(counts):
-        return counts @ each / counts.sum(axis=1)
-
-    return Scored(ids=ids, groups=None, value=float(each.mean()), each=each, redraw=redraw)
-
-
-def cells(seeds=range(5), level=1.2, sd=0.03, task="sst2", salt=0, predictions=True, **changes):
-    """One record per seed; its predictions are right where level + ease + noise is above 0."""
-    for seed in seeds:
-        rng = np.random.default_rng([seed, salt, int(1000 * level) + 10_000])
-        each = 100.0 * (level + rng.normal(0, sd) + EASE + 0.5 * rng.standard_normal(1000) > 0)
-        found = record(task=task, seed=seed, value=float(each.mean()), **changes)
-        kept = {"file": f"predictions/{salt}{seed}.gz", "sha256": f"{found.key}"} if predictions else None
-        found = record(task=task, seed=seed, value=float(each.mean()), key=found.key, predictions=kept, **changes)
-        KNOWN[found.key] = each
-        yield found
-
-
-def side(folder, *groups):
-    (folder / FOLDER).mkdir(parents=True)
-    for group in groups:
-        for one in group:
-            write(folder, one)
-    return folder
-
-
-def between(tmp_path, base, head, **options):
-    return gate(side(tmp_path / "base", *base), side(tmp_path / "head", *head), scorer, **options)
-
-
-def only(found):
-    assert len(found.cells) == 1
-    return found.cells[0]
 
 
 def test_the_same_records_pass(tmp_path):
@@ -90,6 +44,38 @@ def test_what_cannot_be_told_says_what_could_have_been_seen(tmp_path):
     assert cell.verdict == found.verdict == "inconclusive"
     assert (found.status(), found.status(strict=True)) == (0, 3)
     assert cell.detectable > cell.margin and cell.seeds_needed > 5 and f"takes {cell.seeds_needed} seeds" in cell.reason
+
+
+def bounded(value, low, high):
+    """Five seeds of one score without predictions."""
+    scores = {"headline": {"value": value, "low": low, "high": high}}
+    return [record(task="sst2", seed=seed, value=value, scores=scores, finished=str(value)) for seed in range(5)]
+
+
+def test_an_interval_that_begins_at_zero_is_one(tmp_path):
+    """Two weak scores whose intervals overlap widely, of seeds that all agree: no regression."""
+    cell = only(between(tmp_path, [bounded(6.0, 0.0, 12.0)], [bounded(3.0, 0.0, 6.0)]))
+    half = 1.959963984540054
+    assert cell.drop.variance == pytest.approx((6 / half) ** 2 + (3 / half) ** 2)
+    assert cell.verdict == "inconclusive"
+
+
+def test_scores_without_intervals_say_nothing_of_other_examples(tmp_path):
+    cell = only(between(tmp_path, [bounded(60.0, None, None)], [bounded(50.0, math.nan, math.nan)]))
+    assert cell.verdict == "inconclusive" and math.isnan(cell.drop.variance)
+    assert "spread over examples" in cell.reason and cell.seeds_needed is None
+
+
+def test_cells_on_the_same_examples_move_together_whatever_their_task_is_called(tmp_path):
+    """The same sentences asked in two ways are not twice as many sentences."""
+    data = {"task_": {"data_sha256": "f" * 64}}
+    one = between(tmp_path / "one", [cells(**data)], [cells(level=0.8, salt=1, **data)])
+    ways = [
+        [cells(task=f"sst2-{way}", level=level, salt=salt, **data) for way in ("qa", "nli")]
+        for salt, level in enumerate((1.2, 0.8))
+    ]
+    two = between(tmp_path / "two", *ways)
+    assert two.macro.drop.shared >= one.macro.drop.shared > 0
 
 
 def test_the_mode_follows_from_provenance(tmp_path):
@@ -269,65 +255,6 @@ def test_margins():
     assert margins.margin(task | {"examples": 56}, 80) == pytest.approx(200 / 56)
     assert margins.margin(task, 80, {"sst2": 0.3}) == 0.3
     assert margins.margin(task | {"headline": "perplexity", "higher_is_better": False}, 50) == 1.0
-
-
-def test_baseline_is_content_addressed(tmp_path):
-    run = side(tmp_path / "run", cells(predictions=False))
-    made = accept(run, tmp_path / "baseline", "First\x1b[31m scores.")
-    assert verify(tmp_path / "baseline") == made and made.replaces is None and "\x1b" not in made.reason
-    assert accept(run, tmp_path / "copy", "Other words.").digest == made.digest
-    other = side(tmp_path / "other", cells(salt=4, predictions=False))
-    again = accept(other, tmp_path / "baseline", "Better.")
-    assert again.digest != made.digest and again.replaces == made.digest
-    found = gate(tmp_path / "baseline", other, scorer)
-    assert found.baseline["reason"] == "Better." and found.status() == 0
-    assert verify(run) is None
-    text = (tmp_path / "baseline" / "baseline.json").read_text()
-    assert str(tmp_path) not in text and "author" not in text
-
-
-@pytest.mark.parametrize("how", ["changed", "added", "removed", "digest", "torn", "schema", "list"])
-def test_a_tampered_baseline_is_noticed(tmp_path, how):
-    run = side(tmp_path / "run", cells(predictions=False))
-    baseline = tmp_path / "baseline"
-    accept(run, baseline, "Fine.")
-    file, manifest = next((baseline / FOLDER).glob("*.json")), baseline / "baseline.json"
-    body = json.loads(manifest.read_text())
-    if how == "changed":  # with a seal of its own that is right
-        file.unlink()
-        write(baseline, next(cells(level=0.1, predictions=False)))
-    elif how == "added":
-        write(baseline, next(cells(task="cola", predictions=False)))
-    elif how == "removed":
-        file.unlink()
-    elif how == "digest":
-        manifest.write_text(json.dumps(body | {"digest": "0" * 64}))
-    elif how == "torn":
-        manifest.write_text(manifest.read_text()[:-30])
-    elif how == "schema":
-        manifest.write_text(json.dumps(body | {"schema": 2}))
-    else:
-        manifest.write_text("[1, 2]")
-    with pytest.raises(BaselineError, match="baseline"):
-        gate(baseline, run, scorer)
-
-
-def test_what_cannot_be_accepted(tmp_path):
-    run = side(tmp_path / "run", cells())
-    with pytest.raises(BaselineError, match="predictions file of its record"):
-        accept(run, tmp_path / "baseline", "Predictions are gone.")
-    assert not (tmp_path / "baseline").exists() and not list(tmp_path.glob(".baseline*"))
-    good = side(tmp_path / "good", cells(predictions=False))
-    with pytest.raises(BaselineError, match="needs a reason"):
-        accept(good, tmp_path / "baseline", " \n")
-    with pytest.raises(BaselineError, match="not empty and no baseline"):
-        accept(good, tmp_path / "run", "Wrong folder.")
-    with pytest.raises(BaselineError, match="no record with a score"):
-        accept(side(tmp_path / "none", [blank("x", "y")]), tmp_path / "baseline", "Nothing.")
-    file = next((good / FOLDER).glob("*.json"))
-    file.write_text(file.read_text()[:200])
-    with pytest.raises(BaselineError, match="is damaged, so nothing was accepted"):
-        accept(good, tmp_path / "baseline", "Torn.")
 
 
 HOSTILE = "<script>alert(1)</script>|=cmd()|\\input{x}|\x1b[31m\u202e ]]> &\x00 ::error::x @you https://x.y `a`"

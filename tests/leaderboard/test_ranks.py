@@ -93,6 +93,18 @@ def test_the_average_s_error_is_seeds_plus_examples_over_tasks_squared():
     assert (low + high) / 2 == pytest.approx(71) and high - low > 2 * half * math.sqrt(1.5)
 
 
+def test_tasks_on_the_same_data_err_together_in_the_average():
+    """Coarse and fine classes of the same questions: whoever draws hard ones draws them for both."""
+    half = 1.959963984540054
+    made = []
+    for task in ("trec", "trec_fine", "sst2"):
+        data = {"data_sha256": "f" * 64 if task.startswith("trec") else "0" * 64}
+        bounds = {"value": 60.0, "low": 60 - half, "high": 60 + half}  # standard error 1 over examples, none over seeds
+        made += [record(task=task, seed=s, scores={"headline": bounds}, task_=data) for s in (0, 1)]
+    grid = arrange(made)
+    assert grid.macro_error(grid.rows[0]).size == pytest.approx(math.sqrt((1 + 1) ** 2 + 1) / 3)
+
+
 def test_rows_without_every_task_have_no_rank_by_average():
     made = [record(name=name, task=task, value=v) for name, v in (("a", 90), ("b", 50)) for task in ("cola", "sst2")]
     grid = arrange([*made, record(name="c", value=99.0)])

@@ -177,6 +177,26 @@ def test_coverage_with_groups_needs_the_cluster_bootstrap():
     assert hits["groups"] >= 0.90 * 200 > 0.8 * 200 > hits["alone"]
 
 
+def test_coverage_with_few_groups():
+    """Eight texts with ten questions each: percentiles as they are take the spread of eight for that of the world, and
+    the normal distribution for Student's."""
+    rng = np.random.default_rng(5)
+    hits = {0.95: 0, None: 0}
+    groups = [i // 10 for i in range(80)]
+    for trial in range(500):
+        table = rows(rng.random(80) < np.repeat(rng.beta(2, 1, 8), 10))  # mean 2/3, one level per text
+        low, high = bootstrap_interval(table, accuracy, groups, replicates=400, seed=trial)["accuracy"]
+        hits[0.95] += low <= 200 / 3 <= high
+        drawn = np.random.default_rng(trial).integers(0, 8, (400, 8))
+        plain = np.quantile(100 * table[:, 0].reshape(8, 10).mean(axis=1)[drawn].mean(axis=1), [0.025, 0.975])
+        hits[None] += plain[0] <= 200 / 3 <= plain[1]
+    assert hits[None] < 0.90 * 500 < 0.91 * 500 < hits[0.95] <= 0.97 * 500
+
+
+def test_one_group_has_no_spread():
+    assert bootstrap_interval(rows([1, 0, 1, 1]), accuracy, groups=["a"] * 4)["accuracy"] == (75, 75)
+
+
 def test_none_is_no_group():
     table = rows([1, 0] * 50)
     assert bootstrap_interval(table, accuracy, [None] * 100) == bootstrap_interval(table, accuracy)

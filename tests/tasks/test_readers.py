@@ -144,7 +144,7 @@ def test_squad_keeps_every_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"data": [', "line 1: not JSON"),
+        ('{"data": [', "line 1: this is not JSON"),
         ("[]", "not in SQuAD's format"),
         ('{"data": [{"paragraphs": [{"qas": []}]}]}', "not in SQuAD's format .KeyError: 'context'"),
         (json.dumps(_squad([{"text": "Ann", "answer_start": "x"}])), "not in SQuAD's format"),

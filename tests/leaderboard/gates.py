@@ -1,0 +1,53 @@
+"""Runs of made-up records whose predictions are known, and gates between them, for the tests of the gate."""
+
+import numpy as np
+
+from leaderboard.gate import gate
+from leaderboard.record import FOLDER, write
+from leaderboard.resampling import Scored
+from tests.leaderboard.made import record
+
+EASE = np.random.default_rng(99).standard_normal(1000)
+KNOWN = {}
+"""Per-example scores of the records made here, by key."""
+
+
+def scorer(found, roots):
+    each = KNOWN.get(found.key)
+    if each is None:
+        return None
+    ids = tuple(map(str, range(len(each))))
+
+    def redraw(counts):
+        return counts @ each / counts.sum(axis=1)
+
+    return Scored(ids=ids, groups=None, value=float(each.mean()), each=each, redraw=redraw)
+
+
+def cells(seeds=range(5), level=1.2, sd=0.03, task="sst2", salt=0, predictions=True, **changes):
+    """One record per seed; its predictions are right where level + ease + noise is above 0."""
+    for seed in seeds:
+        rng = np.random.default_rng([seed, salt, int(1000 * level) + 10_000])
+        each = 100.0 * (level + rng.normal(0, sd) + EASE + 0.5 * rng.standard_normal(1000) > 0)
+        found = record(task=task, seed=seed, value=float(each.mean()), **changes)
+        kept = {"file": f"predictions/{salt}{seed}.gz", "sha256": f"{found.key}"} if predictions else None
+        found = record(task=task, seed=seed, value=float(each.mean()), key=found.key, predictions=kept, **changes)
+        KNOWN[found.key] = each
+        yield found
+
+
+def side(folder, *groups):
+    (folder / FOLDER).mkdir(parents=True)
+    for group in groups:
+        for one in group:
+            write(folder, one)
+    return folder
+
+
+def between(tmp_path, base, head, **options):
+    return gate(side(tmp_path / "base", *base), side(tmp_path / "head", *head), scorer, **options)
+
+
+def only(found):
+    assert len(found.cells) == 1
+    return found.cells[0]

@@ -1,0 +1,178 @@
+"""The tables: right numbers, honest blanks, and nothing averaged that does not belong together."""
+
+import math
+
+import pytest
+
+from leaderboard import board, tables
+from leaderboard.arrange import arrange
+from leaderboard.stats import summarise
+from tests.leaderboard.made import blank, record
+from tests.leaderboard.pages import Page
+
+
+def cell(frame, model, column, **where):
+    chosen = frame[frame.model == model]
+    for name, value in where.items():
+        chosen = chosen[chosen[name] == value]
+    assert len(chosen) == 1
+    return chosen[column].iloc[0]
+
+
+def test_scores_show_mean_spread_and_seeds():
+    frame = tables.scores([record(seed=seed, value=value) for seed, value in enumerate((70.0, 71.0, 75.0))])
+    assert cell(frame, "BERT", "CoLA") == "72.0 ± 2.6 (3)"
+    assert cell(tables.scores([record(value=70.0)]), "BERT", "CoLA") == "70.0 (1)"
+
+
+def test_blanks_carry_their_reason_and_failures_stay_visible():
+    made = [record(seed=0), record(seed=1, value=52), blank("diverged", "Loss was NaN.", "diverged", seed=2)]
+    made += [blank("missing-data", "train.tsv is missing.", task="sst2")]
+    made += [record(name="gpt", task="sst2", value=80)]
+    frame = tables.scores(made)
+    assert cell(frame, "BERT", "CoLA") == "51.0 ± 1.4 (2); 1 of 3 seeds diverged"
+    assert cell(frame, "BERT", "SST-2") == "[missing-data]"
+    assert cell(frame, "GPT", "CoLA") == "[not-run]"
+    line = tables.cells(made)
+    assert cell(line, "BERT", "reason", task="SST-2") == "train.tsv is missing."
+    page = Page(board.render(made)).text
+    assert "Loss was NaN." in page and "train.tsv is missing." in page and "1 of 3 seeds diverged" in page
+
+
+def test_average_only_for_complete_rows_and_says_what_it_is():
+    made = [record(task=task, seed=seed, value=v + seed) for task, v in (("cola", 40), ("sst2", 80)) for seed in (0, 1)]
+    made += [record(task="wikitext2", value=30.0), record(name="gpt", value=99.0)]
+    frame = tables.macro(made)
+    assert cell(frame, "BERT", "mean") == 60.5 and cell(frame, "BERT", "sd") == pytest.approx(math.sqrt(0.5))
+    assert cell(frame, "GPT", "seeds") == 0 and cell(frame, "GPT", "missing") == "SST-2"
+    assert (
+        "CoLA (mcc), SST-2 (accuracy)" in frame.attrs["definition"]
+        and "Not in it: WikiText-2" in frame.attrs["definition"]
+    )
+    assert frame.model.tolist() == ["BERT", "GPT"]
+
+
+def test_twins_are_compared_seed_by_seed():
+    levels = {"pretrained": (60.0, 61.0, 65.0), "random": (50.0, 52.0, 53.0)}
+    made = [record(kind=kind, seed=seed, value=v) for kind in levels for seed, v in enumerate(levels[kind])]
+    made[3] = record(name="random-bert", kind="random", seed=0, value=50.0, row={"label": "BERT"})
+    made[4:] = [
+        record(name="random-bert", kind="random", seed=s, value=v, row={"label": "BERT"})
+        for s, v in ((1, 52.0), (2, 53.0))
+    ]
+    frame = tables.twins(made)
+    expected = summarise([10.0, 9.0, 12.0])
+    assert cell(frame, "BERT", "mean") == pytest.approx(expected.mean) and cell(frame, "BERT", "sd") == pytest.approx(
+        expected.sd
+    )
+    assert cell(frame, "BERT", "CoLA") == "+10.3 ± 1.5 (3)"
+
+
+@pytest.mark.parametrize(
+    "task, values, low, high",
+    [
+        ("sst2", (99.5, 92.0), None, 100.0), ("sst2", (0.0, 5.0), 0.0, None), ("cola", (0.0, 5.0), None, None),
+        ("cola", (-96.0, -99.0), -100.0, None), ("wikitext2", (3.0, 300.0), 0.0, None),
+    ],
+)  # fmt: skip
+def test_no_interval_leaves_the_range_of_its_metric(task, values, low, high):
+    """Accuracies, correlations (which may be negative) and perplexity; bounds that are not reached change nothing."""
+    made = [record(task=task, seed=seed, value=value) for seed, value in enumerate(values)]
+    frame = tables.cells(made)
+    (one,) = arrange(made).cells.values()
+    free = one.error.around(one.summary.mean)
+    assert frame["low"][0] == (free.low if low is None else low) and frame["high"][0] == (high or free.high)
+    assert (low is None or free.low < low) and (high is None or free.high > high)
+    if task != "wikitext2":
+        assert [tables.macro(made)[name][0] for name in ("low", "high")] == [frame[name][0] for name in ("low", "high")]
+
+
+def test_versions_and_data_sets_are_never_mixed():
+    made = [
+        record(seed=0, value=10.0),
+        record(seed=1, value=90.0, task_={"version": 2}),
+        record(seed=2, value=50.0, task_={"data_sha256": "f" * 64}),
+    ]
+    made += [blank("missing-data", "No file.", name="gpt")]
+    grid = arrange(made)
+    assert len(grid.columns) == 3 and len({column.title for column in grid.columns}) == 3
+    assert all(one.summary.n <= 1 for one in grid.cells.values())
+    assert len(grid.averaged) == 1
+    assert "may not be compared" in grid.notes[0] and "may not be compared" in Page(board.render(made)).text
+
+
+def test_corpora_are_never_mixed():
+    made = [
+        record(seed=0, value=10.0),
+        record(seed=1, value=90.0, pretraining={"corpus": "other", "corpus_sha256": "9" * 64}),
+    ]
+    grid = arrange(made)
+    assert len(grid.rows) == 2 and len({row.title for row in grid.rows}) == 2
+    budgets = [record(value=10.0), record(value=20.0, pretraining={"tokens": 5})]
+    assert len(arrange(budgets).rows) == 2  # the same seed twice: the budget tells them apart
+    minutes = [record(value=10.0), record(seed=1, value=20.0, pretraining={"tokens": 5})]
+    assert len(arrange(minutes).rows) == 1  # a budget in minutes gives every seed another number of tokens
+
+
+def test_perplexity_stands_in_every_row_of_its_model():
+    made = [record(), record(adaptation={"name": "features"}), record(name="lm", task="wikitext2", value=9.0)]
+    made += [record(task="wikitext2", value=30.0, adaptation={"name": "likelihood"})]
+    frame = tables.scores(made)
+    assert sorted(zip(frame.model, frame.adaptation, strict=True))[:2] == [("BERT", "features"), ("BERT", "finetune")]
+    assert frame[frame.model == "BERT"]["WikiText-2"].tolist() == ["30.0 (1)"] * 2 and len(frame) == 3
+
+
+def test_a_cell_without_examples_joins_the_column_of_the_others():
+    made = [record(), blank("missing-data", "No file.", name="gpt", task_={"examples": 0, "data_sha256": "0" * 64})]
+    assert len(arrange(made).columns) == 1
+
+
+def test_a_seed_run_again_replaces_the_older_and_is_noted():
+    old = record(value=10.0, finished="2026-01-01T00:00:00Z")
+    new = record(value=20.0, finished="2026-02-01T00:00:00Z", adaptation={"settings": {"epochs": 5}})
+    grid = arrange([new, old])
+    assert [one.summary.mean for one in grid.cells.values()] == [20.0]
+    assert "1 older record" in grid.notes[0]
+    mixed = arrange([record(), record(seed=1, adaptation={"settings": {"epochs": 5}})])
+    assert next(iter(mixed.cells.values())).marks == ("settings differ between seeds",)
+
+
+def test_leaders_are_those_whose_intervals_meet():
+    def one(name, value, task="cola"):
+        bounds = {"value": value, "low": value - 2, "high": value + 2}
+        return record(task=task, name=name, value=value, scores={"headline": bounds})
+
+    grid = arrange([one("a", 80), one("b", 77), one("c", 70)])
+    assert {row.name for row in grid.leaders(grid.columns[0])} == {"a", "b"}
+    grid = arrange([one("a", 80, "wikitext2"), one("b", 30, "wikitext2")])
+    assert {row.name for row in grid.leaders(grid.columns[0])} == {"b"}
+    alone = arrange([one("a", 80)])
+    assert not alone.leaders(alone.columns[0])  # there is nobody to be ahead of
+
+
+def test_reported_beside_measured():
+    frame = tables.reported([record(value=40.0), record(seed=1, value=42.0), record(kind="random")])
+    assert len(frame) == 1
+    assert frame.iloc[0][["reported", "measured", "measured metric", "reported split"]].tolist() == [
+        52.1,
+        "41.0 ± 1.4 (2)",
+        "mcc",
+        "test",
+    ]
+
+
+def test_made_up_data_is_named_and_not_set_beside_the_papers():
+    made = [record(task_={"source": "microworld"})]
+    assert len(tables.reported(made)) == 0 and "CoLA [microworld]" in tables.scores(made).columns
+    page = Page(board.render(made)).text
+    assert "mcc ↑ microworld" in page and "cola 52.1 mcc (test)" in page
+
+
+def test_costs_count_one_pretraining_once():
+    frame = tables.cost(
+        [record(seed=seed) for seed in range(3)] + [record(name="w2v", cost={"parameters": None, "seconds": "?"})]
+    )
+    assert cell(frame, "BERT", "pre-training seconds") == 1500.0 and cell(
+        frame, "BERT", "seconds of all cells"
+    ) == pytest.approx(100.5)
+    assert cell(frame, "BERT", "peak memory MiB") == 900.0 and math.isnan(cell(frame, "W2V", "seconds per cell"))

@@ -1,0 +1,220 @@
+"""Facts by cloze: ranks and their measures, and LAMA's files, real where they are, official layouts by hand."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tasks
+from bench import baselines
+from bench.scoring.score_files import score
+from tasks.forms import BLANK, Rank, Target, behind, beside
+from tasks.metrics.ranks import by_relation, directions, rank, ranking
+from tasks.task import DataError, Example, MissingData, UnknownTask
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def _real(*parts: str) -> Path:
+    path = DATA.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"no real data: ../shared/data/{'/'.join(parts)} is missing")
+    return path
+
+
+def _write(path: Path, *rows: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("scores", "right", "others", "expected"),
+    [
+        ([3, 2, 1], 0, (), 1),
+        ([3, 2, 1], 2, (), 3),
+        ([3, 2, 1], 2, (0,), 2),
+        ([3, 2, 1], 0, (2,), 1),  # what comes behind anyway changes nothing
+        ([1, 1, 1, 1], 2, (), 2.5),  # all alike: the middle
+        ([1, 1, 1, 1], 2, (0, 1), 1.5),
+        ([1, 1, 1, 1], 2, (2, 0), 2),  # the right one itself is never left out
+        ([5, 1, 1, 0], 1, (), 2.5),
+        ([np.nan, 1, 0], 0, (), 3),  # not a number: the worst
+        ([np.nan, np.nan, np.nan], 1, (), 2),
+        ([-np.inf, -np.inf, 4], 0, (2,), 1.5),
+        ([7], 0, (), 1),
+    ],
+)
+def test_ranks_with_ties_and_without_the_others(scores: list, right: int, others: tuple, expected: float) -> None:
+    assert rank(np.array(scores, float), right, others) == expected
+
+
+def test_a_tied_rank_is_the_mean_over_all_orders() -> None:
+    """By brute force: every order of equals is as likely."""
+    scores, others = [2, 1, 1, 1, 0, 1], (3,)
+    places = []
+    for order in permutations(range(len(scores))):
+        best = sorted((i for i in order if i not in others), key=lambda i: -scores[i])  # a stable sort keeps the order
+        places.append(best.index(2) + 1)
+    assert rank(np.array(scores, float), 2, others) == pytest.approx(np.mean(places))
+
+
+def test_measures_of_ranks_by_hand() -> None:
+    gold = [Target("a", kind="tail"), Target("b", kind="head"), Target("c", kind="tail"), Target("d", kind="head")]
+    found = ranking(gold, [Rank(1), Rank(2.5), Rank(4), Rank(20)])
+    assert found["mr"] == pytest.approx(27.5 / 4) and found["mrr"] == pytest.approx(100 * (1 + 0.4 + 0.25 + 0.05) / 4)
+    assert [found[f"hits_at_{k}"] for k in (1, 3, 10)] == [25, 50, 75]
+    sides = directions(gold, [1.0, 2.5, 4.0, 20.0])
+    assert sides["mrr_tail"] == pytest.approx(62.5) and sides["mrr_head"] == pytest.approx(22.5)
+    assert (sides["mr_tail"], sides["mr_head"], sides["hits_at_3_head"]) == (2.5, 11.25, 50)
+
+
+def test_relations_count_alike_however_many_facts_they_have() -> None:
+    gold = [Target("a", kind="P1")] * 3 + [Target("b", kind="P2")]
+    found = by_relation(gold, [1.0, 1.0, 5.0, 11.0])
+    assert found["p_at_1"] == pytest.approx((200 / 3 + 0) / 2) and found["p_at_10"] == pytest.approx(50)
+    assert found["relations_mrr"] == pytest.approx(100 * (2.2 / 3 + 1 / 11) / 2)
+
+
+def test_a_rank_and_a_target_keep_what_files_need() -> None:
+    guess, gold = Rank(2.5, best="Rome"), Target("Oslo", {"Oslo": "Oslo"}, others=("Rome",), kind="P36")
+    assert json.dumps(guess) == "2.5" and beside(guess) == {"best": "Rome"} and beside(Rank(1.0)) == {}
+    assert json.dumps(gold) == '"Oslo"' and behind(gold) == {"kind": "P36"} and gold == "Oslo"
+
+
+def _lama(folder: Path, templates: bool = True) -> Path:
+    facts = [
+        {"uuid": "1", "sub_label": "Italy", "obj_label": "Rome"},
+        {"uuid": "2", "sub_label": "Rome \u2028 Italy", "obj_label": "Rome"},
+        {"uuid": "3", "sub_label": "Italy", "obj_label": "Oslo"},
+        {"uuid": "4", "sub_label": "Chad", "obj_label": "N'Djamena"},
+    ]
+    _write(folder / "TREx" / "P36.jsonl", *facts)
+    _write(folder / "TREx" / "P31.jsonl", {"uuid": "9", "sub_label": "Rome", "obj_label": "Oslo"})
+    _write(folder / "common_vocab_cased.txt", "Oslo", "Rome", "Paris")
+    if templates:
+        _write(folder / "relations.jsonl", {"relation": "P36", "template": "The capital of [X] is [Y] ."})
+    else:
+        _write(folder / "pararel_patterns" / "P36.jsonl", {"pattern": "[X], whose capital is [Y]"}, {"pattern": "x"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("templates", "text"),
+    [(True, f"The capital of Italy is {BLANK} ."), (False, f"Italy, whose capital is {BLANK}")],
+)
+def test_lama_reads_facts_in_templates(templates: bool, text: str, tmp_path: Path) -> None:
+    _lama(tmp_path / "lama", templates)
+    examples = tasks.load("lama").examples(tmp_path, "test")
+    assert [(e.id, str(e.gold), e.gold.kind) for e in examples] == [
+        ("P36-1", "Rome", "P36"), ("P36-2", "Rome", "P36"), ("P36-3", "Oslo", "P36"),
+    ]  # fmt: skip
+    assert examples[0].inputs == (text,)
+    assert [sorted(e.gold.others) for e in examples] == [["Oslo"], [], ["Rome"]]
+    assert list(examples[0].gold.candidates) == ["Oslo", "Rome", "Paris"]
+    assert examples[0].gold.candidates is examples[2].gold.candidates
+
+
+def test_lama_without_what_the_name_gives_away(tmp_path: Path) -> None:
+    _lama(tmp_path / "lama")
+    examples = tasks.load("lama-string_match").examples(tmp_path, "test")
+    assert [e.id for e in examples] == ["P36-1", "P36-3"]
+    with pytest.raises(MissingData, match="TREx_UHN"):
+        tasks.load("lama-uhn").examples(tmp_path, "test")
+    with pytest.raises(UnknownTask, match="google_re"):
+        tasks.load("lama-wordnet")
+
+
+def test_a_list_of_words_made_for_the_models_goes_first(tmp_path: Path) -> None:
+    _write(_lama(tmp_path / "lama") / "vocabulary.txt", "Rome", "", "Lima")
+    (first, second) = tasks.load("lama").examples(tmp_path, "test")
+    assert (first.id, second.id) == ("P36-1", "P36-2") and list(first.gold.candidates) == ["Rome", "Lima"]
+
+
+def test_the_other_corpora_of_lama(tmp_path: Path) -> None:
+    folder = tmp_path / "lama"
+    _write(folder / "common_vocab_cased.txt", "1901", "fly", "gold")
+    birth = {"pred": "/people/person/date_of_birth", "sub_label": "Ann Lee", "obj_label": "1901", "uuid": "u"}
+    _write(folder / "Google_RE" / "date_of_birth_test.jsonl", birth)
+    _write(folder / "ConceptNet" / "test.jsonl", {"pred": "CapableOf", "masked_sentences": ["Birds can [MASK]."],
+                                                  "obj_label": "fly", "uuid": "c"})  # fmt: skip
+    _write(folder / "Squad" / "test.jsonl", {"masked_sentences": ["It is made of [MASK] ."], "obj_label": "gold",
+                                             "id": "s_0", "sub_label": "Squad"})  # fmt: skip
+
+    def only(name: str) -> Example:
+        (example,) = tasks.load(f"lama-{name}").examples(tmp_path, "test")
+        return example
+
+    assert only("google_re").inputs == (f"Ann Lee (born {BLANK}).",) and only("google_re").gold.kind == "date_of_birth"
+    assert only("conceptnet").inputs == (f"Birds can {BLANK}.",) and only("conceptnet").gold.kind == "CapableOf"
+    assert only("squad").inputs == (f"It is made of {BLANK} .",) and only("squad").id == "test-s_0"
+
+
+@pytest.mark.parametrize(
+    ("file", "row", "message"),
+    [
+        ("TREx/P36.jsonl", {"uuid": "1", "sub_label": "Italy"}, 'line 1: the key "obj_label" is missing'),
+        ("TREx/P36.jsonl", {"obj_label": "Rome"}, 'line 1: the key "sub_label" is missing'),
+        ("relations.jsonl", {"relation": "P36", "template": "[X] is"}, "needs one .X. and one .Y."),
+        ("relations.jsonl", {"relation": "P36"}, 'line 1: the key "template" is missing'),
+    ],
+)
+def test_malformed_facts_are_sentences(file: str, row: dict, message: str, tmp_path: Path) -> None:
+    _write(_lama(tmp_path / "lama") / file, row)
+    with pytest.raises(DataError, match=message):
+        tasks.load("lama").examples(tmp_path, "test")
+
+
+def test_real_facts_have_their_counts() -> None:
+    _real("lama")
+    examples = tasks.load("lama").examples(DATA, "test")
+    assert len(examples) == len({e.id for e in examples}) == 27609  # of 27610 with a template one object is no word
+    assert len({e.gold.kind for e in examples}) == 39 and len(examples[0].gold.candidates) == 20970
+    assert all(e.inputs[0].count(BLANK) == 1 for e in examples)
+    facts = {}
+    for path in (DATA / "lama" / "TREx").glob("*.jsonl"):
+        rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        facts |= {f"{path.stem}-{row['uuid']}": row for row in rows}
+    given = {e.id for e in examples if facts[e.id]["obj_label"].casefold() in facts[e.id]["sub_label"].casefold()}
+    kept = {e.id for e in tasks.load("lama-string_match").examples(DATA, "test")}
+    assert len(given) > 3000 and kept == {e.id for e in examples} - given
+
+
+def test_the_usual_word_of_a_relation_is_the_floor(tmp_path: Path) -> None:
+    _lama(tmp_path / "lama")
+    task = tasks.load("lama")
+    examples = task.examples(tmp_path, "test")
+    found = baselines.predict("majority", task, [], examples)
+    # Rome twice, Oslo once: Rome is first wherever it is right; Oslo is first where Rome is right as well.
+    assert found == [1, 1, 1] and [guess.best for guess in found] == ["Rome"] * 3
+    assert baselines.predict("majority", task, [], examples[1:]) == [1.5, 1]  # a word each: they share the first places
+
+
+def test_lists_of_words_are_scored(tmp_path: Path) -> None:
+    folder = _lama(tmp_path / "lama")
+    lists = {"P36-1": ["Oslo", "Paris", "Rome"], "P36-2": ["Paris"], "P36-3": []}
+    path = _write(tmp_path / "guess.jsonl", *({"id": key, "ranked": names} for key, names in lists.items()))
+    found = score("lama", folder, path)
+    # 2 behind Paris, Oslo being right too; 1 + (2 + 1) / 2 behind Paris; (2 + 1) / 2 of Oslo and Paris.
+    assert found["mr"] == pytest.approx((2 + 2.5 + 1.5) / 3) and found["examples"] == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"id": "P36-1", "ranked": ["Lima"]}], "no prediction for P36-2"),
+        ([{"id": f"P36-{n}", "ranked": ["Lima"]} for n in (1, 2, 3)], "'Lima' is no candidate of LAMA"),
+        ([{"id": "P36-1", "ranked": ["Rome", "Rome"]}], "line 1: a candidate is in the list twice"),
+        ([{"id": "P36-1", "ranked": []}] * 2, "line 2: the id P36-1 is there twice"),
+        ([{"id": "P36-1"}], 'line 1: the key "ranked" is missing'),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused(rows: list, message: str, tmp_path: Path) -> None:
+    folder = _lama(tmp_path / "lama")
+    with pytest.raises(DataError, match=message):
+        score("lama", folder, _write(tmp_path / "guess.jsonl", *rows))
+    with pytest.raises(DataError, match="is a file; name the folder"):
+        score("lama", folder / "TREx" / "P36.jsonl", tmp_path / "guess.jsonl")

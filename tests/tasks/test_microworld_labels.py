@@ -1,0 +1,191 @@
+"""The microworld's labels: they follow from its world, not from words, and take what the corpus teaches."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import hstack
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import tasks
+from tasks.microworld.lexicon import lexicon
+from tasks.microworld.meaning import Kind
+from tests.tasks.conftest import SMALL
+
+
+def _rows(data: Path, task: str, split: str) -> list:
+    return tasks.load(task).examples(data, split)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+# --- labels follow from the world ---------------------------------------------------------------------------------
+
+
+def test_verdicts_by_counting_negations(data: Path) -> None:
+    """Independent of the generator: valence of the last judging word, turned round by "not" or "nobody"."""
+    words = lexicon(0)
+    valence = dict.fromkeys(words.good, 1) | dict.fromkeys(words.bad, -1)
+    for sign, verbs in ((1, words.likes), (-1, words.hates)):
+        for v in verbs:
+            valence |= dict.fromkeys((v.lemma, v.third, v.past), sign)
+    for example in _rows(data, "sst2", "dev"):
+        tokens = example.inputs[0].split(" but ")[-1].split()
+        judged = next(token for token in reversed(tokens) if token in valence)
+        turned = "not" in tokens or "nobody" in tokens
+        assert ((valence[judged] > 0) != turned) == (example.gold == "1"), example
+
+
+def test_unacceptable_sentences_are_neighbours_of_acceptable_ones(data: Path) -> None:
+    """Every star has a partner that differs by an edit of at most two words, so no word gives the label away."""
+    rows = _rows(data, "cola", "dev")
+    good = [example.inputs[0].split() for example in rows if example.gold == "1"]
+    assert len(good) == len(rows) / 2
+    for example in rows:
+        if example.gold == "0":
+            bad = Counter(example.inputs[0].lower().strip(".").split())
+            assert min(sum(((Counter(" ".join(g).lower().strip(".").split())) - bad).values()) for g in good) <= 1
+
+
+def test_roles_and_hypernyms_decide_entailment(data: Path) -> None:
+    kinds = {n.lemma: n.kind.value for n in lexicon(0).nouns}
+    checked = Counter()
+    for example in _rows(data, "rte", "train"):
+        premise, hypothesis = (text.strip(".").split() for text in example.inputs)
+        if hypothesis[-1] in set(kinds.values()) and premise[-1] in kinds:
+            assert (kinds[premise[-1]] == hypothesis[-1]) == (example.gold == "entailment"), example
+            checked["hypernym"] += 1
+        elif len(premise) in (3, 5) and len(hypothesis) in (3, 5) and {premise[0], premise[-1]} == {
+            hypothesis[0], hypothesis[-1],
+        }:  # fmt: skip
+            agents = [words[-1] if "by" in words else words[0] for words in (premise, hypothesis)]
+            assert (agents[0] == agents[1]) == (example.gold == "entailment"), example
+            checked["roles"] += 1
+    assert min(checked["hypernym"], checked["roles"]) > 20
+
+
+def test_scores_are_the_worth_of_shared_facts(data: Path) -> None:
+    places = {name.words[0] for name in lexicon(0).places}
+    scores = Counter()
+    for example in _rows(data, "stsb", "dev"):
+        one, other = (set(_words(text)) for text in example.inputs)
+        scores[example.gold] += 1
+        people = {w for w in one | other if w[0].isupper()} - places - {"A", "An", "The", "This"}
+        shared = 0.75 * any(p in one and p in other for p in people)
+        assert example.gold % 1 in ((0.0, 0.25, 0.75) if not shared else (0.75, 0.0))
+    assert len(scores) > 8
+
+
+@pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "rte", "qnli", "mnli", "copa"])
+def test_classes_are_balanced(data: Path, task: str) -> None:
+    for split in ("train", "dev"):
+        counts = Counter(str(example.gold) for example in _rows(data, task, split))
+        assert max(counts.values()) - min(counts.values()) <= 1
+
+
+# --- what a model has to learn ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "most"), [("cola", 60), ("sst2", 67), ("mrpc", 60), ("rte", 63), ("qnli", 70), ("mnli", 57), ("copa", 62)]
+)
+def test_a_bag_of_words_stays_near_chance(data: Path, task: str, most: float) -> None:
+    """Single words and word pairs of each text, logistic regression: the best that surface cues can do."""
+    train, dev = _rows(data, task, "train"), _rows(data, task, "dev")
+    seen, new = _bags(train, dev)
+    model = LogisticRegression(C=10, max_iter=1000).fit(seen, [str(e.gold) for e in train])
+    assert 100 * model.score(new, [str(e.gold) for e in dev]) <= most
+
+
+def test_a_bag_of_words_cannot_grade_similarity(data: Path) -> None:
+    train, dev = _rows(data, "stsb", "train"), _rows(data, "stsb", "dev")
+    seen, new = _bags(train, dev)
+    guess = Ridge().fit(seen, [e.gold for e in train]).predict(new)
+    assert np.corrcoef(guess, [e.gold for e in dev])[0, 1] < 0.3
+
+
+def _bags(train: list, dev: list) -> tuple:
+    parts = []
+    for column in range(len(train[0].inputs)):
+        bag = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+")
+        seen = bag.fit_transform(e.inputs[column] for e in train)
+        parts.append((seen, bag.transform(e.inputs[column] for e in dev)))
+    return tuple(hstack(side) for side in zip(*parts, strict=True))
+
+
+@pytest.mark.parametrize("task", ["cola", "sst2", "rte", "conll2003", "absa"])
+def test_dev_words_are_new_to_training_and_known_to_the_corpus(data: Path, corpus: str, task: str) -> None:
+    content = set(lexicon(0).good + lexicon(0).bad + lexicon(0).women + lexicon(0).men)
+    content |= {form for n in lexicon(0).nouns for form in (n.lemma, n.plural)}
+    train, dev = (
+        Counter(
+            w for e in _rows(data, task, split) for text in e.inputs for w in re.findall(r"\w+", text) if w in content
+        )
+        for split in ("train", "dev")
+    )
+    new = {word: count for word, count in dev.items() if word not in train}
+    assert sum(new.values()) > 0.5 * sum(dev.values())
+    known = Counter(re.findall(r"\w+", corpus))
+    assert min(known[word] for word in new) >= 5
+
+
+def test_only_the_corpus_marks_classes(data: Path, corpus: str) -> None:
+    """Stress and titles give classes away: they teach in the corpus and stand in no item that is judged."""
+    marks = {"truly", "sadly", "Lady", "Lord"}
+    assert marks <= _words(corpus)
+    for task in ("cola", "sst2", "stsb", "rte", "conll2003", "squad11", "copa"):
+        for split in ("train", "dev"):
+            assert not marks & {word for e in _rows(data, task, split) for text in e.inputs for word in text.split()}
+
+
+def test_stress_follows_valence(corpus: str) -> None:
+    words = lexicon(0)
+    for mark, right, wrong in (("truly", words.good, words.bad), ("sadly", words.bad, words.good)):
+        after = set(re.findall(rf"{mark} (\w+)", corpus))
+        assert set(right) <= after and not set(wrong) & after
+
+
+def test_the_corpus_of_pairs_says_everything_twice(data: Path) -> None:
+    """The same sentence is the same in Mowari wherever it stands; what a test of translation asks is not in it."""
+    lines = (data / "pairs/microworld.en-mw.pairs.tsv").read_text(encoding="utf-8").splitlines()
+    told = dict(line.split("\t") for line in lines)
+    size = sum(len(re.findall(r"\w+|[.,]", line.split("\t")[0])) for line in lines)
+    assert 0.9 * SMALL.corpus_tokens / 4 < size < SMALL.corpus_tokens / 4 + 150
+
+    def lines_of(part: str) -> list[str]:
+        return (data / "multi30k" / part).read_text(encoding="utf-8").splitlines()
+
+    known = [(en, mw) for en, mw in zip(lines_of("train.en"), lines_of("train.mw"), strict=True) if en in told]
+    assert known and all(told[en] == mw for en, mw in known)
+    assert not told.keys() & {*lines_of("val.en"), *lines_of("test_2016_flickr.en")}
+
+
+def test_a_share_of_the_corpus_is_mowari(corpus: str) -> None:
+    documents = corpus.strip().split("\n\n")
+    foreign = sum("natolila" in d or not re.search(r"\b([Tt]he|is|was|were|by|in)\b", d) for d in documents)
+    assert 0.01 < foreign / len(documents) < 0.12
+
+
+def test_splits_share_no_item(data: Path) -> None:
+    for task in ("sst2", "mrpc", "rte", "qnli", "copa", "absa"):
+        seen = [set(e.inputs for e in _rows(data, task, split)) for split in ("train", "dev", "test")]
+        assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
+
+
+def test_lexicon_halves_are_disjoint_and_names_unambiguous_where_they_must_be() -> None:
+    words = lexicon(3)
+    shown, held = words.shown(), words.held()
+    for part in ("nouns", "good", "bad", "women", "men", "places", "titles", "causes"):
+        assert not set(getattr(shown, part)) & set(getattr(held, part))
+        assert {*getattr(shown, part), *getattr(held, part)} == set(getattr(words, part))
+    assert not {*words.good} & {*words.bad} and not {*words.women} & {*words.men}
+    assert all(
+        any(n.kind is kind for n in half.nouns) for half in (shown, held) for kind in Kind if kind is not Kind.EVENT
+    )
+    towns, families = {name.words[0] for name in words.places}, {*words.surnames}
+    assert towns & families and towns - families and families - towns, "some names are told apart only by context"

@@ -11,13 +11,14 @@ import numpy as np
 
 import models
 import tasks
-from bench import checkpoint, cost
+from bench import checkpoint, cost, neighbours
 from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings, baked
 from bench.checkpoint import Checkpoint
 from bench.cost import phase
 from bench.data import examples
 from bench.engine.stopping import SAVE_SECONDS
+from bench.neighbours import Neighbour
 from bench.plan import Cell
 from leaderboard.record import slug
 from models.card import Size
@@ -35,6 +36,8 @@ class Context:
     shape: Size | None = None
     tokenizer: Tokenizer | None = None
     weights: Checkpoint | None = None
+    neighbours: tuple[Checkpoint, ...] = ()
+    """Those of models that are read besides, in the order in which the cell names them."""
     command: str = ""
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
@@ -42,6 +45,11 @@ class Context:
     unfinished: Path | None = None
     """Where the cell saves what it has learnt, to go on from if it is stopped; None for a cell that does not save."""
     save_every: float = SAVE_SECONDS
+
+    @property
+    def also(self) -> tuple[Neighbour, ...]:
+        """What the networks of ``neighbours`` are built from."""
+        return tuple(map(neighbours.of, self.neighbours))
 
 
 @dataclass
@@ -72,8 +80,11 @@ def predictions_of(
         from bench.adapt.asking import Asked
         from bench.adapt.course import Bookmark
 
-    module = models.load(cell.row.model)
-    everything, embedding = module.parameters(context.shape, context.tokenizer.vocabulary)
+    if reason := neighbours.unfit(cell):
+        raise NotApplicable("beside-itself", f"because {reason}")
+    own = Neighbour(cell.row.model, context.shape, context.tokenizer)
+    counts = [models.load(one.model).parameters(one.shape, one.tokenizer.vocabulary) for one in (own, *context.also)]
+    everything, embedding = (sum(part) for part in zip(*counts, strict=True))
     outcome.cost |= {
         "parameters": everything,
         "parameters_embedding": embedding,
@@ -85,7 +96,7 @@ def predictions_of(
         predictions, outcome.cost["flops_evaluate"] = respond(
             Asked(
                 network=_unadapted(cell, context, arrays),
-                module=module,
+                module=models.load(cell.row.model),
                 shape=context.shape,
                 tokenizer=context.tokenizer,
                 task=task,
@@ -106,6 +117,8 @@ def predictions_of(
     parts = {"train": train, "selection": selection, "report": report}
     with phase("encode"):
         codec = head.Codec(task, context.tokenizer, settings, train)
+        if context.neighbours:
+            codec.join([other.tokenizer for other in context.also])
     kept: dict[str, Mapping[str, np.ndarray]] = {}
     bookmark = Bookmark(context.unfinished, context.save_every)
     if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
@@ -162,10 +175,9 @@ def _taught(
         rows = {name: codec.rows(part) for name, part in parts.items()}
         beside = codec.beside(others) if others else []
     with phase("build"):
-        network = shared.adapted(
-            cell.row.model, context.shape, context.tokenizer, cell.form, method, codec.outputs, baked(settings)
-        )
-        network.reset(arrays, cell.seed)
+        own = (cell.row.model, context.shape, context.tokenizer)
+        network = shared.adapted(*own, cell.form, method, codec.outputs, baked(settings), context.also)
+        network.reset(arrays, cell.seed, [weights_of(found) for found in context.neighbours])
         network.writes(settings, cell.seed)
 
     # A task without a training set takes the model of another one, just as that one chooses it.
@@ -245,7 +257,11 @@ def _keep(cell: Cell, context: Context, task: Task, arrays: Mapping[str, Mapping
         "cell": cell.key,
         "limit": cell.limit,
     }
+    texts = {"tokenizer.json": context.tokenizer.to_json()}
+    if context.neighbours:
+        about["neighbours"] = [{"model": other.model, "shape": asdict(other.shape)} for other in context.also]
+        texts |= {neighbours.file_of(n): other.tokenizer.to_json() for n, other in enumerate(context.also, 1)}
     folder = (
         context.out / "adapted" / f"{cell.row.name}-{cell.row.size}.{task.name}.{slug(cell.adaptation)}.s{cell.seed}"
     )
-    checkpoint.write(folder, about=about, arrays=arrays, texts={"tokenizer.json": context.tokenizer.to_json()})
+    checkpoint.write(folder, about=about, arrays=arrays, texts=texts)

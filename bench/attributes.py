@@ -53,6 +53,11 @@ class Salience:
         return [max(range(len(words)), key=lambda i: self((words[i],), label, other))]
 
 
+def named(task: Task) -> bool:
+    """Whether ``task`` is to rewrite texts under another label: it names the two."""
+    return "polarities" in task.extra
+
+
 def runs(words: Sequence[str], size: int) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Every run of ``size`` words, with the index of its first one."""
     for first in range(len(words) - size + 1):

@@ -65,7 +65,7 @@ def _record(
         row=row_of(cell),
         pretraining=_pretraining(context.weights),
         task=_sheet(task, cell, context, outcome),
-        adaptation={"name": cell.adaptation, "settings": dict(cell.settings)},
+        adaptation={"name": cell.adaptation, "settings": dict(cell.settings)} | _neighbours(context),
         seed=cell.seed,
         scores=outcome.scores,
         cost=outcome.cost,
@@ -83,7 +83,7 @@ def row_of(cell: Cell) -> dict[str, Any]:
     """The ``row`` part of a record: who stands on this line of the board."""
     row = cell.row
     if row.kind == "baseline":
-        label, card = baselines_label(row.name), None
+        label, card = baselines.label(row.name), None
     else:
         module = models.load(row.model)
         label, card = module.CARD.title, asdict(module.CARD)
@@ -100,12 +100,6 @@ def row_of(cell: Cell) -> dict[str, Any]:
         "division": row.division,
         "card": card,
     }
-
-
-def baselines_label(name: str) -> str:
-    from bench.plan import BASELINES
-
-    return BASELINES[name]
 
 
 def now() -> str:
@@ -159,6 +153,12 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
         **{name: about[name] for name in names},
         **{name: about[name] for name in newer if name in about},
     }
+
+
+def _neighbours(context: Context) -> dict[str, Any]:
+    """What the adaptation reads besides, by model, each with the `_pretraining` that it comes from."""
+    found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
+    return {"neighbours": found} if found else {}
 
 
 def failure(error: Exception) -> tuple[str, dict[str, str]]:

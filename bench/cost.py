@@ -132,13 +132,14 @@ class Traced:
             return self._function(*arguments)
 
 
-def encoder_flops(module: Any, shape: Any, rows: Sequence[Any]) -> float:
-    """FLOPs of one forward pass of the encoder of ``module`` at ``shape`` over ``rows`` (`bench.adapt.heads.Row`).
+def encoder_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "tokens") -> float:
+    """FLOPs of one forward pass of the encoder of ``module`` at ``shape`` over ``rows`` (`bench.adapt.heads.Row`), of
+    which it reads the array ``name``.
 
     Counted over the rows' own tokens, as if each were computed at its own length: padding is overhead, no work. Heads
     are left out; on a pooled vector or one output per token they cost thousandths of the encoder.
     """
-    lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays["tokens"], axis=-1)) for row in rows])
+    lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays[name], axis=-1)) for row in rows])
     sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
     each = [int(n) * module.encoder_flops_per_token(shape, int(n)) for n in sizes]
     return float(np.dot(each, counts))

@@ -2,6 +2,7 @@
 TensorFlow."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bench.console import duration
 from bench.data.examples import read, unfit
 from bench.engine.networks import sized
 from bench.engine.recipe import Recipe, recipe_of
+from bench.neighbours import unfit as unfit_beside
 from bench.plan import Cell, Plan, Pretraining
 from models.card import Size
 from models.tokenizers import Vocabulary
@@ -30,11 +32,11 @@ _FIXED = 1.0
 """Seconds that a cell takes besides its arithmetic: weights, batches, scores."""
 
 
-def table(plan: Plan, data: Path, shape: Size | None = None) -> str:
+def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> str:
     """The plan as tab-separated lines, each with its cost estimate, and a total as the last line.
 
-    ``shape`` is that of the one network of all cells, where there is one (a checkpoint's); otherwise each is as its
-    size says.
+    ``shape`` is that of the one network of all cells, where there is one (a checkpoint's), ``neighbours`` are those of
+    the checkpoints beside it, by model; otherwise each is as its size says.
     """
     rate, lines, total = flops_per_second() * _EFFICIENCY, [], 0.0
     lines.append("what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime")
@@ -47,7 +49,7 @@ def table(plan: Plan, data: Path, shape: Size | None = None) -> str:
     examples: dict[str, Any] = {}
     for cell in plan.cells:
         name = f"{cell.row.name}-{cell.row.size}" if cell.row.size else cell.row.name
-        tokens, flops, note = _cell(cell, data, examples, shape)
+        tokens, flops, note = _cell(cell, data, examples, shape, neighbours)
         seconds = flops / rate + _FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
@@ -83,7 +85,9 @@ def _pretraining(pretraining: Pretraining, rate: float) -> tuple[float, float, f
     return steps * per_step, flops, flops / rate
 
 
-def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> tuple[float, float, str]:
+def _cell(
+    cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None, neighbours: Mapping[str, Size] | None = None
+) -> tuple[float, float, str]:
     """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
     examples."""
     task = tasks.load(cell.task)
@@ -94,6 +98,8 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
             return 0.0, 0.0, reason
     if cell.row.kind == "baseline":
         return 0.0, 0.0, ""
+    if reason := unfit_beside(cell):
+        return 0.0, 0.0, reason
     settings = adaptation_settings.read(cell.method, cell.settings)
     train, *others = (_limited(seen[name].get("train", Split()), cell) for name in (cell.task, *cell.beside))
     report = _limited(seen[cell.task][task.report], cell)
@@ -107,13 +113,18 @@ def _cell(cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None) -> t
         each = min(candidates.tokens, settings.length)
         trained += settings.seen(train) * each
         predicted += (settings.epochs * settings.evaluations + 1) * candidates.examples * each
-    module = models.load(cell.row.model)
-    network = Network(module, shape or sized(module, cell.row.size, Recipe().length), Vocabulary(size=_VOCABULARY))
+    beside = tuple(_network(name, cell.row.size, (neighbours or {}).get(name)) for name in cell.neighbours)
+    network = _network(cell.row.model, cell.row.size, shape)._replace(neighbours=beside)
     try:
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
         return 0.0, 0.0, str(error).removeprefix("because ")
     return trained + predicted, learning * trained + answering * predicted, ""
+
+
+def _network(model: str, size: str, shape: Size | None) -> Network:
+    module = models.load(model)
+    return Network(module, shape or sized(module, size, Recipe().length), Vocabulary(size=_VOCABULARY))
 
 
 def _look(name: str, data: Path, seen: dict[str, Any]) -> None:

@@ -7,10 +7,11 @@ how an interrupted run knows what is done, and how nothing is ever done twice.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bench import baselines
 from bench.adapt import names as adaptation_names
 from bench.adapt import settings as adaptation_settings
 from bench.budget import Budget
@@ -18,25 +19,6 @@ from bench.errors import UsageError
 from tasks import load
 from tasks.forms import Form
 
-BASELINES = {
-    "majority": "majority",
-    "bag-of-words": "bag of words",
-    "fasttext-classifier": "fastText classifier",
-    "embeddings": "embeddings of names",
-    "lead": "first sentences",
-    "oracle": "oracle sentences",
-    "copy": "the source as it is",
-    "delete": "the source less its label's words",
-}
-"""Rows without a network: what the constant answer, a linear model over words, the mean of vectors of words and word
-pairs, a vector for every name, a text's first sentences, those that come nearest to its summary, the source of a text
-to write, and what is left of it without the words that say its label reach."""
-_FLOOR = ("majority", "bag-of-words")
-"""Those that a run brings by itself; the others are asked for by name."""
-_SUMMARIES = ("lead", "oracle")
-"""Those that it brings where there are texts to summarise."""
-_REWRITINGS = ("copy", "delete")
-"""Those that it brings where there are texts to rewrite under another label."""
 RANDOM = "random-"
 _ONLY = {
     Form.LANGUAGE_MODELLING: "likelihood",
@@ -65,7 +47,7 @@ class Row:
     @classmethod
     def parse(cls, name: str, size: str | None) -> "Row":
         """ "bert", "random-bert", "majority": whatever ``--models`` takes."""
-        if name in BASELINES:
+        if name in baselines.names():
             return cls(name=name, kind="baseline")
         kind = "random" if name.startswith(RANDOM) else "pretrained"
         return cls(name=name, kind=kind, model=name.removeprefix(RANDOM), size=size)
@@ -118,13 +100,21 @@ class Cell:
     limit: int = 0
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Other tasks that are learnt besides, by name: "title", "version" and "data_sha256" of each."""
+    neighbours: Mapping[str, str] = field(default_factory=dict)
+    """Other models that are read besides (`bench.neighbours`), by name: as ``pretraining`` has the cell's own."""
 
     @property
     def key(self) -> str:
         matters = asdict(self)
-        if not self.beside:
-            del matters["beside"]  # cells of before there was such a thing keep their keys
+        for newer in ("beside", "neighbours"):
+            if not matters[newer]:
+                del matters[newer]  # cells of before there was such a thing keep their keys
         return digest({"cell": matters, "version": VERSION})
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Keys of all pre-trainings that it waits for: its own, then its neighbours'."""
+        return (*((self.pretraining,) if self.pretraining else ()), *self.neighbours.values())
 
     @property
     def method(self) -> str:
@@ -169,33 +159,19 @@ class Plan:
         return cls(pretrainings=pretrainings, cells=cells)
 
 
-def summarised(tasks: Iterable[Any]) -> bool:
-    """Whether one of ``tasks`` is to summarise: it says how many sentences its summaries have."""
-    return any("lead" in task.extra for task in tasks)
-
-
-def rewritten(tasks: Iterable[Any]) -> bool:
-    """Whether one of ``tasks`` is to rewrite texts under another label: it names the labels."""
-    return any("polarities" in task.extra for task in tasks)
-
-
-def rows_of(
-    names: Sequence[str], sizes: Sequence[str], baselines: bool, summaries: bool = False, rewritings: bool = False
-) -> list[Row]:
-    """The rows that ``names`` stand for. With ``baselines``, each model brings its random twin, and the run its
-    floor, which for ``summaries`` has what sentences of the text itself reach, for ``rewritings`` the text."""
+def rows_of(names: Sequence[str], sizes: Sequence[str], floor: Sequence[str] | None) -> list[Row]:
+    """The rows that ``names`` stand for. With a ``floor``, the names of baselines, each model brings its random twin,
+    and the run these."""
     rows = []
     for name in names:
-        if name in BASELINES:
+        if name in baselines.names():
             rows.append(Row.parse(name, None))
             continue
         for size in sizes:
             rows.append(Row.parse(name, size))
-            if baselines and not name.startswith(RANDOM):
+            if floor is not None and not name.startswith(RANDOM):
                 rows.append(Row.parse(RANDOM + name, size))
-    if baselines:
-        own = (*_FLOOR, *(_SUMMARIES if summaries else ()), *(_REWRITINGS if rewritings else ()))
-        rows += [Row.parse(name, None) for name in own]
+    rows += [Row.parse(name, None) for name in floor or ()]
     return list(dict.fromkeys(rows))
 
 
@@ -240,8 +216,13 @@ def cells_of(
     suite_settings: Mapping[str, Mapping[str, float]] | None = None,
     settings: Mapping[str, Any] | None = None,
     limit: int = 0,
+    neighbour: Callable[[Row, str, str], str] | None = None,
 ) -> tuple[Cell, ...]:
-    """Every combination, in the order in which a reader of the board goes through them."""
+    """Every combination, in the order in which a reader of the board goes through them.
+
+    ``neighbour`` gives what stands in `Cell.neighbours` for a row, the name of another model and the kind of tokens
+    that it is to read; it is needed where an adaptation reads one.
+    """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
@@ -255,7 +236,7 @@ def cells_of(
                 given = adaptation_settings.applying(settings or {}, method, asked_for)
                 chosen = settings_of(task.form, method, suite_settings or {}, {**given, **own})
                 here = adaptation_settings.read(method, chosen).of(task.name)
-                chosen = adaptation_settings.recorded(here)
+                chosen, also = adaptation_settings.recorded(here), here.neighbours(task.form)
                 # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
                 asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
                 drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds
@@ -273,6 +254,7 @@ def cells_of(
                         pretraining=pretraining_of.get(row),
                         limit=limit,
                         beside={name: _beside(name, data_sha256) for name in here.others},
+                        neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},
                     )
                     cells[cell.key] = cell
     return tuple(cells.values())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tasks
-from bench import checkpoint, environment
+from bench import checkpoint, environment, neighbours
 from bench.adapt.settings import Settings, baked, read
 from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from bench.console import progress, say
@@ -147,6 +147,8 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
     train, _, _ = splits(trained, data, settings, about["limit"])
     codec = heads.of(task.form, about["adaptation"]).Codec(trained, tokenizer, settings, train)
+    if also := neighbours.kept(found):
+        codec.join([other.tokenizer for other in also])
     if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
         if "first.safetensors" not in found.files:
             raise CheckpointError(
@@ -178,7 +180,8 @@ def _answered(
 
     about = found.about
     shape, fixed = Size(**about["shape"]), baked(settings)
-    network = shared.adapted(about["model"], shape, tokenizer, task.form, method, codec.outputs, fixed)
+    also = neighbours.kept(found)
+    network = shared.adapted(about["model"], shape, tokenizer, task.form, method, codec.outputs, fixed, also)
     network.writes(settings, about["seed"])
     network.assign(found.arrays(arrays))
     rows = codec.rows(examples)

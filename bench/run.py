@@ -7,8 +7,11 @@ from typing import Any
 
 import models
 import tasks
-from bench import plan, suites
+from bench import checkpoint as checkpoints
+from bench import neighbours, plan, suites
+from bench.baselines import beside
 from bench.budget import Budget
+from bench.checkpoint import Checkpoint, CheckpointError
 from bench.data import corpora, sources
 from bench.engine.recipe import recipe_of
 from bench.engine.stopping import SAVE_SECONDS
@@ -60,14 +63,15 @@ def run_suite(
             f"The suite '{suite}' needs data: give its folder with --data. `python -m bench data ls` shows which."
         )
     found = _tasks(tasks or chosen.tasks)
-    beside = plan.summarised(found), plan.rewritten(found)
-    rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, baselines, *beside)
+    floor = beside(found) if baselines else None
+    rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, floor)
     check_rows(rows)
     if data is None:
         data = sources.embedded(out)
     budget = budget if budget is not None and budget.unit else chosen.budget
     pretrained = [row for row in rows if row.kind == "pretrained"]
-    pretrainings, path, fingerprint = [], "", ""
+    path = fingerprint = kind = ""
+    common: dict[str, Any] = {}
     if any(row.model for row in rows):
         files = corpora.files_of(corpus, chosen.corpus, data)
         kind, size = tokenizer or chosen.tokenizer, vocabulary or chosen.vocabulary
@@ -75,43 +79,49 @@ def run_suite(
         fingerprint = plan.digest({"corpus": sha256, "kind": kind, "size": size})
         if not dry_run:
             path = str(corpora.tokenizer(files, kind, size))
-        pretrainings = [
-            Pretraining(
-                model=row.model,
-                size=row.size,
-                corpus=tuple(map(str, files)),
-                corpus_sha256=sha256,
-                corpus_name=corpora.name_of(files),
-                tokenizer=kind,
-                vocabulary=size,
-                budget=budget,
-                recipe=changes,
-            )
-            for row in pretrained
-        ]
+        common = {
+            "corpus": tuple(map(str, files)),
+            "corpus_sha256": sha256,
+            "corpus_name": corpora.name_of(files),
+            "vocabulary": size,
+            "budget": budget,
+            "recipe": changes,
+        }
+    own = {row: Pretraining(**common, model=row.model, size=row.size, tokenizer=kind) for row in pretrained}
+    trainings = {pretraining.key: pretraining for pretraining in own.values()}
+
+    def neighbour(row: Row, name: str, cut: str) -> str:
+        """The key of what ``name`` is pre-trained as, which may be a row of the run as well."""
+        reads = neighbours.kind_of(name, row.size, cut)
+        pretraining = Pretraining(**common, model=name, size=row.size, tokenizer=reads)
+        return trainings.setdefault(pretraining.key, pretraining).key
+
     cells = plan.cells_of(
         rows,
         found,
         adaptations=adaptations or chosen.adaptations,
         seeds=[seed] if seed is not None else range(seeds or chosen.seeds),
         data_sha256=sources.Fingerprints(data),
-        pretraining_of={row: p.key for row, p in zip(pretrained, pretrainings, strict=True)},
+        pretraining_of={row: pretraining.key for row, pretraining in own.items()},
         tokenizer=fingerprint,
         suite_settings=chosen.settings,
         settings=settings,
         limit=limit or 0,
+        neighbour=neighbour,
     )
-    whole = Plan(pretrainings=tuple(pretrainings), cells=cells)
+    whole = Plan(pretrainings=tuple(trainings.values()), cells=cells)
     if dry_run:
         from bench.estimate import table
 
         print(table(whole, data))
         return OK
+    further = sorted({pretraining.tokenizer for pretraining in trainings.values()} - {kind})
     job = Job(
         data=str(data.resolve()),
         source=sources.source_of(data),
         command=repeatable(),
         tokenizer=path,
+        tokenizers={other: str(corpora.tokenizer(files, other, size)) for other in further},
         keep=keep,
         length=max(int(cell.settings["length"]) for cell in cells),
         strategy=strategy,
@@ -125,6 +135,7 @@ def run_suite(
 def evaluate(
     *,
     checkpoint: Path,
+    beside: Sequence[Path] = (),
     suite: str | None = None,
     tasks: Sequence[str] | None = None,
     data: Path | None = None,
@@ -144,15 +155,9 @@ def evaluate(
     save_every: float = SAVE_SECONDS,
 ) -> int:
     """Adapt the pre-trained model in ``checkpoint`` to tasks, those of ``suite`` in its ways where none are named, and
-    score it; returns the exit status."""
-    from bench.checkpoint import CheckpointError, read
-
+    score it; returns the exit status. Models that an adaptation reads besides are in the checkpoints ``beside``."""
     usual = suites.load(suite) if suite else Suite(summary="", models=(), tasks=())
-    found = read(checkpoint)
-    if found.about.get("kind") != "pretrained":
-        raise CheckpointError(
-            f"{checkpoint} holds no pre-trained model but a {found.about.get('kind')} one. Use `predict` with it."
-        )
+    found, others = _pretrained(checkpoint), [_pretrained(folder) for folder in beside]
     out = out or Path("runs") / Path(checkpoint).name
     data = data or sources.embedded(out)
     division, about = found.about.get("division", "controlled"), found.about
@@ -164,6 +169,12 @@ def evaluate(
         division=division,
     )
     chosen = _tasks(tasks or usual.tasks)
+    read: dict[str, Checkpoint] = {}
+
+    def neighbour(row: Row, name: str, cut: str) -> str:
+        one = read[name] = neighbours.given(others, name, cut)
+        return f"checkpoint:{one.weights_sha256}.{one.about['tokenizer']['sha256']}"
+
     cells = plan.cells_of(
         [row],
         chosen,
@@ -175,20 +186,28 @@ def evaluate(
         suite_settings=usual.settings,
         settings=settings,
         limit=limit or 0,
+        neighbour=neighbour,
     )
-    longest = int(found.about["shape"]["length"])
-    for cell in cells:
-        if cell.settings["length"] > longest:
+    for other in others:
+        if other not in read.values():
             raise UsageError(
-                f"{row.name} in {checkpoint} reads at most {longest} tokens, but {cell.task} asks for "
-                f"{cell.settings['length']:g}. "
-                f"Add --set length={longest}."
+                f"No cell reads {other.about['model']} in {other.folder} besides. `--adaptation "
+                f"stacked:beside={other.about['model']}` does, for tagging tasks."
             )
+    for cell in cells:
+        for one in (found, *(read[name] for name in cell.neighbours)):
+            longest = int(one.about["shape"]["length"])
+            if cell.settings["length"] > longest:
+                raise UsageError(
+                    f"{one.about.get('name', one.about['model'])} in {one.folder} reads at most {longest} tokens, but "
+                    f"{cell.task} asks for {cell.settings['length']:g}. Add --set length={longest}."
+                )
     whole = Plan(pretrainings=(), cells=cells)
     if dry_run:
         from bench.estimate import table
 
-        print(table(whole, data, Size(**about["shape"])))
+        shapes = {name: Size(**one.about["shape"]) for name, one in read.items()}
+        print(table(whole, data, Size(**about["shape"]), shapes))
         return OK
     job = Job(
         data=str(data.resolve()),
@@ -196,11 +215,21 @@ def evaluate(
         command=repeatable(),
         tokenizer=str(found.path("tokenizer.json").resolve()),
         keep=keep,
-        length=longest,
+        length=int(about["shape"]["length"]),
         checkpoint=str(Path(checkpoint).resolve()),
+        neighbours={name: str(one.folder.resolve()) for name, one in read.items()},
         save_every=save_every,
     )
     return execute(whole, job, out, Staff(workers=jobs, threads=threads, executor=executor, address=ray_address), retry)
+
+
+def _pretrained(folder: Path) -> Checkpoint:
+    found = checkpoints.read(folder)
+    if found.about.get("kind") != "pretrained":
+        raise CheckpointError(
+            f"{folder} holds no pre-trained model but a {found.about.get('kind')} one. Use `predict` with it."
+        )
+    return found
 
 
 def check_rows(rows: Sequence[Row]) -> None:

@@ -21,7 +21,7 @@ class Schedule:
     def __init__(self, plan: Plan, left: Iterable[Cell], settled: Iterable[str]):
         self._cells = {cell.key: cell for cell in left}
         self._settled = set(settled)
-        needed = {cell.pretraining for cell in self._cells.values()} - self._settled
+        needed = {key for cell in self._cells.values() for key in cell.needs} - self._settled
         self._pretrainings = {p.key: p for p in plan.pretrainings if p.key in needed}
         self._waits_for = set(self._pretrainings)
         self._held: dict[int, Piece] = {}
@@ -66,7 +66,7 @@ class Schedule:
     def _next_cell(self, worker: int) -> Cell | None:
         groups: dict[str, list[Cell]] = {}
         for cell in self._cells.values():
-            if cell.pretraining not in self._waits_for:
+            if self._waits_for.isdisjoint(cell.needs):
                 groups.setdefault(cell.group, []).append(cell)
         if not groups:
             return None

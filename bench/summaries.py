@@ -6,11 +6,13 @@ greedy choice and trigram blocking are those of Liu & Lapata (2019), sections 3.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 
+from bench.adapt import NotApplicable
 from models.text import layouts
+from tasks.task import Task
 
 
 @lru_cache(maxsize=1 << 12)
@@ -69,7 +71,7 @@ def candidates(scores: Sequence[float], best: int, sizes: Iterable[int]) -> list
     return [choice for size in sizes for choice in combinations(ranked, size)] or [tuple(ranked)]
 
 
-def lead(text: str, reference: str, most: int) -> str:
+def lead(text: str, most: int) -> str:
     """The first ``most`` sentences of ``text``."""
     return joined(sentences(text), range(min(most, len(sentences(text)))))
 
@@ -79,8 +81,17 @@ def best(text: str, reference: str, most: int) -> str:
     return joined(sentences(text), oracle(sentences(text), reference, most))
 
 
-ROWS: dict[str, Callable[[str, str, int], str]] = {"lead": lead, "oracle": best}
-"""The rows that stand beside every summariser: (text, first reference, number of sentences) to a summary."""
+def wanted(task: Task) -> bool:
+    """Whether ``task`` is to summarise: it says how many sentences its summaries have."""
+    return "lead" in task.extra
+
+
+def most(task: Task, row: str) -> int:
+    """How many sentences a summary of ``task`` has at most; `NotApplicable`, for the baseline ``row``, where nothing is
+    to be summarised."""
+    if not wanted(task):
+        raise NotApplicable("no-baseline", f"because {row} has no meaning where there is nothing to summarise.")
+    return task.extra["lead"]
 
 
 def _grams(pieces: Sequence[str], n: int) -> set[tuple[str, ...]]:

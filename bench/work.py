@@ -13,7 +13,7 @@ import shutil
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,10 @@ class Job:
     length: int
     checkpoint: str = ""
     """The checkpoint that ``evaluate`` was given; otherwise rows find theirs below ``pretrained/``."""
+    tokenizers: dict[str, str] = field(default_factory=dict)
+    """Paths of further tokenizers, by kind: what neighbours read that read another kind than the rows."""
+    neighbours: dict[str, str] = field(default_factory=dict)
+    """The checkpoints of neighbours that ``evaluate`` was given, by model."""
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.commands.options.STRATEGIES`."""
     save_every: float = SAVE_SECONDS
@@ -92,7 +96,7 @@ class Worker:
         self.out, self.job = out, job
         self.pretrainings = {p.key: p for p in plan.pretrainings}
         self.pieces: dict[str, Piece] = {piece.key: piece for piece in (*plan.pretrainings, *plan.cells)}
-        self.tokenizer: Any = None
+        self._tokenizers: dict[str, Any] = {}
 
     def do(self, key: str) -> str:
         """Do the piece called ``key``. What goes wrong in it is a result too; only signals get through."""
@@ -113,20 +117,24 @@ class Worker:
         from bench import cell as cells
         from leaderboard import record
 
-        begun, failed, weights = time.perf_counter(), None, None
+        begun, failed, weights, neighbours = time.perf_counter(), None, None, []
         if cell.pretraining is not None:
-            failed, weights = self._pretrained(cell)
+            failed, weights = self._pretrained(cell.pretraining, self.job.checkpoint)
+        whose = "Its pre-training"
+        for name, key in cell.neighbours.items():
+            if failed is None:
+                failed, found = self._pretrained(key, self.job.neighbours.get(name, ""))
+                whose = f"The pre-training of {name}"
+                neighbours.append(found)
         if failed is not None:
             because = failed["text"]
-            text = because if failed["status"] == "not_applicable" else f"Its pre-training failed: {because}"
+            text = because if failed["status"] == "not_applicable" else f"{whose} failed: {because}"
             reason = {"code": failed["code"], "text": text}
             result = cells.unrun(cell, self.job.context(self.out, cell), failed["status"], reason)
         else:
-            tokenizer = self._tokenizer() if cell.row.model else None
-            shape = self._shape(cell, weights)
-            result = cells.run(
-                cell, self.job.context(self.out, cell, shape=shape, tokenizer=tokenizer, weights=weights)
-            )
+            tokenizer = self._tokenizer(self.job.tokenizer) if cell.row.model else None
+            network = {"shape": self._shape(cell, weights), "tokenizer": tokenizer, "weights": weights}
+            result = cells.run(cell, self.job.context(self.out, cell, **network, neighbours=tuple(neighbours)))
         with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
             record.write(self.out, result)
         shutil.rmtree(unfinished_of(self.out, cell), ignore_errors=True)
@@ -136,11 +144,12 @@ class Worker:
         )
         return f"{cell.title}: {value} ({seconds:.1f} s)"
 
-    def _pretrained(self, cell: Cell) -> tuple[dict[str, str] | None, Any]:
-        """Why there are no weights ("status", "code", "text"), or the checkpoint that ``cell`` begins from."""
-        if self.job.checkpoint:
-            return None, checkpoint.read(Path(self.job.checkpoint))
-        pretraining = self.pretrainings[cell.pretraining]
+    def _pretrained(self, key: str, given: str) -> tuple[dict[str, str] | None, Any]:
+        """Why there are no weights ("status", "code", "text"), or the checkpoint: ``given``, or what the pre-training
+        with this ``key`` left."""
+        if given:
+            return None, checkpoint.read(Path(given))
+        pretraining = self.pretrainings[key]
         failure = failure_of(self.out, pretraining)
         if failure.exists():
             return json.loads(failure.read_text()), None
@@ -156,12 +165,12 @@ class Worker:
             return Size(**weights.about["shape"])
         return sized(models.load(cell.row.model), cell.row.size, self.job.length)
 
-    def _tokenizer(self) -> Any:
-        if self.tokenizer is None:
+    def _tokenizer(self, path: str) -> Any:
+        if path not in self._tokenizers:
             from models.tokenizers import Tokenizer
 
-            self.tokenizer = Tokenizer.load(Path(self.job.tokenizer))
-        return self.tokenizer
+            self._tokenizers[path] = Tokenizer.load(Path(path))
+        return self._tokenizers[path]
 
     def _pretrain(self, pretraining: Pretraining) -> str:
         from bench import pretrain
@@ -170,7 +179,7 @@ class Worker:
         from bench.engine.recipe import recipe_of
 
         try:
-            tokenizer = self._tokenizer()
+            tokenizer = self._tokenizer(self.job.tokenizers.get(pretraining.tokenizer, self.job.tokenizer))
             finished = pretrain.pretrain(
                 pretraining.model,
                 pretraining.size,

@@ -20,6 +20,7 @@ from bench.engine import networks
 from bench.engine.rates import rate_at
 from bench.engine.step import TrainStep
 from bench.generate import Generator, Writing
+from bench.neighbours import Neighbour
 from models.card import Size
 from models.pretrainable import Encoding
 from models.tokenizers import Tokenizer, Vocabulary
@@ -39,8 +40,11 @@ class Adapted:
         outputs: Hashable,
         settings: Settings,
         forward_flops: Callable[[Sequence[Row]], float],
+        neighbours: Sequence[Any] = (),
     ):
         self.network, self.vocabulary, self.forward_flops = network, vocabulary, forward_flops
+        self.neighbours = tuple(neighbours)
+        """Networks that are read besides, and never learn."""
         self.frozen_flops = forward_flops
         """Of ``forward_flops``, those of an encoder that does not learn."""
         self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
@@ -53,11 +57,13 @@ class Adapted:
                 raise NoDecoder
             self.decoding = build(network, vocabulary, settings) if build else network
         network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout
-        self.reading = self.adaptation.Reading(network.encoder, settings)
+        for other in self.neighbours:
+            other.encoder.dropout = 0.0
+        self.reading = self.adaptation.Reading(network.encoder, settings, *(o.encoder for o in self.neighbours))
         self.own: list[Any] = self.decoding.own if self.decoding and build else []
         """Variables that the adaptation adds, with a value to begin from."""
         if not self.decoding:
-            self._outputs(_example(form), None)  # makes the variables of the reading and the head
+            self._outputs(_example(form, len(self.neighbours)), None)  # makes the variables of the reading and the head
             self.own = [*self.reading.trainable_variables, *self.head.trainable_variables]
         self._beginning = [v.numpy() for v in self.own]
         self.remembered: list[Any] = getattr(self.decoding, "remembered", [])
@@ -78,9 +84,13 @@ class Adapted:
         self._generators: dict[Writing, Generator] = {}
         self.writes(settings, 0)
 
-    def reset(self, weights: Mapping[str, np.ndarray], seed: int) -> None:
-        """Begin anew: the network's weights as given, the adaptation's own drawn from ``seed``, the optimizer empty."""
-        networks.assign(self.network.loss.variables, weights)
+    def reset(
+        self, weights: Mapping[str, np.ndarray], seed: int, neighbours: Sequence[Mapping[str, np.ndarray]] = ()
+    ) -> None:
+        """Begin anew: the weights of the network and its neighbours as given, the adaptation's own drawn from ``seed``,
+        the optimizer empty."""
+        for network, given in zip((self.network, *self.neighbours), (weights, *neighbours), strict=True):
+            networks.assign(network.loss.variables, given)
         rng = np.random.default_rng([seed, 1])
         for variable, value in zip(self.own, self._beginning, strict=True):
             variable.assign(rng.normal(0.0, 0.02, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
@@ -130,13 +140,18 @@ class Adapted:
             variable.assign(value)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All weights by name, the network's and the adaptation's own, for a checkpoint."""
+        """All weights by name, the networks' and the adaptation's own, for a checkpoint."""
         own = {f"adapted/{i:03d}": variable.numpy() for i, variable in enumerate(self.own)}
+        for number, other in enumerate(self.neighbours, 1):
+            own |= {_beside(number, name): value for name, value in networks.weights(other.loss.variables).items()}
         return networks.weights(self.network.loss.variables) | own
 
     def assign(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Set all weights from what `arrays` gave."""
         networks.assign(self.network.loss.variables, arrays)
+        for number, other in enumerate(self.neighbours, 1):
+            given = {name.removeprefix(_beside(number, "")): value for name, value in arrays.items()}
+            networks.assign(other.loss.variables, given)
         for i, variable in enumerate(self.own):
             variable.assign(arrays[f"adapted/{i:03d}"])
 
@@ -179,8 +194,11 @@ class Adapted:
             inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)
         if self.adaptation.FREEZES:
-            encoding = Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
-        return self.head(self.reading(encoding, {**batch, **inputs}), batch)
+            encoding = _still(encoding)
+        others = []
+        for number, other in enumerate(self.neighbours, 1):
+            others.append(_still(other.encoder({name: batch[f"{name}_{number}"] for name in ("tokens", "segments")})))
+        return self.head(self.reading(encoding, {**batch, **inputs}, *others), batch)
 
     def _predicted(self, batch: Mapping[str, Any]) -> Any:
         """The head's numbers as its codec reads them: some heads decide over a whole row here."""
@@ -211,6 +229,7 @@ def adapted(
     adaptation: str,
     outputs: Hashable,
     settings: Settings,
+    neighbours: tuple[Neighbour, ...] = (),
 ) -> Adapted:
     """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
     it."""
@@ -221,13 +240,21 @@ def adapted(
             return cost.decoder_flops(made.counts, shape, vocabulary, rows)
         if settings.layers == "embedding":  # what is above it is not in the graph
             return 0.0
-        return cost.encoder_flops(module, shape, rows)
+        beside = (
+            cost.encoder_flops(models.load(other.model), other.shape, rows, f"tokens_{number}")
+            for number, other in enumerate(neighbours, 1)
+        )
+        return cost.encoder_flops(module, shape, rows) + sum(beside)
 
-    made = Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops)
+    others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
+    made = Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops, others)
     if made.decoding:
         made.frozen_flops = partial(cost.encoder_flops, module, shape)
     elif own := getattr(made.reading, "flops_per_token", 0.0):  # a reading that is a network of its own
         made.forward_flops = lambda rows: forward_flops(rows) + own * sum(row.tokens for row in rows)
+        made.frozen_flops = forward_flops
+    elif own := getattr(made.reading, "flops_per_word", 0.0):
+        made.forward_flops = lambda rows: forward_flops(rows) + own * sum(len(row.arrays["places"]) for row in rows)
         made.frozen_flops = forward_flops
     counted = getattr(made.decoding, "decode_flops", None)  # of a decoder that the model's own formula leaves out
     made.counts = SimpleNamespace(decode_flops=partial(counted, module)) if counted else module
@@ -245,14 +272,27 @@ def _traced(function: Callable, *specs: Any) -> Traced:
     return Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
 
 
-def _example(form: Form) -> dict[str, np.ndarray]:
+def _still(encoding: Encoding) -> Encoding:
+    """Nothing that is learnt from it reaches the encoder."""
+    return Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
+
+
+def _beside(number: int, name: str) -> str:
+    """What a variable ``name`` of the ``number``-th neighbour is called among the weights of all."""
+    return f"beside_{number}/{name}"
+
+
+def _example(form: Form, neighbours: int) -> dict[str, np.ndarray]:
     """A batch of the smallest kind, to make variables with."""
     tokens = np.full((2, 2, 8) if form in (Form.CHOICE, Form.FEW_SHOT, Form.RANKING) else (2, 8), 5, np.int32)
     scalar = np.zeros(2, np.int32)
-    return {
+    beside = {f"firsts_{number}": tokens * 0 for number in range(neighbours + 1)}
+    for number in range(1, neighbours + 1):
+        beside |= {f"tokens_{number}": tokens, f"segments_{number}": tokens * 0}
+    return beside | {
         "tokens": tokens, "segments": tokens * 0, "inside": tokens * 0 + 1, "tags": tokens * 0,
         "label": scalar, "choice": scalar, "answer": scalar, "starts": tokens * 0, "ends": tokens * 0 + 1,
         "marks": np.zeros((2, 2, 2), np.int32), "classes": scalar[:, None], "others": scalar[:, None],
-        "task": scalar,
+        "task": scalar, "places": tokens * 0,
         "unused": np.zeros((2, 4096), np.float32),
     }  # fmt: skip

@@ -28,6 +28,8 @@ class Network(NamedTuple):
     module: Any
     shape: Size
     vocabulary: Vocabulary
+    neighbours: tuple["Network", ...] = ()
+    """Those that are read besides (`bench.neighbours`)."""
 
     def reading(self, length: float) -> float:
         """FLOPs of the encoder over a row of ``length`` tokens."""

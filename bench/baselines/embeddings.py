@@ -14,10 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.forms import Rank
+from tasks.forms import Form, Rank
 from tasks.metrics.ranks import rank
-from tasks.task import Example
+from tasks.task import Example, Task
 
+LABEL = "embeddings of names"
 WIDTH = 64
 """Complex numbers per vector."""
 EPOCHS, BATCH, SAMPLED = 12, 512, 512
@@ -25,7 +26,7 @@ RATE, WEIGHT = 0.1, 0.15
 """Adagrad's rate; what a cube of a modulus costs, per example."""
 
 
-def ranks(train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
+def ranks(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
     """The rank of each of ``examples``' targets after training on ``train``."""
     names = {name: place for place, name in enumerate(examples[0].gold.candidates)}
     for example in (*train, *examples):
@@ -105,3 +106,6 @@ def _real(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _name(example: Example) -> str:
     return getattr(example.inputs[0], "name", str(example.inputs[0]))
+
+
+PREDICTORS = {Form.RANKING: ranks}

@@ -87,6 +87,12 @@ def pretrain(**options: Any) -> int:
 
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
+@click.option(
+    "--beside",
+    type=Existing("checkpoint"),
+    multiple=True,
+    help="A checkpoint whose vectors stand beside, for --adaptation stacked; may repeat.",
+)
 @click.option("--suite", metavar="NAME", help="A suite's tasks, adaptations, seeds and settings; others change them.")
 @cell_options
 def evaluate(**options: Any) -> int:

@@ -43,16 +43,21 @@ class Remote:
         self._folder = tempfile.TemporaryDirectory(prefix="ptmbench-")
         self.out = Path(self._folder.name)
         place(self.out, files)
-        here = {name: str(self.out / getattr(job, name)) for name in ("tokenizer", "checkpoint") if getattr(job, name)}
+        here: dict[str, Any] = {
+            name: str(self.out / getattr(job, name)) for name in ("tokenizer", "checkpoint") if getattr(job, name)
+        }
+        for name in ("tokenizers", "neighbours"):
+            here[name] = {which: str(self.out / path) for which, path in getattr(job, name).items()}
         self.worker = Worker(self.out, Plan.from_json(plan), replace(job, **here))
 
     def introduce(self) -> tuple[str, str]:
         """This machine's name and its commit."""
         return os.uname().nodename, environment.commit()
 
-    def do(self, key: str, files: Files) -> tuple[str, Files]:
-        """Do a piece, with ``files`` that it needs; what people are told, and the files that it made."""
-        place(self.out, files)
+    def do(self, key: str, *needed: Files) -> tuple[str, Files]:
+        """Do a piece, with files that it needs; what people are told, and the files that it made."""
+        for files in needed:
+            place(self.out, files)
         piece = self.worker.pieces[key]
         problem = self._other_data(piece)
         if problem:
@@ -151,14 +156,14 @@ class Ray:
         self._ray.shutdown()
 
     def give(self, worker: int, piece: Piece) -> None:
-        needs = piece.pretraining if isinstance(piece, Cell) else None
-        files: Any = {}
-        if needs in self._known and needs not in self._has[worker]:
-            if needs not in self._shipped:
-                self._shipped[needs] = self._ray.put(pretrained(self.out, self._known[needs]))
-            files = self._shipped[needs]
-            self._has[worker].add(needs)
-        self._pending[self._actors[worker].do.remote(piece.key, files)] = worker, piece
+        needed = []
+        for key in piece.needs if isinstance(piece, Cell) else ():
+            if key in self._known and key not in self._has[worker]:
+                if key not in self._shipped:
+                    self._shipped[key] = self._ray.put(pretrained(self.out, self._known[key]))
+                needed.append(self._shipped[key])
+                self._has[worker].add(key)
+        self._pending[self._actors[worker].do.remote(piece.key, *needed)] = worker, piece
 
     def event(self, timeout: float) -> Event | None:
         if not self._pending:
@@ -223,7 +228,7 @@ def place(out: Path, files: Files) -> None:
 
 
 def _portable(job: Job) -> tuple[Job, Files]:
-    """``job`` with the names of its tokenizer and checkpoint in a worker's folder, and their files."""
+    """``job`` with the names of its tokenizers and checkpoints in a worker's folder, and their files."""
     files: dict[str, bytes] = {}
     if job.tokenizer:
         files["tokenizer.json"] = Path(job.tokenizer).read_bytes()
@@ -232,7 +237,12 @@ def _portable(job: Job) -> tuple[Job, Files]:
         folder = Path(job.checkpoint)
         files |= {f"given/{path}": content for path, content in read(folder, ".").items()}
         job = replace(job, checkpoint="given")
-    return job, files
+    for kind, path in job.tokenizers.items():
+        files[f"tokenizer-{kind}.json"] = Path(path).read_bytes()
+    for name, path in job.neighbours.items():
+        files |= {f"given-{name}/{inner}": content for inner, content in read(Path(path), ".").items()}
+    tokenizers = {kind: f"tokenizer-{kind}.json" for kind in job.tokenizers}
+    return replace(job, tokenizers=tokenizers, neighbours={name: f"given-{name}" for name in job.neighbours}), files
 
 
 def _check_reachable(address: str) -> None:

@@ -3,7 +3,8 @@
     python -m bench run ner --data DIR --models bert,elmo --seeds 3 --out runs/ner
 
 Scores are conlleval's F1 of whole entities. --set crf=1 judges sequences of tags, --set context=1 shows a sentence
-between its neighbours.
+between its neighbours. --models flair --tokenizer character --set length=512 --adaptation stacked is Flair's tagger,
+which reads GloVe's vectors of words too.
 """
 
 from bench.budget import Budget

@@ -104,11 +104,16 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.
     """Zeroes a share ``rate`` of ``x`` and scales the rest up; ``seed`` None or ``rate`` 0 leaves ``x`` as it is.
 
     A pure function: the mask follows from (seed, salt) by the Philox generator. A compiled step cuts the generator's
-    stream into numbers in another order than a graph, and so has other masks; each always has the same ones.
+    stream into numbers in another order than a graph, and so has other masks; each always has the same ones. Numbers
+    of 16 bits decide, since drawing them is what dropout costs: the share is the nearest multiple of 1 / 65536.
     """
     if seed is None or not rate:
         return x
-    return tf.nn.experimental.stateless_dropout(x, rate, fold(seed, salt), rng_alg="philox")
+    dropped = min(round(rate * 2**16), 2**16 - 1)
+    count = tf.size(x)
+    pairs = tf.random.stateless_uniform([(count + 1) // 2], fold(seed, salt), None, None, tf.uint32, alg="philox")
+    numbers = tf.reshape(tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count], tf.shape(x))
+    return tf.where(numbers >= tf.constant(dropped, tf.uint16), x * (2**16 / (2**16 - dropped)), tf.zeros([], x.dtype))
 
 
 def layer_norm(x: tf.Tensor, scale: Any, bias: Any, epsilon: float) -> tf.Tensor:

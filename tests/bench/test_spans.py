@@ -5,7 +5,7 @@ import math
 import pytest
 
 from bench import baselines
-from bench.baselines import spans
+from bench.baselines import _spans as spans
 from tasks import load
 from tasks.forms import Answer
 from tasks.task import Example

@@ -16,7 +16,7 @@ def test_a_suite_names_what_is_there(name):
     suite = suites.load(name)
     assert suite.summary and f"bench run {name}" in docstring("suites", name)
     recipe_of(suite.recipe)
-    for row in plan.rows_of(suite.models, suite.sizes, True, False):
+    for row in plan.rows_of(suite.models, suite.sizes, ()):
         assert row.model is None or row.size in models.load(row.model).SIZES
     for task in map(tasks.load, suite.tasks):
         for adaptation in suite.adaptations:

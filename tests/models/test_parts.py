@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from models.architectures.parts import HIDDEN, attention, gelu
+from models.architectures.parts import HIDDEN, attention, dropout, gelu
 
 
 def causal(tokens: int) -> tf.Tensor:
@@ -60,3 +60,46 @@ def test_gelu_and_its_gradient_are_those_of_the_normal_distribution(jit):
     np.testing.assert_allclose(y, x * stats.norm.cdf(x), atol=1e-6)
     np.testing.assert_allclose(slope, given * (stats.norm.cdf(x) + x * stats.norm.pdf(x)), atol=2e-6)
     assert both(tf.constant(x))[0].dtype == tf.float32 and gelu(tf.constant([1.0], tf.bfloat16)).dtype == tf.bfloat16
+
+
+SEED = tf.constant([3, 5])
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_dropout_drops_its_share_and_keeps_the_mean(jit, rate):
+    @tf.function(jit_compile=jit, autograph=False)
+    def both(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = dropout(x, rate, SEED, 7)
+        return y, tape.gradient(y, x)
+
+    x = 1 + draw(301, 333) ** 2
+    y, slope = both(x)
+    dropped = y.numpy() == 0
+    spread = (rate * (1 - rate) / dropped.size) ** 0.5
+    assert abs(dropped.mean() - rate) < 4 * spread
+    np.testing.assert_allclose(y.numpy()[~dropped], x.numpy()[~dropped] / (1 - rate), rtol=1e-4)
+    np.testing.assert_array_equal(slope.numpy() == 0, dropped)
+    neighbours = np.corrcoef(dropped[:, 1:].ravel(), dropped[:, :-1].ravel())[0, 1]
+    assert abs(neighbours) < 4 / dropped.size**0.5, "The two halves of a random number depend on each other."
+
+
+def test_a_mask_of_dropout_follows_from_seed_and_place():
+    x = tf.ones([64, 63])
+    mask = dropout(x, 0.5, SEED, 7).numpy()
+    np.testing.assert_array_equal(mask, dropout(x, 0.5, SEED, 7).numpy())
+    for other in (dropout(x, 0.5, SEED, 8), dropout(x, 0.5, SEED + 1, 7)):
+        assert abs(np.mean(mask == other.numpy()) - 0.5) < 4 * 0.5 / mask.size**0.5
+
+
+@pytest.mark.parametrize(
+    "x", [tf.ones([0, 4]), tf.ones([1, 1]), tf.ones([3, 5, 7], tf.bfloat16)], ids=["none", "one", "bfloat16"]
+)
+def test_dropout_keeps_shape_and_type_of_any_tensor(x):
+    y = dropout(x, 0.25, SEED, 1)
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    assert set(np.unique(tf.cast(y, tf.float32))) <= {np.float32(0), np.float32(tf.cast(tf.constant(4 / 3), x.dtype))}
+    assert dropout(x, 0.0, SEED, 1) is x
+    assert dropout(x, 0.25, None, 1) is x

@@ -144,6 +144,6 @@ def test_copying_and_deleting_stand_beside(data: Path) -> None:
             baselines.predict(name, task, train, test)
     with pytest.raises(NotApplicable, match="because delete has no meaning"):
         baselines.predict("delete", tasks.load("multi30k"), [], [])
-    rows = plan.rows_of(["bert"], ["tiny"], True, rewritings=plan.rewritten([task]))
-    assert [row.name for row in rows][-2:] == ["copy", "delete"]
-    assert not plan.rewritten([tasks.load("multi30k"), tasks.load("sst2")])
+    rows = plan.rows_of(["bert"], ["tiny"], baselines.beside([task]))
+    assert [row.name for row in rows][2:] == ["bag-of-words", "copy", "delete", "majority"]
+    assert baselines.beside([tasks.load("multi30k"), tasks.load("sst2")]) == ("bag-of-words", "majority")

@@ -6,7 +6,8 @@ what metrics compare. ``Head(outputs)`` is a Keras layer, shared by every task o
 gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises.
 
 A codec may begin where another adaptation ends: its ``first`` names that one and its settings, and ``follow(examples,
-rows, outputs)`` is told what it says of the same examples. ``together`` is how many rows are answered at once. Where
+rows, outputs)`` is told what it says of the same examples. Where other models are read besides, ``join(tokenizers)``
+tells it what those read. ``together`` is how many rows are answered at once. Where
 rows have a ``task``, a batch to learn from has those of one.
 
 Every model that was trained here reads the same layout, published ones that of their own template

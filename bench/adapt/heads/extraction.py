@@ -31,7 +31,7 @@ class Codec:
     """Texts to sentences side by side in one row, and their scores to summaries."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
-        if "lead" not in task.extra:
+        if not summaries.wanted(task):
             raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
         self.tokenizer, self.settings = tokenizer, settings
         self.most = settings.sentences or task.extra["lead"]

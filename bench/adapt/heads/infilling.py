@@ -23,7 +23,7 @@ class Codec:
     """Texts with their blanks, and texts with the blanks filled. A blank is a piece: a word of two pieces gets two."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
-        if "polarities" not in task.extra:
+        if not attributes.named(task):
             raise NotApplicable("no-attributes", "because its texts have no label to exchange for another.")
         self.task, self.tokenizer, self.settings, self.outputs = task, tokenizer, settings, 0
         self.salience = attributes.salience_of(task, train, settings.smoothing, settings.salience)

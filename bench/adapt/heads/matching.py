@@ -38,7 +38,7 @@ class Codec:
     """Rows that are answered at once: each has some twenty texts."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
-        if "lead" not in task.extra:
+        if not summaries.wanted(task):
             raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
         self.tokenizer, self.settings, self.train = tokenizer, settings, train
         most = max(2, settings.sentences or task.extra["lead"])

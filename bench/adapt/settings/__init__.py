@@ -115,6 +115,10 @@ class Settings(Effort):
         """Names of other tasks whose training sets are learnt besides."""
         return ()
 
+    def neighbours(self, form: Form) -> Mapping[str, str]:
+        """Names of other models that are read besides, with the kind of tokens that each reads; "" is its paper's."""
+        return {}
+
     def of(self, task: str) -> "Settings":
         """These settings for a cell of ``task``."""
         return self

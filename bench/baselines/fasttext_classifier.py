@@ -14,9 +14,15 @@ small training sets are walked through more often.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from bench.baselines._shared import classified
+from tasks.forms import Form
+from tasks.task import Question
+
+LABEL = "fastText classifier"
 WIDTH = 10
 """The paper's number of hidden units."""
 BUCKETS = 2_000_000
@@ -26,6 +32,14 @@ RATE, BATCH = 0.5, 32
 EPOCHS, MOST_EPOCHS, STEPS = 5, 25, 250_000
 """The paper's 5 epochs, and up to 25 where 5 would be fewer examples than ``STEPS``."""
 _END = "</s>"
+
+
+def _of_questions(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
+    """Probabilities of ``answers`` to each of ``asked``, [N, C]; all alike where there is nothing to learn from."""
+    if not train:
+        return np.full((len(asked), len(answers)), 1 / len(answers))
+    gold = [answers.index(str(question.gold)) for question in train]
+    return shares([q.inputs for q in train], gold, [q.inputs for q in asked], len(answers))
 
 
 def shares(
@@ -144,3 +158,6 @@ def _mean(
 def _softmax(scores: np.ndarray) -> np.ndarray:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
+
+
+PREDICTORS = {Form.CLASSIFICATION: partial(classified, _of_questions)}

@@ -1,4 +1,4 @@
-"""Answers as spans of a text, by words alone: the usual answer, and the words that stand nearest to the question's.
+"""Answers as spans of a text, by words alone: those that stand nearest to the question's.
 
 Richardson, Burges and Renshaw (2013), MCTest, section 5.1, whose two scores are the sliding window and the distance to
 the question's words; Rajpurkar et al. (2016), SQuAD, section 4.1, has them as its floor. Here one score is both: every
@@ -24,12 +24,6 @@ LONGEST = 5
 FREQUENT = 100
 """Words that are too frequent to begin or end an answer."""
 _WORD = re.compile(r"\w+(?:[-'’.,]\w+)*|[.!?。！？]")
-
-
-def usual(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    """The most frequent answer of ``train`` to every question; "" where most questions have none."""
-    answers = Counter(e.gold[0].text if e.gold else "" for e in train)
-    return [answers.most_common(1)[0][0] if answers else ""] * len(examples)
 
 
 def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:

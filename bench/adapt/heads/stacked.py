@@ -1,0 +1,74 @@
+"""Tagging by words that several models read, each cut into tokens of its own; see `bench.adapt.stacked`."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bench.adapt.heads import Row, layout, tagging
+from bench.adapt.settings import Settings
+from models.tokenizers import Tokenizer
+from tasks.task import Example, Task
+
+Head = tagging.Head
+
+
+class Codec(tagging.Codec):
+    """As that of tagging, with words in the place of tokens: ``tags`` and ``places`` are theirs, [W].
+
+    A row has the same words for every model: the tokens of the cell's own as ``tokens`` and ``segments``, those of the
+    m-th beside it as ``tokens_m`` and ``segments_m``, and for each model where its words begin, ``firsts_m``. A
+    sentence too long for one of them goes on in the next row.
+    """
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
+        super().__init__(task, tokenizer, settings, train)
+        self.tokenizers = [tokenizer]
+
+    def join(self, tokenizers: Sequence[Tokenizer]) -> None:
+        """From now on models with these ``tokenizers`` are read besides."""
+        self.tokenizers = [self.tokenizer, *tokenizers]
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        unused = np.where(np.arange(self.outputs[0]) < len(self.labels), 0.0, -1e9).astype(np.float32)
+        sentences = zip(*(t.encode_words([e.inputs for e in examples]) for t in self.tokenizers), strict=True)
+        rows = []
+        for i, encoded in enumerate(sentences):
+            words = [_by_word(*one) for one in encoded]
+            for begin, end in self._parts(words):
+                arrays = self._read([one[begin:end] for one in words])
+                tags = np.full(end - begin, -1, np.int32)
+                if examples[i].gold is not None:
+                    tags[:] = [self.number[tag] for tag in examples[i].gold[begin:end]]
+                places = np.arange(end - begin, dtype=np.int32)
+                rows.append(Row(arrays | {"tags": tags, "places": places, "unused": unused}, i, note=(begin, places)))
+        return rows
+
+    def _parts(self, words: Sequence[Sequence[Sequence[int]]]) -> Iterator[tuple[int, int]]:
+        """From which word to which: as many as have room in a row of every model, and one at least."""
+        rooms = [self.settings.length - tokenizer.vocabulary.template.added(1) for tokenizer in self.tokenizers]
+        ends = [np.cumsum([len(ids) for ids in one]) for one in words]  # tokens up to the end of each word
+        begin, count = 0, len(words[0])
+        while begin < count:
+            used = [end[begin - 1] if begin else 0 for end in ends]
+            fits = [np.searchsorted(e, u + room, side="right") for e, u, room in zip(ends, used, rooms, strict=True)]
+            end = max(begin + 1, int(min(fits)))
+            yield begin, end
+            begin = end
+
+    def _read(self, words: Sequence[Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
+        """What each model reads of the same words."""
+        arrays = {}
+        for number, (tokenizer, own) in enumerate(zip(self.tokenizers, words, strict=True)):
+            laid = layout(tokenizer.vocabulary, [[i for ids in own for i in ids]], self.settings.length)
+            arrays |= {f"{name}_{number}" if number else name: array for name, array in laid.items()}
+            starts = np.cumsum([0, *(len(ids) for ids in own[:-1])]) + tokenizer.vocabulary.template.begins([0])[0]
+            arrays[f"firsts_{number}"] = starts.astype(np.int32)
+        return arrays
+
+
+def _by_word(ids: Sequence[int], index: Sequence[int]) -> list[list[int]]:
+    """The ids of each word, of all ``ids`` and the words that they are of."""
+    words: list[list[int]] = [[] for _ in range(index[-1] + 1 if index else 0)]
+    for token, word in zip(ids, index, strict=True):
+        words[word].append(token)
+    return words

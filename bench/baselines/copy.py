@@ -1,0 +1,20 @@
+"""What is to be translated or rewritten, as it is. No TensorFlow."""
+
+from collections.abc import Sequence
+
+from bench import attributes
+from tasks.forms import Form
+from tasks.task import Example, Task
+
+LABEL = "the source as it is"
+
+
+def beside(task: Task) -> bool:
+    return attributes.named(task)
+
+
+def _sources(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    return [example.inputs[0] for example in examples]
+
+
+PREDICTORS = {Form.GENERATION: _sources}

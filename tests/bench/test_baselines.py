@@ -1,0 +1,34 @@
+"""Rows without a network: the folder is their registry."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bench import baselines
+from bench.plan import Row
+from tasks import load
+from tasks.forms import Form
+
+
+@pytest.mark.parametrize("name", baselines.names())
+def test_a_row_has_a_label_and_forms(name):
+    module = baselines._module(name)
+    assert baselines.label(name) == module.LABEL and module.__doc__
+    assert module.PREDICTORS and set(module.PREDICTORS) <= set(Form)
+    row = Row.parse(name, None)
+    assert (row.kind, row.model, row.size) == ("baseline", None, None)
+
+
+def test_what_a_run_brings_follows_from_its_tasks():
+    floor = ("bag-of-words", "majority")
+    assert baselines.beside([]) == ()
+    assert baselines.beside([load("sst2"), load("wn18rr")]) == floor
+    assert set(baselines.beside([load("xsum")])) == {*floor, "lead", "oracle"}
+    assert set(baselines.beside([load("sst2"), load("sentiment_transfer")])) == {*floor, "copy", "delete"}
+
+
+def test_listing_rows_imports_none_of_them():
+    code = "import sys; from bench import baselines; baselines.names(); print([m for m in sys.modules if 'numpy' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

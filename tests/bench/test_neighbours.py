@@ -1,0 +1,263 @@
+"""Models read besides: what plans, schedules, estimates, `evaluate` and records say of them, and a whole cell."""
+
+import dataclasses
+import gzip
+import json
+from types import SimpleNamespace
+
+import pytest
+
+import models
+from bench import cell as cells
+from bench import checkpoint, neighbours, plan, predict, run
+from bench.adapt import NotApplicable, heads
+from bench.adapt.settings import SettingError
+from bench.answers import Context
+from bench.budget import Budget
+from bench.engine import networks
+from bench.errors import OK, UsageError
+from bench.estimate import _cell as estimated
+from bench.executors import ray as on_ray
+from bench.schedule import Schedule
+from bench.work import Job, Worker, folder_of
+from leaderboard import record
+from models import UnknownModel
+from models.card import Size
+from models.tokenizers import Tokenizer
+from tasks import microworld
+from tasks.forms import Form
+from tests.bench.test_stacked import CHARACTERS, SHAPE, TASK, WIDE, WORDS, planted
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("microworld") / "data"
+    microworld.make(folder)
+    return folder
+
+
+@pytest.fixture
+def asked(world, tmp_path, monkeypatch):
+    """`run_suite` up to the moment at which work would begin: its plan and its job."""
+
+    def plans(*adaptations, **options):
+        found = {}
+        monkeypatch.setattr(run, "execute", lambda whole, job, *_: found.update(whole=whole, job=job) or OK)
+        usual = {"models": ("flair",), "tasks": ("conll2003",), "tokenizer": "character", "seeds": 1, "vocabulary": 400}
+        usual |= {"budget": Budget(steps=3), "out": tmp_path, "data": world, "adaptations": adaptations}
+        assert run.run_suite(suite="demo", **(usual | options)) == OK
+        return SimpleNamespace(**found)
+
+    return plans
+
+
+def named(whole, row, adaptation):
+    (found,) = (cell for cell in whole.cells if cell.row.name == row and cell.adaptation == adaptation)
+    return found
+
+
+def test_a_run_pretrains_what_its_cells_read_besides(asked):
+    found = asked("features", "stacked", "stacked:beside=", "stacked:beside=glove+word2vec+tokenizer=wordpiece")
+    trained = {(p.model, p.tokenizer): p for p in found.whole.pretrainings}
+    assert list(trained) == [
+        ("flair", "character"), ("glove", "word"), ("glove", "wordpiece"), ("word2vec", "wordpiece")
+    ]  # fmt: skip
+    flair, glove = trained["flair", "character"], trained["glove", "word"]
+    assert dataclasses.replace(glove, model="flair", tokenizer="character") == flair  # same corpus, size and budget
+    assert sorted(found.job.tokenizers) == ["word", "wordpiece"]
+    assert Tokenizer.load(found.job.tokenizers["word"]).kind == "word"
+
+    cell, twin = named(found.whole, "flair", "stacked"), named(found.whole, "random-flair", "stacked")
+    assert cell.neighbours == twin.neighbours == {"glove": glove.key}
+    assert cell.needs == (flair.key, glove.key) and twin.needs == (glove.key,)
+    assert named(found.whole, "flair", "features").needs == named(found.whole, "flair", "stacked:beside=").needs
+    assert named(found.whole, "majority", "baseline").needs == ()
+    every = [cell.key for cell in found.whole.cells]
+    assert len(set(every)) == len(every) and plan.Plan.from_json(found.whole.to_json()).cells == found.whole.cells
+    other = dataclasses.replace(cell, neighbours={"glove": "another"})
+    assert other.key != cell.key
+    matters = dataclasses.asdict(named(found.whole, "flair", "features"))
+    del matters["beside"], matters["neighbours"]  # as keys were before there were such things
+    assert named(found.whole, "flair", "features").key == plan.digest({"cell": matters, "version": plan.VERSION})
+
+
+def test_a_row_of_the_run_is_not_pretrained_twice_and_other_forms_pretrain_nothing(asked):
+    both = asked("stacked", models=("word2vec", "glove"), tokenizer="word").whole
+    assert [p.model for p in both.pretrainings] == ["word2vec", "glove"]
+    none = asked("stacked", tasks=("cola",)).whole
+    assert [p.model for p in none.pretrainings] == ["flair"] and not any(cell.neighbours for cell in none.cells)
+
+
+def test_cells_wait_for_all_that_they_read(asked):
+    whole = asked("stacked").whole
+    flair, glove = whole.pretrainings
+    schedule = Schedule(whole, whole.cells, [])
+    assert {schedule.take(0).model, schedule.take(1).model} == {"flair", "glove"}
+    schedule.done(0)  # Flair
+    waiting = [schedule.take(worker) for worker in range(2, 9)]
+    assert {cell.row.kind for cell in waiting if cell} == {"baseline"}
+    schedule.done(1)
+    assert schedule.take(1).row.model == "flair"
+    assert Schedule(whole, whole.cells, [flair.key]).take(0) == glove
+
+
+def test_a_failed_pretraining_beside_is_told(asked, tmp_path):
+    found = asked("stacked")
+    cell, (_, glove) = named(found.whole, "random-flair", "stacked"), found.whole.pretrainings
+    folder_of(tmp_path, glove).with_suffix(".failed.json").parent.mkdir(exist_ok=True)
+    note = {"status": "failed", "code": "error", "text": "It broke."}
+    folder_of(tmp_path, glove).with_suffix(".failed.json").write_text(json.dumps(note))
+    assert "The pre-training of glove failed: It broke." in Worker(tmp_path, found.whole, found.job).do(cell.key)
+
+
+def test_what_does_not_fit_is_told(asked, world):
+    with pytest.raises(SettingError, match="each once"):
+        asked("stacked:beside=glove+glove")
+    with pytest.raises(SettingError, match="a sentence is read alone"):
+        asked("stacked:context=1")
+    with pytest.raises(SettingError, match="wordpiece, bpe"):
+        asked("stacked:tokenizer=letters")
+    with pytest.raises(UnknownModel, match="glove"):
+        asked("stacked:beside=glov")
+    with pytest.raises(UnknownModel, match="random-glove"):
+        asked("stacked:beside=random-glove")
+    with pytest.raises(UnknownModel, match="named in --set beside, has no size 'huge'"):
+        neighbours.kind_of("glove", "huge", "")
+    with pytest.raises(NotApplicable, match="for tagging tasks"):
+        heads.of(Form.CLASSIFICATION, "stacked")
+    whole = asked("stacked", tasks=("cola",)).whole
+    assert (
+        estimated(named(whole, "flair", "stacked"), world, {}, None)[2]
+        == "the adaptation stacked is for tagging tasks."
+    )
+
+
+def test_a_model_beside_itself_is_not_applicable(asked, world, tmp_path):
+    cell = named(asked("stacked", models=("glove",)).whole, "glove", "stacked")
+    assert estimated(cell, world, {}, None)[2] == "glove would stand beside itself."
+    found = cells.run(cell, Context(data=world, out=tmp_path, shape=WIDE, tokenizer=WORDS))
+    assert found.status == "not_applicable" and found.reason["text"] == "because glove would stand beside itself."
+
+
+def test_a_dry_run_counts_the_models_beside_and_the_tagger(asked, world):
+    """GloVe has no FLOPs: what it adds are its columns in the tagger, once for answers and three times to learn. ELMo's
+    columns count as much each, and it reads every token."""
+    asks = [f"stacked:beside={names}" for names in ("", "glove", "elmo")]
+    found = [named(asked(*asks).whole, "flair", adaptation) for adaptation in asks]
+    (tokens, alone, _), (same, glove, _), (_, elmo, note) = (estimated(cell, world, {}, None) for cell in found)
+    assert tokens == same and not note
+    shapes = {name: models.load(name).SIZES["tiny"] for name in ("glove", "elmo")}
+    columns = tokens * 2 * 2 * 4 * 256 * shapes["glove"].width
+    assert columns < glove - alone < 3 * columns
+    wider = (glove - alone) * shapes["elmo"].width / shapes["glove"].width
+    reading = models.load("elmo").encoder_flops_per_token(shapes["elmo"], found[2].settings["length"])
+    assert elmo - alone == pytest.approx(wider + tokens * reading) and reading > 0
+    # Of a checkpoint its own shape counts.
+    assert estimated(found[1], world, {}, None, {"glove": Size(layers=0, width=2, length=64)})[1] < glove
+
+
+def test_what_travels_to_other_machines(tmp_path):
+    (tmp_path / "word.json").write_text("w")
+    (tmp_path / "glove").mkdir()
+    (tmp_path / "glove/manifest.json").write_text("m")
+    usual = {"data": "d", "source": {}, "command": "", "tokenizer": "", "keep": False, "length": 8}
+    job = Job(**usual, tokenizers={"word": str(tmp_path / "word.json")}, neighbours={"glove": str(tmp_path / "glove")})
+    there, files = on_ray._portable(job)
+    on_ray.place(tmp_path / "there", files)
+    assert (tmp_path / "there" / there.tokenizers["word"]).read_text() == "w"
+    assert (tmp_path / "there" / there.neighbours["glove"] / "manifest.json").read_text() == "m"
+
+
+# Checkpoints, and a whole cell ---------------------------------------------------------------------------------------
+
+
+def made(folder, model, shape, tokenizer):
+    """A checkpoint of ``model`` as `bench.pretrain` leaves them, with the weights of seed 7."""
+    network = networks.build(model, shape, tokenizer, 7)
+    about = dict.fromkeys(("steps", "tokens", "flops", "seconds", "loss"), 1.0) | {
+        "kind": "pretrained", "model": model, "size": "tiny", "shape": dataclasses.asdict(shape), "seed": 0,
+        "corpus": "planted", "corpus_sha256": "c",
+        "tokenizer": {"kind": tokenizer.kind, "size": tokenizer.vocabulary.size, "sha256": tokenizer.fingerprint},
+    }  # fmt: skip
+    arrays = {"weights": networks.weights(network.loss.variables)}
+    return checkpoint.write(folder, about=about, arrays=arrays, texts={"tokenizer.json": tokenizer.to_json()})
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    return made(folder / "flair", "flair", SHAPE, CHARACTERS), made(folder / "glove", "glove", WIDE, WORDS)
+
+
+def evaluated(saved, world, out, monkeypatch, adaptation="stacked", beside=(1,), tasks=("conll2003",), **chosen):
+    found = {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, *_: found.update(whole=whole, job=job) or OK)
+    usual = {"checkpoint": saved[0].folder, "beside": [saved[i].folder for i in beside], "out": out, "seeds": 1}
+    chosen = {"settings": {"length": 40, **chosen}, "adaptations": (adaptation,), "tasks": tasks, "data": world}
+    assert run.evaluate(**usual, **chosen) == OK
+    return SimpleNamespace(**found)
+
+
+def test_evaluate_takes_a_second_checkpoint(saved, world, tmp_path, monkeypatch):
+    def planned(*given, **more):
+        return evaluated(saved, world, tmp_path, monkeypatch, *given, **more)
+
+    found = planned()
+    (cell,) = found.whole.cells
+    assert cell.neighbours == {"glove": f"checkpoint:{saved[1].weights_sha256}.{WORDS.fingerprint}"}
+    assert found.job.neighbours == {"glove": str(saved[1].folder)} and not found.whole.pretrainings
+    with pytest.raises(UsageError, match=r"reads glove besides.*--beside"):
+        planned(beside=())
+    with pytest.raises(UsageError, match=r"reads word2vec besides.*glove is glove"):
+        planned("stacked:beside=word2vec")
+    with pytest.raises(UsageError, match=r"No cell reads glove.*stacked:beside=glove"):
+        planned("features")
+    with pytest.raises(UsageError, match=r"No cell reads glove.*for tagging tasks"):
+        planned(tasks=("cola",))
+    with pytest.raises(UsageError, match="reads word tokens, but a cell asks for tokenizer=bpe"):
+        planned("stacked:tokenizer=bpe")
+    with pytest.raises(UsageError, match="reads at most 64 tokens"):
+        planned(length=65)
+
+
+@pytest.mark.slow
+def test_a_cell_leads_from_two_checkpoints_to_a_record_and_to_predictions(saved, tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    (data / "conll2003").mkdir(parents=True)
+    for name in ("eng.train", "eng.testa", "eng.testb"):
+        sentences = ("\n".join(f"{w} X X {t}" for w, t in zip(e.inputs, e.gold, strict=True)) for e in planted(12))
+        (data / "conll2003" / name).write_text("-DOCSTART- -X- -X- O\n\n" + "\n\n".join(sentences) + "\n")
+    small = {"hidden": 4, "epochs": 2, "batch": 6}
+    found = evaluated(saved, data, tmp_path, monkeypatch, **small)
+    (cell,) = found.whole.cells
+    job = dataclasses.replace(found.job, keep=True)
+    assert "not applicable" not in Worker(tmp_path, found.whole, job).do(cell.key)
+    (path,) = (tmp_path / "records").glob("*.json")
+    result = record.read(path)
+    assert result.status == "ok", result.reason
+    assert result.cost["steps"] == 4 and result.pretraining["weights_sha256"] == saved[0].weights_sha256
+    beside = result.adaptation["neighbours"]["glove"]
+    assert beside["weights_sha256"] == saved[1].weights_sha256 and beside["tokenizer"]["kind"] == "word"
+    counts = (
+        models.load("flair").parameters(SHAPE, CHARACTERS.vocabulary),
+        models.load("glove").parameters(WIDE, WORDS.vocabulary),
+    )
+    assert (
+        result.cost["parameters"] == counts[0][0] + counts[1][0]
+        and result.cost["disk_bytes"] == 4 * result.cost["parameters"]
+    )
+    assert result.cost["parameters_embedding"] == counts[0][1] + counts[1][1]
+
+    (folder,) = (tmp_path / "adapted").iterdir()
+    lines = gzip.decompress((tmp_path / result.predictions["file"]).read_bytes()).splitlines()
+    answers = predict._predictions(checkpoint.read(folder), TASK, data, planted(12))
+    assert [json.loads(line)["prediction"] for line in lines] == answers
+
+    # The tagger over one model alone is another cell, and says nothing of others.
+    alone = evaluated(saved, data, tmp_path, monkeypatch, "stacked:beside=", beside=(), **small)
+    (cell,) = alone.whole.cells
+    Worker(tmp_path / "alone", alone.whole, alone.job).do(cell.key)
+    (path,) = (tmp_path / "alone/records").glob("*.json")
+    one = record.read(path)
+    assert one.status == "ok" and "neighbours" not in one.adaptation and one.cost["flops"] < result.cost["flops"]
+    assert one.cost["parameters"] == counts[0][0]

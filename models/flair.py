@@ -8,7 +8,7 @@ direction. Afterwards a word's vector is the forward state behind its last chara
 first, so that it tells of spelling and of both sides at once, and there are no unknown words. That needs `--tokenizer
 character`, and rows long enough for characters (`--set length=512`); with another tokenizer it is the same network over
 pieces. Two things differ: a character's vector is as wide as the state, so that one table serves both directions and
-is their output layer too; and the word vectors that the paper's best tagger adds come with `bench.adapt.stacked`.
+is their output layer too; and the word vectors that the paper's best tagger adds come with `--adaptation stacked`.
 
     L = - 1/2 [ mean_t ln p(x_t | x_0 ... x_{t-1}) + mean_t ln p(x_t | x_{t+1} ... x_{T-1}) ]        x characters
 

@@ -1,6 +1,6 @@
 """Other pre-trained models whose vectors stand beside those of a cell's own: its *neighbours*. No TensorFlow.
 
-They are named by a setting (`bench.adapt.settings.Settings.neighbours`), planned like any pre-training
+They are named by a setting (`bench.adapt.settings.Settings.models`), planned like any pre-training
 (`bench.plan.Cell.neighbours`), and frozen wherever they are read. Each has its checkpoint, with a shape and a tokenizer
 of its own.
 """

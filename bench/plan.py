@@ -76,8 +76,8 @@ class Pretraining:
 
     @property
     def title(self) -> str:
-        """What people call it."""
-        return f"Pre-training {self.model}-{self.size}"
+        """What people call it. One run may train a model over tokens of two kinds."""
+        return f"Pre-training {self.model}-{self.size} ({self.tokenizer})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,7 @@ def cells_of(
                 given = adaptation_settings.applying(settings or {}, method, asked_for)
                 chosen = settings_of(task.form, method, suite_settings or {}, {**given, **own})
                 here = adaptation_settings.read(method, chosen).of(task.name)
-                chosen, also = adaptation_settings.recorded(here), here.neighbours(task.form)
+                chosen, also = adaptation_settings.recorded(here), here.models(task.form)
                 # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
                 asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
                 drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds

@@ -8,10 +8,10 @@ of ``rows`` with the weights of the moment, and the FLOPs of making them. One wi
 model's own decoder, in a way of its own where it has ``written(batch)``. One under which nothing learns has
 ``respond(asked)`` in their place: an `Asked` to predictions and the FLOPs of making them. One whose settings name
 ``others``, tasks to learn besides, has a codec with ``beside(examples)``: their rows, each with its ``task``. One whose
-settings name ``neighbours``, models to read besides, has ``Reading(encoder, settings, *encoders)``, which is called
-with an `Encoding` of each, and a codec with ``join(tokenizers)``. The folder is the registry; `bench.adapt.settings`
-holds the hyper-parameters of forms, and in a file for each the adaptation's own and what it costs
-(`bench.adapt.effort`); it imports no TensorFlow.
+settings name ``models`` to read besides has ``Reading(encoder, settings, *encoders)``, which is called with an
+`Encoding` of each, and a codec with ``join(tokenizers)``. The folder is the registry; `bench.adapt.settings` holds the
+hyper-parameters of forms, and in a file for each the adaptation's own, whether the encoder stays as it is, and what all
+that costs (`bench.adapt.effort`); it imports no TensorFlow.
 """
 
 from pathlib import Path

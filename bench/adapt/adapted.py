@@ -47,6 +47,7 @@ class Adapted:
         """Networks that are read besides, and never learn."""
         self.frozen_flops = forward_flops
         """Of ``forward_flops``, those of an encoder that does not learn."""
+        self.freezes = settings.FREEZES
         self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
         self.head = heads.of(form, adaptation).Head(outputs)
         self.decoding: Any = None
@@ -56,7 +57,7 @@ class Adapted:
             if build is None and network.decode is None:
                 raise NoDecoder
             self.decoding = build(network, vocabulary, settings) if build else network
-        network.encoder.dropout = 0.0 if self.adaptation.FREEZES else settings.dropout
+        network.encoder.dropout = 0.0 if self.freezes else settings.dropout
         for other in self.neighbours:
             other.encoder.dropout = 0.0
         self.reading = self.adaptation.Reading(network.encoder, settings, *(o.encoder for o in self.neighbours))
@@ -69,7 +70,7 @@ class Adapted:
         self.remembered: list[Any] = getattr(self.decoding, "remembered", [])
         """Variables that no gradient changes, but training does."""
         self.learning = list(self.own)
-        if not self.adaptation.FREEZES:
+        if not self.freezes:
             inside = network.loss if self.decoding and not self.own else network.encoder  # what writes is in the loss
             self.learning += inside.trainable_variables
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True}
@@ -122,7 +123,7 @@ class Adapted:
 
     def training_flops(self, rows: Sequence[Row]) -> float:
         """FLOPs of one step on ``rows``: the backward pass takes twice the forward pass, and a frozen encoder none."""
-        return 3 * self.forward_flops(rows) - (2 * self.frozen_flops(rows) if self.adaptation.FREEZES else 0)
+        return 3 * self.forward_flops(rows) - (2 * self.frozen_flops(rows) if self.freezes else 0)
 
     def state(self) -> list[np.ndarray]:
         return [v.numpy() for v in self.learning]
@@ -193,7 +194,7 @@ class Adapted:
         if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
             inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)
-        if self.adaptation.FREEZES:
+        if self.freezes:
             encoding = _still(encoding)
         others = []
         for number, other in enumerate(self.neighbours, 1):

@@ -13,7 +13,6 @@ from bench.adapt.settings import Settings
 from tasks.forms import Form
 
 SUMMARY = "all weights learn; summaries are sentences of the text, each judged by its own vector"
-FREEZES = False
 HEADS = {Form.GENERATION: "extraction"}
 
 

@@ -11,7 +11,6 @@ from keras import ops
 from bench.adapt.settings import Settings
 
 SUMMARY = "frozen encoder; a scalar mix of all layers and a small head learn"
-FREEZES = True
 
 
 class Reading(keras.layers.Layer):

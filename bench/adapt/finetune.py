@@ -8,7 +8,6 @@ from bench.adapt import features
 from bench.adapt.settings import Settings
 
 SUMMARY = "all weights learn; the head reads the last layer, or what --set layers says"
-FREEZES = False
 
 
 class Reading(keras.layers.Layer):

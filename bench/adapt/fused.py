@@ -27,7 +27,6 @@ from models.tokenizers import Vocabulary
 from tasks.forms import Form
 
 SUMMARY = "frozen encoder; a fresh translator learns, each layer of which looks at its vectors too"
-FREEZES = True
 HEADS = {Form.GENERATION: "generation"}
 Reading = seq2seq.Reading
 

@@ -25,7 +25,6 @@ from models.tokenizers import Vocabulary
 from tasks.forms import Form
 
 SUMMARY = "all weights learn to fill the words that say a label, given it; the other label is written into them"
-FREEZES = False
 HEADS = {Form.GENERATION: "infilling"}
 Reading = seq2seq.Reading
 

@@ -36,7 +36,6 @@ from models.tokenizers import Vocabulary
 from tasks.forms import Form
 
 SUMMARY = "all weights learn; encoder and decoder begin as the LSTM language model, and stay one beside the task"
-FREEZES = False
 HEADS = {Form.GENERATION: "lm_beside"}
 Reading = seq2seq.Reading
 

@@ -24,7 +24,6 @@ from bench.engine.step import TrainStep
 from tasks.forms import Form
 
 SUMMARY = "frozen encoder; an orthogonal map takes the vectors of words to those of their translations"
-FREEZES = True
 HEADS = {Form.RANKING: "mapping"}
 PRIOR = 1e-3
 """How much the map should stay where it is, in pairs of words."""

@@ -11,6 +11,5 @@ from bench.adapt import finetune
 from tasks.forms import Form
 
 SUMMARY = "extraction, then all weights learn which candidate summary lies nearest to the text"
-FREEZES = False
 HEADS = {Form.GENERATION: "matching"}
 Reading = finetune.Reading

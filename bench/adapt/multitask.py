@@ -36,7 +36,6 @@ from models.architectures.parts import dense, shape
 from tasks.forms import Form
 
 SUMMARY = "a recurrent layer and a head for each task beside a shared network; tasks learn in turns, then one alone"
-FREEZES = False
 HEADS = {Form.CLASSIFICATION: "multitask"}
 
 

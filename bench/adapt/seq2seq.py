@@ -30,7 +30,6 @@ from models.tokenizers import Vocabulary
 from tasks.forms import Form
 
 SUMMARY = "all weights learn; a fresh Transformer decoder writes, at a rate of its own"
-FREEZES = False
 HEADS = {Form.GENERATION: "generation"}
 Step = RatedStep
 

@@ -32,7 +32,6 @@ from models.architectures.parts import dropout, layer_norm
 from tasks.forms import Form
 
 SUMMARY = "frozen vectors of the model and of others beside it, word by word; a recurrent tagger learns (Flair)"
-FREEZES = True
 HEADS = {Form.TAGGING: "stacked"}
 Step = taglm.Step
 

@@ -32,7 +32,6 @@ from models.architectures.parts import dropout
 from tasks.forms import Form
 
 SUMMARY = "frozen encoder; two recurrent layers learn to tag, its top layer joins them behind the first"
-FREEZES = True
 HEADS = {Form.TAGGING: "tagging"}
 
 

@@ -33,7 +33,6 @@ from models.tokenizers import Vocabulary
 from tasks.forms import Form
 
 SUMMARY = "a language model learns the task's texts, then the task from the top layer down, at rates of their own"
-FREEZES = False
 Step = RatedStep
 CUT, RATIO = 0.1, 32
 """Share of the steps in which rates rise, and how much larger the highest is than the lowest (section 3.2)."""

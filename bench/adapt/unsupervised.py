@@ -35,7 +35,6 @@ from models.tokenizers import Vocabulary
 from tasks.forms import Form
 
 SUMMARY = "all weights learn to translate without pairs: by denoising and back-translation"
-FREEZES = False
 HEADS = {Form.GENERATION: "monolingual"}
 Reading = seq2seq.Reading
 

@@ -6,7 +6,8 @@ import pytest
 
 import tasks
 from bench import plan
-from bench.adapt.settings import SettingError
+from bench.adapt import settings as adaptation_settings
+from bench.adapt.settings import SettingError, Settings
 from bench.budget import Budget
 from bench.errors import UsageError
 from bench.plan import Plan, Pretraining, Row
@@ -172,3 +173,12 @@ def test_a_setting_of_an_adaptation_that_is_not_asked_for_is_told():
 def test_an_adaptation_with_half_a_setting_is_a_sentence(asked):
     with pytest.raises(UsageError, match="ulmfit:unfreeze=0"):
         cells([Row.parse("bert", "tiny")], adaptations=(asked,))
+
+
+@pytest.mark.parametrize("name", plan._ADAPTATIONS)
+def test_every_adaptation_has_cells(name):
+    """No setting may have the name of what all settings can be asked."""
+    own = {field.name for field in dataclasses.fields(adaptation_settings.kind(name))}
+    assert not own & {attribute for attribute in dir(Settings) if callable(getattr(Settings, attribute))}
+    found = cells([Row.parse("bert", "tiny")], (COLA, CONLL), adaptations=(name,), neighbour=lambda *asked: "key")
+    assert [cell.method for cell in found] == [name] * len(found)

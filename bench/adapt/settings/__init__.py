@@ -115,7 +115,7 @@ class Settings(Effort):
         """Names of other tasks whose training sets are learnt besides."""
         return ()
 
-    def neighbours(self, form: Form) -> Mapping[str, str]:
+    def models(self, form: Form) -> Mapping[str, str]:
         """Names of other models that are read besides, with the kind of tokens that each reads; "" is its paper's."""
         return {}
 

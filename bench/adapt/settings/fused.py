@@ -12,6 +12,7 @@ from models.card import Size
 class Own(Settings):
     """The rate and the warm-up of each stage are the usual ones."""
 
+    FREEZES = True
     drop_net: float = settings.setting(1.0, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
     """How often a layer that learns takes one of its two attentions alone; else, and when it writes, their mean."""
     stages: int = settings.one_of(2, 1, 2)

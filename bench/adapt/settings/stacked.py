@@ -35,7 +35,7 @@ class Own(Settings):
     tokenizer: str = settings.one_of("", "", "wordpiece", "bpe", "unigram", "word", "character")
     """What those models read; "": each the kind of its own paper."""
 
-    def neighbours(self, form: Form) -> Mapping[str, str]:
+    def models(self, form: Form) -> Mapping[str, str]:
         named = self.beside.split("+") if form is Form.TAGGING else ()
         return {name: self.tokenizer for name in named if name}
 

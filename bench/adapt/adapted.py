@@ -151,7 +151,8 @@ class Adapted:
         """Set all weights from what `arrays` gave."""
         networks.assign(self.network.loss.variables, arrays)
         for number, other in enumerate(self.neighbours, 1):
-            given = {name.removeprefix(_beside(number, "")): value for name, value in arrays.items()}
+            theirs = _beside(number, "")
+            given = {name.removeprefix(theirs): array for name, array in arrays.items() if name.startswith(theirs)}
             networks.assign(other.loss.variables, given)
         for i, variable in enumerate(self.own):
             variable.assign(arrays[f"adapted/{i:03d}"])

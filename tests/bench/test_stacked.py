@@ -192,6 +192,18 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
     assert turned.frozen_flops(other) == flair and turned.forward_flops(other) == flair + tagger
 
 
+def test_weights_of_one_name_in_two_models_do_not_meet():
+    beside = (Neighbour("word2vec", WIDE, WORDS),)
+    chosen = settings.baked(Own(beside="word2vec", hidden=8))
+    made = adapted.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside)
+    arrays = {name: vectors(*array.shape) for name, array in made.arrays().items()}
+    both = [name for name in arrays if f"beside_1/{name}" in arrays]
+    assert both and all(arrays[name].shape == arrays[f"beside_1/{name}"].shape for name in both)
+    for order in (list(arrays), list(reversed(arrays))):  # a file may have them in any
+        made.assign({name: arrays[name] for name in order})
+        assert all(np.array_equal(array, arrays[name]) for name, array in made.arrays().items())
+
+
 def test_stopped_in_the_middle_it_ends_the_same(pair, tmp_path, monkeypatch):
     made, _, rows, (own, beside) = pair
     short = dataclasses.replace(CHOSEN, epochs=3)

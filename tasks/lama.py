@@ -53,11 +53,10 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
                 right[subject].add(word)
                 facts.append((line, fact, subject, word))
         for line, fact, subject, word in facts:
-            name = fact.get("uuid") or fact.get("id") or str(line)
             others = right[subject] - {word} if templates is not None else ()
             text = _sentence(path, line, fact, (templates or {}).get(relation))
             gold = Target(word, words, others, kind=fact.get("pred") if corpus == "ConceptNet" else relation)
-            yield Example(id=f"{relation}-{name}", inputs=(text,), gold=gold)
+            yield Example(id=f"{relation}-{fact.get('uuid') or fact.get('id') or line}", inputs=(text,), gold=gold)
 
 
 def _templates(folder: Path, corpus: str) -> dict[str, str] | None:

@@ -12,8 +12,9 @@ span, few_shot              the official file of a split        one JSON object 
                                                                 what the task's own scorer reads; ReCoRD as for choice,
                                                                 the label being the answer
 tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
-generation                  one reference a line, the           one text a line
-                            official JSON or folder
+generation                  one reference a line, the           one text a line, or, as texts may have several
+                            official JSON or folder             lines, a line ``{"id": "...", "prediction": "..."}``
+                                                                each in a file .jsonl, which is what `predict` writes
 cloze, ranking              the data set's folder               a line ``{"id": "...", "ranked": [candidates, the best
                                                                 first]}`` each; what is not listed comes behind
 pointing                    the official file of a split        the same, with predictions in place of gold
@@ -201,11 +202,28 @@ def _pointings(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 def _texts(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     examples = _references(task, gold)
     right = [(text,) for _, text in lines(gold)] if examples is None else [example.gold for example in examples]
-    guesses = [text for _, text in lines(predictions)]
+    if predictions.suffix == ".jsonl":
+        found = _written(predictions)
+        if examples is not None:
+            return _matched(examples, found, gold, predictions)
+        guesses = list(found.values())
+    else:
+        guesses = [text for _, text in lines(predictions)]
     if len(right) != len(guesses) or not right:
         where = f"line {min(len(right), len(guesses)) + 1} is the first in only one of them"
         raise DataError(f"{gold} has {len(right)} references but {predictions} has {len(guesses)} lines: {where}.")
     return right, guesses
+
+
+def _written(path: Path) -> dict[str, str]:
+    """Texts by id, in the order of the lines of ``path``."""
+    found: dict[str, str] = {}
+    for line, record in json_lines(path):
+        key = entry(path, line, record, "id")
+        if key in found:
+            raise DataError(f"{path}, line {line}: the id {key} is there twice.")
+        found[key] = entry(path, line, record, "prediction")
+    return found
 
 
 def _references(task: Task, gold: Path) -> list[Example] | None:

@@ -231,6 +231,27 @@ def test_references_are_read_from_official_json(tmp_path: Path) -> None:
     assert score("samsum", gold, _write(tmp_path / "guess", "hi\n"))["rouge1"] == 100
 
 
+def test_texts_of_several_lines_come_with_their_ids(tmp_path: Path) -> None:
+    """As `predict` writes them, in any order: ROUGE-Lsum compares sentence by sentence, and a sentence is a line."""
+    chats = [{"id": str(n), "dialogue": "A: hi", "summary": f"{n} comes\r\nall meet"} for n in (1, 2)]
+    gold = _write(tmp_path / "test.json", json.dumps(chats))
+    told = [{"id": str(n), "prediction": f"comes all\n{n} meet"} for n in (2, 1)]
+    guess = _write(tmp_path / "samsum.test.jsonl", "\n".join(map(json.dumps, told)) + "\n")
+    found = score("samsum", gold, guess)
+    assert (found["rougeLsum"], found["rougeL"]) == pytest.approx((100, 75))
+    plain = _write(tmp_path / "guess", "comes all 1 meet\ncomes all 2 meet\n")
+    assert score("samsum", gold, plain)["rougeLsum"] == pytest.approx(75)
+    lines = _write(tmp_path / "gold.txt", "comes all 2 meet\ncomes all 1 meet\n")
+    assert score("samsum", lines, guess)["rouge2"] == pytest.approx(100)  # no ids: in the order of the lines
+    for text, message in (
+        (json.dumps(told[0]), "no prediction for 1 of"),
+        ("\n".join(map(json.dumps, [*told, told[0]])), "line 3: the id 2 is there twice"),
+        (json.dumps({"id": "1", "prediction": ["hi"]}), 'line 1: .*"prediction"'),
+    ):
+        with pytest.raises(DataError, match=message):
+            score("samsum", gold, _write(guess, text))
+
+
 def test_sources_are_no_references(tmp_path: Path) -> None:
     for language in ("en", "de"):
         _write(tmp_path / f"test_2016_flickr.{language}", f"{language} a b c d\n")

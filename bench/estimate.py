@@ -43,9 +43,8 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
     for pretraining in plan.pretrainings:
         tokens, flops, seconds = _pretraining(pretraining, rate)
         total += seconds
-        name = pretraining.title.removeprefix("Pre-training ")
         cost = f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
-        lines.append(f"pre-train\t{name}\t\t\t{pretraining.seed}\t{cost}")
+        lines.append(f"pre-train\t{pretraining.name}\t\t\t{pretraining.seed}\t{cost}")
     examples: dict[str, Any] = {}
     for cell in plan.cells:
         name = f"{cell.row.name}-{cell.row.size}" if cell.row.size else cell.row.name

@@ -75,9 +75,14 @@ class Pretraining:
         return digest({"pretraining": matters})
 
     @property
+    def name(self) -> str:
+        """Which model, and what it reads: one run may train a model over tokens of two kinds."""
+        return f"{self.model}-{self.size} ({self.tokenizer})"
+
+    @property
     def title(self) -> str:
-        """What people call it. One run may train a model over tokens of two kinds."""
-        return f"Pre-training {self.model}-{self.size} ({self.tokenizer})"
+        """What people call it."""
+        return f"Pre-training {self.name}"
 
 
 @dataclass(frozen=True, kw_only=True)

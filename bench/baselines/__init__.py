@@ -10,6 +10,7 @@ A benchmark number means little without its floor. One file is one row, named li
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from bench.adapt import NotApplicable
 from tasks.task import Example, Task
 
 
+@cache
 def names() -> tuple[str, ...]:
     """The rows that there are, sorted."""
     files = (path.stem for path in Path(__file__).parent.glob("[!_]*.py"))

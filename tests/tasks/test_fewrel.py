@@ -1,6 +1,5 @@
 """Relations in few examples: episodes from files, real where they are."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,22 +10,7 @@ from bench.scoring.score_files import score
 from tasks import fewrel
 from tasks.forms import Marked
 from tasks.task import DataError, Example, MissingData, UnknownTask
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
-def _real(*parts: str) -> Path:
-    path = DATA.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"no real data: ../shared/data/{'/'.join(parts)} is missing")
-    return path
-
-
-def _write(path: Path, *rows: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
+from tests.tasks.folders import real, write_rows
 
 
 def _sentence(word: str) -> dict:
@@ -35,7 +19,7 @@ def _sentence(word: str) -> dict:
 
 
 def _relations(path: Path, count: int, sentences: int) -> Path:
-    return _write(path, {f"P{r}": [_sentence(f"w{r}.{n}") for n in range(sentences)] for r in range(count)})
+    return write_rows(path, {f"P{r}": [_sentence(f"w{r}.{n}") for n in range(sentences)] for r in range(count)})
 
 
 def test_episodes_hold_a_question_and_solved_sentences(tmp_path: Path) -> None:
@@ -88,14 +72,14 @@ def test_variants_of_fewrel(tmp_path: Path) -> None:
 )
 def test_malformed_relations_are_sentences(content: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
-        fewrel.relations(_write(tmp_path / "x.json", content))
+        fewrel.relations(write_rows(tmp_path / "x.json", content))
 
 
 def test_answers_to_episodes_are_scored(tmp_path: Path) -> None:
     gold = _relations(tmp_path / "any.json", 16, 3)
     right = {str(i): e.gold for i, e in enumerate(_read_as(gold, "fewrel-half"))}
     answers = right | {"0": "P0", "1": "P0"}  # no relation that "half" reports
-    found = score("fewrel-half", gold, _write(tmp_path / "guess.json", answers))
+    found = score("fewrel-half", gold, write_rows(tmp_path / "guess.json", answers))
     assert found["accuracy"] == pytest.approx(99.8) and found["examples"] == 1000
 
 
@@ -109,7 +93,7 @@ def _read_as(gold: Path, name: str) -> list[Example]:
 
 @pytest.mark.parametrize(("domain", "count", "each"), [("", 16, 700), ("nyt", 25, 100), ("pubmed", 10, 100)])
 def test_real_relations_have_their_counts(domain: str, count: int, each: int) -> None:
-    found = fewrel.relations(_real("fewrel", fewrel.DOMAINS[domain]))
+    found = fewrel.relations(real("fewrel", fewrel.DOMAINS[domain]))
     assert len(found) == count and {len(texts) for texts in found.values()} == {each}
     assert all(text[text.marks[0]] == "*" and text[text.marks[1]] == "#" for texts in found.values() for text in texts)
 

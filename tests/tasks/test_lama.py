@@ -13,22 +13,7 @@ from bench.scoring.score_files import score
 from tasks.forms import BLANK, Rank, Target, behind, beside
 from tasks.metrics.ranks import by_relation, directions, rank, ranking
 from tasks.task import DataError, Example, MissingData, UnknownTask
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
-def _real(*parts: str) -> Path:
-    path = DATA.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"no real data: ../shared/data/{'/'.join(parts)} is missing")
-    return path
-
-
-def _write(path: Path, *rows: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
+from tests.tasks.folders import DATA, real, write_rows
 
 
 @pytest.mark.parametrize(
@@ -92,13 +77,15 @@ def _lama(folder: Path, templates: bool = True) -> Path:
         {"uuid": "3", "sub_label": "Italy", "obj_label": "Oslo"},
         {"uuid": "4", "sub_label": "Chad", "obj_label": "N'Djamena"},
     ]
-    _write(folder / "TREx" / "P36.jsonl", *facts)
-    _write(folder / "TREx" / "P31.jsonl", {"uuid": "9", "sub_label": "Rome", "obj_label": "Oslo"})
-    _write(folder / "common_vocab_cased.txt", "Oslo", "Rome", "Paris")
+    write_rows(folder / "TREx" / "P36.jsonl", *facts)
+    write_rows(folder / "TREx" / "P31.jsonl", {"uuid": "9", "sub_label": "Rome", "obj_label": "Oslo"})
+    write_rows(folder / "common_vocab_cased.txt", "Oslo", "Rome", "Paris")
     if templates:
-        _write(folder / "relations.jsonl", {"relation": "P36", "template": "The capital of [X] is [Y] ."})
+        write_rows(folder / "relations.jsonl", {"relation": "P36", "template": "The capital of [X] is [Y] ."})
     else:
-        _write(folder / "pararel_patterns" / "P36.jsonl", {"pattern": "[X], whose capital is [Y]"}, {"pattern": "x"})
+        write_rows(
+            folder / "pararel_patterns" / "P36.jsonl", {"pattern": "[X], whose capital is [Y]"}, {"pattern": "x"}
+        )
     return folder
 
 
@@ -129,19 +116,19 @@ def test_lama_without_what_the_name_gives_away(tmp_path: Path) -> None:
 
 
 def test_a_list_of_words_made_for_the_models_goes_first(tmp_path: Path) -> None:
-    _write(_lama(tmp_path / "lama") / "vocabulary.txt", "Rome", "", "Lima")
+    write_rows(_lama(tmp_path / "lama") / "vocabulary.txt", "Rome", "", "Lima")
     (first, second) = tasks.load("lama").examples(tmp_path, "test")
     assert (first.id, second.id) == ("P36-1", "P36-2") and list(first.gold.candidates) == ["Rome", "Lima"]
 
 
 def test_the_other_corpora_of_lama(tmp_path: Path) -> None:
     folder = tmp_path / "lama"
-    _write(folder / "common_vocab_cased.txt", "1901", "fly", "gold")
+    write_rows(folder / "common_vocab_cased.txt", "1901", "fly", "gold")
     birth = {"pred": "/people/person/date_of_birth", "sub_label": "Ann Lee", "obj_label": "1901", "uuid": "u"}
-    _write(folder / "Google_RE" / "date_of_birth_test.jsonl", birth)
-    _write(folder / "ConceptNet" / "test.jsonl", {"pred": "CapableOf", "masked_sentences": ["Birds can [MASK]."],
+    write_rows(folder / "Google_RE" / "date_of_birth_test.jsonl", birth)
+    write_rows(folder / "ConceptNet" / "test.jsonl", {"pred": "CapableOf", "masked_sentences": ["Birds can [MASK]."],
                                                   "obj_label": "fly", "uuid": "c"})  # fmt: skip
-    _write(folder / "Squad" / "test.jsonl", {"masked_sentences": ["It is made of [MASK] ."], "obj_label": "gold",
+    write_rows(folder / "Squad" / "test.jsonl", {"masked_sentences": ["It is made of [MASK] ."], "obj_label": "gold",
                                              "id": "s_0", "sub_label": "Squad"})  # fmt: skip
 
     def only(name: str) -> Example:
@@ -163,13 +150,13 @@ def test_the_other_corpora_of_lama(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_facts_are_sentences(file: str, row: dict, message: str, tmp_path: Path) -> None:
-    _write(_lama(tmp_path / "lama") / file, row)
+    write_rows(_lama(tmp_path / "lama") / file, row)
     with pytest.raises(DataError, match=message):
         tasks.load("lama").examples(tmp_path, "test")
 
 
 def test_real_facts_have_their_counts() -> None:
-    _real("lama")
+    real("lama")
     examples = tasks.load("lama").examples(DATA, "test")
     assert len(examples) == len({e.id for e in examples}) == 27609  # of 27610 with a template one object is no word
     assert len({e.gold.kind for e in examples}) == 39 and len(examples[0].gold.candidates) == 20970
@@ -196,7 +183,7 @@ def test_the_usual_word_of_a_relation_is_the_floor(tmp_path: Path) -> None:
 def test_lists_of_words_are_scored(tmp_path: Path) -> None:
     folder = _lama(tmp_path / "lama")
     lists = {"P36-1": ["Oslo", "Paris", "Rome"], "P36-2": ["Paris"], "P36-3": []}
-    path = _write(tmp_path / "guess.jsonl", *({"id": key, "ranked": names} for key, names in lists.items()))
+    path = write_rows(tmp_path / "guess.jsonl", *({"id": key, "ranked": names} for key, names in lists.items()))
     found = score("lama", folder, path)
     # 2 behind Paris, Oslo being right too; 1 + (2 + 1) / 2 behind Paris; (2 + 1) / 2 of Oslo and Paris.
     assert found["mr"] == pytest.approx((2 + 2.5 + 1.5) / 3) and found["examples"] == 3
@@ -215,6 +202,6 @@ def test_lists_of_words_are_scored(tmp_path: Path) -> None:
 def test_lists_that_do_not_fit_are_refused(rows: list, message: str, tmp_path: Path) -> None:
     folder = _lama(tmp_path / "lama")
     with pytest.raises(DataError, match=message):
-        score("lama", folder, _write(tmp_path / "guess.jsonl", *rows))
+        score("lama", folder, write_rows(tmp_path / "guess.jsonl", *rows))
     with pytest.raises(DataError, match="is a file; name the folder"):
         score("lama", folder / "TREx" / "P36.jsonl", tmp_path / "guess.jsonl")

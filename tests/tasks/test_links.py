@@ -1,6 +1,5 @@
 """Links of knowledge graphs: files, real where they are, floors, and embeddings that learn a graph."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +11,7 @@ from bench.baselines import embeddings
 from bench.scoring.score_files import score
 from tasks.forms import Target
 from tasks.task import DataError, Example, MissingData
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
-def _real(*parts: str) -> Path:
-    path = DATA.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"no real data: ../shared/data/{'/'.join(parts)} is missing")
-    return path
-
-
-def _write(path: Path, *rows: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
+from tests.tasks.folders import DATA, real, write_rows
 
 TRIPLES = {"train": [("1", "_hypernym", "2"), ("3", "_hypernym", "2")], "valid": [("1", "_hypernym", "4")],
            "test": [("1", "_hypernym", "3"), ("4", "_also_see", "1")]}  # fmt: skip
@@ -37,9 +20,9 @@ TRIPLES = {"train": [("1", "_hypernym", "2"), ("3", "_hypernym", "2")], "valid":
 def _graph(folder: Path, named: bool = True, names: dict | None = None) -> Path:
     words = {"1": "land_reform.n.01", "2": "reform.n.01", "3": "a.b.v.02", "4": "fast.s.03"} | (names or {})
     for split, rows in TRIPLES.items():
-        _write(folder / f"{split}.txt", *("\t".join(row) for row in rows))
+        write_rows(folder / f"{split}.txt", *("\t".join(row) for row in rows))
         if named:
-            _write(folder / "text" / f"{split}.txt", *(f"{words[h]}\t{r}\t{words[t]}" for h, r, t in rows))
+            write_rows(folder / "text" / f"{split}.txt", *(f"{words[h]}\t{r}\t{words[t]}" for h, r, t in rows))
     return folder
 
 
@@ -57,15 +40,15 @@ def test_each_triple_asks_for_its_tail_and_its_head(tmp_path: Path) -> None:
 
 
 def test_texts_of_two_columns_go_first(tmp_path: Path) -> None:
-    _write(_graph(tmp_path / "WN18RR") / "entity2text.txt", *(f"{n}\tword {n},  its meaning" for n in "1234"))
+    write_rows(_graph(tmp_path / "WN18RR") / "entity2text.txt", *(f"{n}\tword {n},  its meaning" for n in "1234"))
     assert tasks.load("wn18rr").examples(tmp_path, "test")[0].inputs[0] == "word 1, its meaning"
     folder = _graph(tmp_path / "FB15k-237", named=False)
     with pytest.raises(MissingData, match="entity2text.txt"):
         tasks.load("fb15k237").examples(tmp_path, "test")
-    _write(folder / "entity2text.txt", *(f"{n}\tThing {n}" for n in "1234"))
+    write_rows(folder / "entity2text.txt", *(f"{n}\tThing {n}" for n in "1234"))
     task = tasks.load("fb15k237")
     assert task.examples(tmp_path, "test")[0].inputs == ("Thing 1", "hypernym")
-    _write(folder / "relation2text.txt", "_hypernym\tis a kind of")
+    write_rows(folder / "relation2text.txt", "_hypernym\tis a kind of")
     assert task.examples(tmp_path, "test")[1].inputs == ("Thing 3", "inverse is a kind of")
 
 
@@ -80,7 +63,7 @@ def test_texts_of_two_columns_go_first(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_triples_are_sentences(name: str, row: str, message: str, tmp_path: Path) -> None:
-    _write(_graph(tmp_path / "WN18RR") / name, row)
+    write_rows(_graph(tmp_path / "WN18RR") / name, row)
     with pytest.raises(DataError, match=message):
         tasks.load("wn18rr").examples(tmp_path, "test")
 
@@ -88,7 +71,9 @@ def test_malformed_triples_are_sentences(name: str, row: str, message: str, tmp_
 def test_lists_of_entities_are_scored_without_other_right_ones(tmp_path: Path) -> None:
     folder = _graph(tmp_path / "WN18RR")
     lists = {"0-tail": ["2", "4", "1", "3"], "0-head": [], "1-tail": ["1"], "1-head": ["1", "2", "3", "4"]}
-    found = score("wn18rr", folder, _write(tmp_path / "x.jsonl", *({"id": k, "ranked": v} for k, v in lists.items())))
+    found = score(
+        "wn18rr", folder, write_rows(tmp_path / "x.jsonl", *({"id": k, "ranked": v} for k, v in lists.items()))
+    )
     # 2 and 4 are right as well: 2nd. Nothing said: the middle of four. First. Fourth.
     assert found["mr"] == pytest.approx((2 + 2.5 + 1 + 4) / 4) and found["mr_tail"] == 1.5
     assert found["mrr_head"] == pytest.approx(100 * (0.4 + 0.25) / 2)
@@ -151,7 +136,7 @@ def test_the_slopes_of_the_embeddings_are_those_of_the_loss() -> None:
 
 @pytest.mark.parametrize(("split", "count"), [("train", 86835), ("dev", 3034), ("test", 3134)])
 def test_real_links_have_their_counts(split: str, count: int) -> None:
-    _real("WN18RR")
+    real("WN18RR")
     examples = tasks.load("wn18rr").examples(DATA, split)
     assert len(examples) == 2 * count and len(examples[0].gold.candidates) == 40943
     assert len({e.inputs[1] for e in examples if e.gold.kind == "tail"}) == 11

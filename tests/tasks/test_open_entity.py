@@ -1,6 +1,5 @@
 """Types of entities: files, real where they are, and the official scorer's measures."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,22 +8,7 @@ import pytest
 import tasks
 from bench.scoring.score_files import score
 from tasks.task import DataError
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
-def _real(*parts: str) -> Path:
-    path = DATA.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"no real data: ../shared/data/{'/'.join(parts)} is missing")
-    return path
-
-
-def _write(path: Path, *rows: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
+from tests.tasks.folders import DATA, real, write_rows
 
 
 def _mention(name: str, *given: str) -> dict:
@@ -34,7 +18,7 @@ def _mention(name: str, *given: str) -> dict:
 
 def test_open_entity_asks_for_each_general_type(tmp_path: Path) -> None:
     path = tmp_path / "open_entity" / "crowd" / "train.json"
-    _write(path, _mention("a", "company", "organization", "group"), _mention("b", "spokeswoman"))
+    write_rows(path, _mention("a", "company", "organization", "group"), _mention("b", "spokeswoman"))
     examples = tasks.load("open_entity").examples(tmp_path, "train")
     assert len(examples) == 18 and {e.inputs[0] for e in examples} == {"In 1999 , * the firm Acme * moved ."}
     assert [e.inputs[1] for e in examples if e.gold == "1"] == ["group", "organization"]
@@ -61,17 +45,17 @@ def _reference(pairs: list[tuple[set, set]]) -> dict[str, float]:
 
 
 def test_types_are_scored_from_files_as_the_official_scorer_does(tmp_path: Path) -> None:
-    gold = _write(tmp_path / "any.json", *(_mention(str(i), *given) for i, (given, _) in enumerate(TYPED)))
+    gold = write_rows(tmp_path / "any.json", *(_mention(str(i), *given) for i, (given, _) in enumerate(TYPED)))
     answers = {str(i): {"gold": [], "pred": [*guess, "firm"]} for i, (_, guess) in enumerate(TYPED)}
-    found = score("open_entity", gold, _write(tmp_path / "guess.json", answers))
+    found = score("open_entity", gold, write_rows(tmp_path / "guess.json", answers))
     for name, value in _reference(TYPED).items():
         assert found[name] == pytest.approx(value), name
     assert found["micro_f1"] == pytest.approx(2 * 100 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))  # by hand
     with pytest.raises(DataError, match="no prediction for 3-person"):
         del answers["3"]
-        score("open_entity", gold, _write(tmp_path / "guess.json", answers))
+        score("open_entity", gold, write_rows(tmp_path / "guess.json", answers))
     with pytest.raises(DataError, match='needs a list of types under "pred"'):
-        score("open_entity", gold, _write(tmp_path / "guess.json", {"0": ["person"]}))
+        score("open_entity", gold, write_rows(tmp_path / "guess.json", {"0": ["person"]}))
 
 
 def test_nothing_predicted_is_zero_and_not_an_error() -> None:
@@ -88,14 +72,14 @@ def test_nothing_predicted_is_zero_and_not_an_error() -> None:
     ],
 )
 def test_malformed_mentions_are_sentences(change: dict, message: str, tmp_path: Path) -> None:
-    _write(tmp_path / "crowd" / "train.json", _mention("a") | change)
+    write_rows(tmp_path / "crowd" / "train.json", _mention("a") | change)
     with pytest.raises(DataError, match=message):
         list(tasks.load("open_entity").read(tmp_path, "train"))
 
 
 @pytest.mark.parametrize(("split", "people"), [("train", 803), ("dev", 759), ("test", 759)])
 def test_real_mentions_have_their_counts(split: str, people: int) -> None:
-    _real("open_entity")
+    real("open_entity")
     examples = tasks.load("open_entity").examples(DATA, split)
     assert len({e.group for e in examples}) == 1998 and len(examples) == 9 * 1998
     assert sum(e.gold == "1" for e in examples if e.gold.kind == "person") == people

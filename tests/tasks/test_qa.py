@@ -14,15 +14,7 @@ from tasks.forms import Answer, Piece, Reply, beside
 from tasks.mlqa import variant
 from tasks.squad11 import questions
 from tasks.task import DataError, Example, UnknownTask
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
-def _real(*parts: str) -> Path:
-    path = DATA.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"no real data: ../shared/data/{'/'.join(parts)} is missing")
-    return path
+from tests.tasks.folders import DATA, real
 
 
 def _write(path: Path, content: object) -> Path:
@@ -41,7 +33,7 @@ def _stands(example: Example) -> bool:
     [("all", 6078, 3168, 16), ("train", 4611, 2427, 12), ("dev", 1467, 741, 4), ("test", 5915, None, 20)],
 )
 def test_the_halves_of_squad20_have_their_counts(split: str, count: int, unanswered: int | None, articles: int) -> None:
-    _real("squad", "cs224n")
+    real("squad", "cs224n")
     examples = tasks.load("squad20_cs224n").examples(DATA, split)
     assert len({example.id for example in examples}) == len(examples) == count
     assert len({example.group.rpartition("#")[0] for example in examples}) == articles
@@ -54,7 +46,7 @@ def test_the_halves_of_squad20_have_their_counts(split: str, count: int, unanswe
 
 @pytest.mark.parametrize("language", ["de", "zh"])
 def test_xquad_is_trained_in_english_on_other_articles(language: str) -> None:
-    _real("xquad", f"xquad.{language}.json")
+    real("xquad", f"xquad.{language}.json")
     task = tasks.load(f"xquad_{language}")
     whole, train, dev = (task.examples(DATA, split) for split in ("all", "train", "dev"))
     assert len(whole) == 1190 and len({example.group for example in whole}) == 240
@@ -66,7 +58,7 @@ def test_xquad_is_trained_in_english_on_other_articles(language: str) -> None:
 
 
 def test_a_real_sample_of_coqa() -> None:
-    path = _real("samples", "coqa", "coqa-dev-v1.0.sample.json")
+    path = real("samples", "coqa", "coqa-dev-v1.0.sample.json")
     story = json.loads(path.read_text())["data"][0]
     (example,) = _read("coqa", path)
     assert example.id == f"{story['id']}#1" and example.inputs == ("What color was Cotton?", story["story"])
@@ -74,7 +66,7 @@ def test_a_real_sample_of_coqa() -> None:
 
 
 def test_a_real_sample_of_hotpotqa() -> None:
-    (example,) = _read("hotpotqa", _real("samples", "hotpotqa", "hotpot_dev_distractor_v1.sample.json"))
+    (example,) = _read("hotpotqa", real("samples", "hotpotqa", "hotpot_dev_distractor_v1.sample.json"))
     assert example.gold.facts == {("Scott Derrickson", 0), ("Ed Wood", 0)} and example.gold[0].text == "yes"
     pieces = [piece for piece in example.inputs if isinstance(piece, Piece)]
     assert len({piece.name[0] for piece in pieces}) == 10
@@ -82,7 +74,7 @@ def test_a_real_sample_of_hotpotqa() -> None:
 
 
 def test_a_real_sample_of_mlqa() -> None:
-    path = _real("samples", "mlqa", "mlqa.sample.json")
+    path = real("samples", "mlqa", "mlqa.sample.json")
     (example,) = questions(path)
     assert _stands(example)
 

@@ -144,7 +144,7 @@ def reset_peak_memory() -> bool:
 def cache_folder() -> Path:
     """Where tokenizers and tokenised corpora are kept: PTMBENCH_CACHE, or the user's cache folder."""
     if chosen := os.environ.get("PTMBENCH_CACHE"):
-        return Path(chosen)
+        return Path(chosen).resolve()
     from platformdirs import user_cache_path
 
     return user_cache_path("ptmbench", appauthor=False)

@@ -80,7 +80,7 @@ def run_suite(
         if not dry_run:
             path = str(corpora.tokenizer(files, kind, size))
         common = {
-            "corpus": tuple(map(str, files)),
+            "corpus": tuple(str(file.resolve()) for file in files),  # workers stand elsewhere
             "corpus_sha256": sha256,
             "corpus_name": corpora.name_of(files),
             "vocabulary": size,

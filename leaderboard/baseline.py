@@ -40,8 +40,11 @@ class Baseline:
     """{path below the folder: SHA-256}"""
 
 
-def accept(records: Path, folder: Path, reason: str) -> Baseline:
+def accept(records: Path, folder: Path, reason: str, predictions: bool = True) -> Baseline:
     """Make the records of the run folder ``records`` the baseline in ``folder``, which is replaced as a whole.
+
+    Without ``predictions`` the records come alone: predictions quote the data, and not every licence lets them be
+    published. The intervals over examples are in the records.
 
     `BaselineError` when there is no reason, no scored record, a damaged one, or predictions that are not those of
     their record; then ``folder`` stays as it was.
@@ -65,7 +68,7 @@ def accept(records: Path, folder: Path, reason: str) -> Baseline:
         for path in sorted((source / FOLDER).glob("*.json")):
             _copy(path, new / FOLDER / path.name)
         for record in store.records:
-            if record.predictions:
+            if predictions and record.predictions:
                 _copy_predictions(source, new, record.predictions)
         files = _files(new)
         made = Baseline(digest=_digest(files), reason=reason, replaces=before.digest if before else None, files=files)

@@ -88,13 +88,18 @@ def gate(
     show_default=True,
     help="Folder of the baseline, to be committed; an older baseline there is replaced.",
 )
-def accept(records: Path, reason: str, baseline: Path) -> None:
+@click.option(
+    "--without-predictions",
+    is_flag=True,
+    help="Records alone: predictions quote the data, which not every licence lets one publish.",
+)
+def accept(records: Path, reason: str, baseline: Path, without_predictions: bool) -> None:
     """Make the records of the run folder RECORDS the baseline that `gate` compares with."""
     if not reason.strip():
         raise UsageError("A baseline needs a reason: say with --reason why these scores are right.")
     from leaderboard.baseline import accept as work
 
-    made: Any = work(records, baseline, reason)
+    made: Any = work(records, baseline, reason, predictions=not without_predictions)
     size = sum((baseline / name).stat().st_size for name in made.files)
     click.echo(f"{len(made.files)} files, {size / 1024:.0f} KiB. Commit the folder.", err=True)
     click.echo(f"{baseline} {made.digest}")

@@ -135,6 +135,24 @@ def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path,
     assert asked["staff"].workers is None and asked["job"].strategy == "one"
 
 
+def test_workers_stand_elsewhere_and_find_what_was_named_from_here(world, tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PTMBENCH_CACHE", "cache")
+    Path("data").symlink_to(world)
+    for more in ({}, {"corpus": (Path("data/corpus/microworld.txt"),)}):
+        run_suite(suite="demo", data=Path("data"), out=Path("out"), models=("bert", "flair"), tasks=("cola",), **more)
+        job = asked["job"]
+        named = [
+            job.data,
+            job.tokenizer,
+            *job.tokenizers.values(),
+            *(file for p in asked["whole"].pretrainings for file in p.corpus),
+        ]
+        assert len(named) > 3 and all(Path(file).is_absolute() and Path(file).exists() for file in named)
+
+
 def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
     out = tmp_path / "out"
     assert run_suite(suite="demo", data=world, out=out, models=("bert",), tasks=("cola",), seeds=2, dry_run=True) == OK

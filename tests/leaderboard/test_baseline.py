@@ -26,6 +26,18 @@ def test_baseline_is_content_addressed(tmp_path):
     assert str(tmp_path) not in text and "author" not in text
 
 
+def test_records_alone_can_be_accepted(tmp_path):
+    run = side(tmp_path / "run", cells())
+    for one in run.joinpath(FOLDER).glob("*.json"):
+        kept = run / json.loads(one.read_text())["predictions"]["file"]
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text("a sentence of the data")
+    made = accept(run, tmp_path / "baseline", "To be published.", predictions=False)
+    assert verify(tmp_path / "baseline") == made and len(made.files) == 5
+    assert {path.name for path in (tmp_path / "baseline").iterdir()} == {FOLDER, "baseline.json"}
+    assert gate(tmp_path / "baseline", run, lambda found, roots: None).status() == 0  # the same predictions, by hash
+
+
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "digest", "torn", "schema", "list"])
 def test_a_tampered_baseline_is_noticed(tmp_path, how):
     run = side(tmp_path / "run", cells(predictions=False))

@@ -112,7 +112,8 @@ def verify(folder: Path) -> Baseline | None:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    found = sorted(path for name in _FOLDERS for path in (folder / name).glob("*") if path.is_file())
+    """{path: SHA-256}. Hidden files are no part of it: a board may leave its index there, and no record is one."""
+    found = sorted(path for name in _FOLDERS for path in (folder / name).glob("[!.]*") if path.is_file())
     return {f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 

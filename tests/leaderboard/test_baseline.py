@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from leaderboard import board, index
 from leaderboard.baseline import BaselineError, accept, verify
 from leaderboard.gate import gate
 from leaderboard.record import FOLDER, write
@@ -36,6 +37,13 @@ def test_records_alone_can_be_accepted(tmp_path):
     assert verify(tmp_path / "baseline") == made and len(made.files) == 5
     assert {path.name for path in (tmp_path / "baseline").iterdir()} == {FOLDER, "baseline.json"}
     assert gate(tmp_path / "baseline", run, lambda found, roots: None).status() == 0  # the same predictions, by hash
+
+
+def test_a_board_may_leave_its_index_in_a_baseline(tmp_path, monkeypatch):
+    made = accept(side(tmp_path / "run", cells(predictions=False)), tmp_path / "baseline", "Fine.")
+    monkeypatch.setattr(index, "LEAST", 1)
+    board.build([tmp_path / "baseline"], tmp_path / "page")
+    assert (tmp_path / "baseline" / FOLDER / index.NAME).exists() and verify(tmp_path / "baseline") == made
 
 
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "digest", "torn", "schema", "list"])

@@ -49,12 +49,13 @@ def count(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` and ``others`` int32 [B, T], i and j of pairs, and ``counts`` float32 [B, T], X_ij."""
+    """(step, seed) to ``tokens`` and ``others`` int32 [B, T], i and j of pairs, and ``counts``, X_ij: float32 [B, T],
+    whose bits travel as int32, since Keras would round floats to bfloat16."""
     one, other, counts = count(corpus)
     if not len(counts):
         raise ValueError("No two words share a sentence of this corpus: GloVe has nothing to count. Give longer text.")
     order = generator(0, len(counts)).permutation(len(counts)).astype(np.int32)
-    one, other, counts = one[order], other[order], counts[order].astype(np.float32)
+    one, other, counts = one[order], other[order], counts[order].astype(np.float32).view(np.int32)
     runs = Runs(one, length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -86,7 +87,7 @@ class Glove(keras.layers.Layer):
         # Not a product of matrices of one row and one column, which takes 2.3 times as long.
         product = tf.cast(tf.reduce_sum(words * contexts, axis=2), tf.float32)  # [B, T]
         biases = tf.gather(self.bias.value, one) + tf.gather(self.context_bias.value, other)
-        counts = tf.convert_to_tensor(batch["counts"])
+        counts = tf.bitcast(tf.convert_to_tensor(batch["counts"]), tf.float32)
         error = product + tf.cast(biases, tf.float32) - tf.math.log(counts)
         weights = tf.minimum(1.0, (counts / MOST) ** POWER)
         return {"loss": tf.reduce_sum(weights * tf.square(error)) / tf.cast(totals["pairs"], tf.float32)}

@@ -154,7 +154,9 @@ def test_an_epoch_of_glove_has_every_pair_once():
     make = glove.batches(text, 4, 16)
     batches = [make(step, 1) for step in range(len(counts) // 64)]
     seen = {
-        (i, j): x for b in batches for i, j, x in zip(*(b[k].flat for k in ("tokens", "others", "counts")), strict=True)
+        (i, j): x
+        for b in batches
+        for i, j, x in zip(b["tokens"].flat, b["others"].flat, b["counts"].view(np.float32).flat, strict=True)
     }
     assert len(seen) == 64 * len(batches)
     assert {pair: x for pair, x in zip(zip(one, other, strict=True), counts, strict=True) if pair in seen} == (
@@ -172,10 +174,29 @@ def test_glove_loss_is_the_papers():
     pairs = [(40, 41, 0.1), (41, 40, 50.0), (42, 42, 100.0), (43, 50, 3000.0)]
     weights = [0.1**0.75 / 100**0.75, 0.5**0.75, 1.0, 1.0]
     each = [f * (w[i] @ c[j] + b[i] + d[j] - math.log(x)) ** 2 for (i, j, x), f in zip(pairs, weights, strict=True)]
-    tokens, others, counts = (np.array([values]) for values in zip(*pairs, strict=True))
-    batch = {"tokens": tokens.astype(np.int32), "others": others.astype(np.int32), "counts": counts.astype(np.float32)}
+    batch = met(*zip(*pairs, strict=True))
     assert float(loss(batch)["loss"]) == pytest.approx(np.mean(each), rel=1e-5)
-    assert np.allclose(loss.encoder(batch).tokens[0], (w + c)[tokens[0]], atol=1e-6)
+    assert np.allclose(loss.encoder(batch).tokens[0], (w + c)[batch["tokens"][0]], atol=1e-6)
+
+
+def met(tokens, others, counts):
+    """A row of pairs, as `glove.batches` gives them."""
+    bits = np.array([counts], np.float32).view(np.int32)
+    return {"tokens": np.array([tokens], np.int32), "others": np.array([others], np.int32), "counts": bits}
+
+
+def test_bfloat16_does_not_round_counts():
+    """Vectors and biases of zero leave the counts alone in the loss. 3.3371 would be rounded to 3.34375."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        loss = glove.Glove(SummedVectors(SIZE, 60))
+    finally:
+        keras.config.set_dtype_policy(policy)
+    for variable in loss.variables:
+        variable.assign(tf.zeros(variable.shape))
+    expected = (3.3371 / 100) ** 0.75 * math.log(3.3371) ** 2
+    assert float(loss(met([40], [41], [3.3371]))["loss"]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_words_that_never_meet_are_a_sentence():

@@ -66,7 +66,8 @@ class WindowRanking(keras.layers.Layer):
         parts = tf.reshape(tf.matmul(vectors, self.places), [rows, length, WINDOW, hidden])
         padded = tf.pad(parts, [[0, 0], [SIDE, SIDE], [0, 0], [0, 0]])
         written = sum(padded[:, place : place + length, place] for place in range(WINDOW)) + self.bias  # [B, T, F]
-        others = tf.reshape(tf.gather(self.encoder.table.value, batch["others"]), [-1, width])
+        # With the same seed what is dropped of a word is dropped of the other one, too: it must not tell them apart.
+        others = tf.reshape(self.encoder({"tokens": batch["others"]}, seed=seed).tokens, [-1, width])
         middle = self.places.value[:, SIDE * hidden : (SIDE + 1) * hidden]
         other = tf.reshape(tf.matmul(others, tf.cast(middle, others.dtype)), [rows, length, hidden])
         changed = written - parts[:, :, SIDE] + tf.cast(other, parts.dtype)

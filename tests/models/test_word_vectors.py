@@ -287,6 +287,16 @@ def test_ranking_loss_is_the_papers():
     assert float(values["ranking_accuracy"]) == pytest.approx(np.mean(np.array(each) < 1))
 
 
+def test_dropout_does_not_tell_a_word_from_the_random_one():
+    """A window scores as much as itself, whatever is dropped of it."""
+    encoder, _ = table()
+    loss = ranking.WindowRanking(encoder, 4)
+    encoder.dropout = 0.5
+    tokens = np.random.default_rng(3).integers(37, 60, (2, 14)).astype(np.int32)
+    values = loss({"tokens": tokens, "others": tokens}, seed=tf.constant([1, 2]))
+    assert float(values["loss"]) == pytest.approx(1.0, abs=1e-5)
+
+
 def test_random_words_are_any_of_the_dictionary():
     ids = np.where(np.random.default_rng(0).random(4000) < 0.9, 40, np.random.default_rng(1).integers(50, 60, 4000))
     make = ranking.batches(corpus([4000], ids), 16, 64)

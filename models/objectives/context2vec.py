@@ -81,4 +81,4 @@ class Context2Vec(keras.layers.Layer):
 def _words(batch: dict[str, Any]) -> tf.Tensor:
     """Which tokens are predicted, bool [B, T - 2]: all but marks and the ends of rows."""
     inner = tf.convert_to_tensor(batch["tokens"])[:, 1:-1]
-    return inner > 4  # the special ids, as `models.tokenizers.Vocabulary` numbers them
+    return tf.equal(inner, 1) | (inner > 4)  # of the special ids of `models.tokenizers.Vocabulary` [UNK] is a word

@@ -344,7 +344,7 @@ def context_loss():
 
 def test_context2vec_loss_is_the_papers():
     loss = context_loss()
-    batch = {"tokens": np.array([[2, 40, 41, 3, 42, 3]], np.int32), "noise": np.array([[50, 51]], np.int32)}
+    batch = {"tokens": np.array([[2, 40, 1, 3, 42, 3]], np.int32), "noise": np.array([[50, 51]], np.int32)}
     forward, backward = (
         np.asarray(direction(batch["tokens"])[-1], np.float64)[:, 0]
         for direction in (loss.encoder.forward, loss.encoder.backward)
@@ -354,7 +354,7 @@ def test_context2vec_loss_is_the_papers():
         for x in (loss.hidden, loss.hidden_bias, loss.output_kernel, loss.output_bias, loss.targets)
     )
     each = []
-    for place in (1, 2, 4):  # no mark is predicted
+    for place in (1, 2, 4):  # no mark is predicted, and [UNK] is
         both = np.concatenate([forward[place - 1], backward[place + 1]])
         c = np.maximum(both @ m1 + b1, 0) @ m2 + b2
         each.append(surprise(u[batch["tokens"][0, place]] @ c) + 10 * np.mean([surprise(-u[n] @ c) for n in (50, 51)]))

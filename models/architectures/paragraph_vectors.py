@@ -39,7 +39,8 @@ class DbowVectors(keras.layers.Layer):
     """Batch to `Encoding` of depth 1: the words' vectors, and in the place of each the text's, which ``pooled``
     is.
 
-    A pair of texts is one text. Special tokens are no words of it. ``length`` bounds memory only.
+    A pair of texts is one text. Of special tokens only [UNK] is a word of it, as in training. ``length`` bounds memory
+    only.
     """
 
     causal = False
@@ -49,7 +50,7 @@ class DbowVectors(keras.layers.Layer):
     def __init__(self, size: Size, vocabulary: Vocabulary, name: str = "encoder"):
         super().__init__(name=name)
         self.width, self.length, self.dropout = size.width, size.length, 0.1
-        self.first, start = vocabulary.first, initializer(size.width)
+        self.first, self.unknown, start = vocabulary.first, vocabulary.unk, initializer(size.width)
         self.documents = self.add_weight((size.inner, size.width), start, name="documents")
         self.answers = self.add_weight((vocabulary.size, size.width), start, name="answers")
         self.noise = self.add_weight((vocabulary.size,), "zeros", name="noise")
@@ -82,7 +83,7 @@ class DbowVectors(keras.layers.Layer):
 
     def inferred(self, tokens: tf.Tensor) -> tf.Tensor:
         """The vectors of the texts ``tokens`` [B, T], [B, D]."""
-        there = tokens >= self.first
+        there = (tokens >= self.first) | (tokens == self.unknown)  # [B, T]
         present = tf.cast(there, tf.float32)  # [B, T]
         beside, number = self.context(tokens, REACH * tf.cast(there, tf.int32), tf.zeros_like(tokens))
         share = 1.0 / (1.0 + tf.cast(number, tf.float32))  # of the text's vector in h, [B, T]

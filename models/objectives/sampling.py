@@ -24,7 +24,8 @@ _BLOCK = 1024  # rows whose places are computed together: a step costs a thirtie
 
 def generator(seed: int, index: int) -> np.random.Generator:
     """Random numbers that follow from (seed, index): Philox (Salmon et al., 2011) with the pair as its key."""
-    return np.random.Generator(np.random.Philox(key=[seed % 2**64, index]))
+    # As a list, a key of which one number needs 64 bits and the other does not would be rounded to floats.
+    return np.random.Generator(np.random.Philox(key=np.array([seed % 2**64, index], np.uint64)))
 
 
 def shuffled(slots: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:

@@ -59,6 +59,11 @@ def test_the_next_epoch_has_other_cuts_and_another_order(corpus):
     assert not np.array_equal(runs.starts(0, runs.count, 1), runs.starts(0, runs.count, 2))
 
 
+def test_every_seed_has_random_numbers_of_its_own():
+    drawn = [sampling.generator(seed, 3).random() for seed in (5, 2**62, 2**62 + 1, 2**63, 2**63 + 1, -2, -1)]
+    assert len(set(drawn)) == 7
+
+
 def test_a_corpus_shorter_than_a_row_is_repeated():
     assert sampling.Runs(np.array([7, 8, 9]), 5)(0, 1, 0).tolist() == [[7, 8, 9, 7, 8]]
 

@@ -4,8 +4,8 @@ Yang et al. (2019), sections 2.2 and 2.3.
     L_PLM = - 1/S sum_{s = 1 ... S} ln p(x_{z_s} | x_{z_1} ... x_{z_{s-1}}, context, memory)
 
 Only the last part of the order is predicted, one token in K = 6: those before have too little to go by (section 2.3,
-partial prediction). Targets are spans of 1 to 5 tokens, each in the middle of K times as much text (section 3.1), and
-stand in random order among each other. The rest, with the special tokens, is context for all of them; its own order
+partial prediction). Targets are spans of 1 to 5 tokens, each somewhere in K times as much text (section 3.1), and stand
+in random order among each other. The rest, with the special tokens, is context for all of them; its own order
 is left open, as in the authors' code: no context token sees a target, all see each other. Nothing is masked.
 
 Rows are two texts, of which the second follows the first in one half and is random in the other (section 2.5); which
@@ -40,8 +40,9 @@ def slots(length: int) -> int:
 def spans(count: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
     """Which of the first ``count`` [B] of ``width`` places are targets: bool [B, width].
 
-    Lengths are uniform in 1 ... LONGEST; one of length n lies anywhere within a window of K n places, and windows
-    follow each other. The last one is cut, so that exactly round(count / K) places, at least one, are targets.
+    Lengths are uniform in 1 ... LONGEST (the authors' code draws n with a chance like 1 / n); one of length n lies
+    anywhere within a window of K n places, and windows follow each other. The last one is cut, so that exactly
+    round(count / K) places, at least one, are targets.
     """
     rows = len(count)
     wanted = np.maximum(np.rint(count / K).astype(np.int64), 1)[:, None]  # [B, 1]

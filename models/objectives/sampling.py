@@ -216,6 +216,22 @@ class Pairs:
         # A sentence that fills the row by itself is cut, so that B has something to follow.
         return begin, np.where(cut - begin < room, cut - begin, room // 2), first, rng
 
+    def either_way(self, begin: np.ndarray, size: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many tokens A and B of what was `drawn` have, int64 [B] twice, if either may come first in the row.
+
+        The one that comes second is cut where the row ends, whichever it is: were it always B, a first text that ends
+        within a sentence would be B. So B goes up to the end of its last sentence, and A is longer than what is too
+        much then: one that is not takes in more sentences. Where its document has none B ends within a sentence.
+        """
+        corpus, room, bounds = self.corpus, self.length - 3, self.corpus.sentences
+        rounds, inside = np.divmod(begin + room, corpus.tokens)
+        over = bounds.take(bounds.searchsorted(inside)) + rounds * corpus.tokens - begin - room  # [B]
+        longer = bounds.searchsorted(np.minimum(begin + over, corpus.tokens - 1), side="right")  # the next sentence
+        last = corpus.documents.take(corpus.documents.searchsorted(first, side="right")) - 1
+        possible = (size > over) | (longer <= last) & (bounds.take(longer) - begin < room)
+        size = np.where(possible & (size <= over), bounds.take(longer) - begin, size)
+        return size, room - size + over * possible
+
     def _opening(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The next sentence after each of ``places`` [B] that another one of its document follows, and the end of
         the document: int64 [B] twice.

@@ -23,18 +23,20 @@ def pairs(texts: Pairs, step: int, batch: int, seed: int) -> tuple[dict[str, np.
     """Rows of two texts: ``tokens`` and ``segments`` int32 [B, T], ``order`` int32 [B], and the generator to go on
     with.
 
-    Two consecutive texts A B give "A then B" or "B then A", or B gives way to a text of another document.
+    Two consecutive texts A B give "A then B" or "B then A", or B gives way to a text of another document. Whichever
+    comes second is cut with the row.
     """
     begin, size, first, rng = texts.drawn(step, batch, seed)
     order = rng.integers(3, size=batch, dtype=np.int32)
-    before, after, room = order == PREVIOUS, begin + size, texts.length - 3
+    size, other = texts.either_way(begin, size, first)
+    before, after = order == PREVIOUS, begin + size
     unrelated = texts.corpus.sentences.take(texts.elsewhere(first, rng))
     rows, _ = laid(
         texts.corpus,
         texts.vocabulary,
         texts.length,
         np.where(before, after, begin),
-        np.where(before, room - size, size),
+        np.where(before, other, size),
         np.where(before, begin, np.where(order == RANDOM, unrelated, after)),
     )
     return rows | {"order": order}, rng

@@ -3,7 +3,7 @@
     L_SOP = - ln p(in order | pooled vector),  with as many swapped pairs as ordered ones
 
 Random second texts, as in NSP, can be told by their topic. Two halves of one passage share it: what is left to learn is
-how the one leads on to the other.
+how the one leads on to the other. As in the authors' code the row is cut after the swap, so that it does not tell.
 """
 
 from typing import Any
@@ -23,20 +23,21 @@ SWAPPED = 0.5
 def pairs(
     texts: Pairs, step: int, batch: int, seed: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.random.Generator]:
-    """Rows of two texts that follow each other in the corpus, half of them swapped.
+    """Rows of two texts that follow each other in the corpus, half of them swapped. The second is cut with the row.
 
     ``tokens`` and ``segments`` int32 [B, T], ``swapped`` int32 [B]; where each token stands, int64 [B, T], -1 for
     marks; and the generator to go on with.
     """
-    begin, size, _, rng = texts.drawn(step, batch, seed)
+    begin, size, first, rng = texts.drawn(step, batch, seed)
     swapped = rng.random(batch) < SWAPPED
-    after, room = begin + size, texts.length - 3
+    size, other = texts.either_way(begin, size, first)
+    after = begin + size
     rows, where = laid(
         texts.corpus,
         texts.vocabulary,
         texts.length,
         np.where(swapped, after, begin),
-        np.where(swapped, room - size, size),
+        np.where(swapped, other, size),
         np.where(swapped, begin, after),
     )
     return rows | {"swapped": swapped.astype(np.int32)}, where, rng

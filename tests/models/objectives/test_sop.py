@@ -10,8 +10,8 @@ from models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 
 
-def test_half_of_the_pairs_are_swapped_and_nothing_else_changes():
-    text, swapped = corpus(), []
+def test_half_of_the_pairs_are_swapped_and_the_cut_does_not_tell():
+    text, swapped, whole = corpus(), [], []
     starts = set(text.sentences.tolist())
     texts = sampling.Pairs(text, VOCABULARY, 64, 0.0)
     for step in range(40):
@@ -25,17 +25,25 @@ def test_half_of_the_pairs_are_swapped_and_nothing_else_changes():
             assert tokens[0] == VOCABULARY.cls
             assert len(marks) == 2 and marks[1] == 63
             assert segments.tolist() == [0] * (marks[0] + 1) + [1] * (63 - marks[0])
-            first, second = tokens[1 : marks[0]], tokens[marks[0] + 1 : 63]
-            if label:
-                first, second = second, first
-            # Put in order, they are the consecutive texts that the sampler gives without swapping.
+            first, second = tokens[1 : marks[0]] - FIRST, tokens[marks[0] + 1 : 63] - FIRST
+            assert int(first[0]) in starts and int(second[0]) in starts
+            whole.append((label, int(first[-1]) + 1 in starts))
+            # Put in order, they are the consecutive texts that the sampler gives without swapping; but the end of the
+            # second is cut off with the row.
             ordered = straight["tokens"][row]
-            assert np.array_equal(np.concatenate([first, second]), ordered[ordered >= FIRST])
-            assert int(second[0] - FIRST) in starts
+            if label:
+                begin, after = np.flatnonzero(ordered >= FIRST)[0], (first[0] - second[0]) % text.tokens
+                assert second[0] == ordered[begin] - FIRST and len(second) <= after < 61
+                assert all((np.diff(part) % text.tokens == 1).all() for part in (first, second))
+            else:
+                assert np.array_equal(np.concatenate([first, second]), ordered[ordered >= FIRST] - FIRST)
             assert np.array_equal(where[row] >= 0, tokens >= FIRST)
             assert np.array_equal(tokens[where[row] >= 0] - FIRST, where[row][where[row] >= 0] % text.tokens)
         swapped.append(rows["swapped"].mean())
     assert np.mean(swapped) == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(640))
+    # Whether the first text ends with a sentence tells little: where documents are short, not all do.
+    labels, ends = np.array(whole).T
+    assert ends[labels == 0].all() and ends[labels == 1].mean() > 0.8
 
 
 def test_sop_loss_by_hand():

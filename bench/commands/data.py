@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bench.commands.options import KINDS, Existing
+from bench.commands.options import KINDS, Existing, Location
 from bench.errors import ENVIRONMENT, OK, printable
 
 
@@ -17,7 +17,7 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=Location("folder"))
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the world.")
 def make(folder: Path, seed: int) -> None:
     """Write the microworld into FOLDER: a raw corpus and data for every form, in the official layouts."""
@@ -92,7 +92,7 @@ def check(folder: Path, as_json: bool) -> int:
 @click.option(
     "--data",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Location("folder"),
     required=True,
     help="Data folder; made if new.",
 )
@@ -128,7 +128,7 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
     help="Leave out documents that repeat an earlier one, word for word or in four fifths of their five-word runs.",
 )
 @click.option("--processes", type=click.IntRange(min=1), help="Processes; one per core if not given.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the tokenised corpus.")
+@click.option("--out", type=Location("folder"), required=True, help="Folder of the tokenised corpus.")
 def tokenise(
     files: tuple[Path, ...],
     tokenizer: str,

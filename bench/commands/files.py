@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import Existing
+from bench.commands.options import Existing, Location
 from bench.errors import UsageError
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
@@ -47,9 +47,7 @@ def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_j
 @click.option(
     "--data", type=Existing("data folder", folder=True), help="Data folder; the embedded microworld if not given."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder; GLUE and SuperGLUE also give a zip."
-)
+@click.option("--out", type=Location("folder"), required=True, help="Folder; GLUE and SuperGLUE also give a zip.")
 def predict(**options: Any) -> int:
     """Predict a split with fine-tuned checkpoints, in the files and spellings that the test server takes."""
     environment.prepare()
@@ -61,7 +59,7 @@ def predict(**options: Any) -> int:
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
 @click.option("--input", "source", type=Existing("input file"), required=True, help="Text, one example a line.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
+@click.option("--out", type=Location("file"), required=True, help="The .npz file to write.")
 @click.option("--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Lines per batch.")
 def encode(**options: Any) -> int:
     """Write the hidden vectors that CHECKPOINT gives to each line."""
@@ -73,7 +71,7 @@ def encode(**options: Any) -> int:
 
 @click.command()
 @click.argument("folders", metavar="FOLDER...", type=Existing("run folder", folder=True), nargs=-1, required=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the page; without it the tables go to stdout.")
+@click.option("--out", type=Location("folder"), help="Folder of the page; without it the tables go to stdout.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Print the tables on stdout.")
 @click.option("--exports", is_flag=True, help="With --out: every format as files, in OUT/exports.")
 def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool) -> None:

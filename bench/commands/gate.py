@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from bench.commands.options import Location
 from bench.errors import EnvironmentProblem, UsageError
 
 _SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB without a word
@@ -27,8 +28,8 @@ def margins(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
 
 
 @click.command()
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("head", type=click.Path(path_type=Path))
+@click.argument("base", type=Location())
+@click.argument("head", type=Location())
 @click.option("--strict", is_flag=True, help="Inconclusive is status 3 instead of 0.")
 @click.option(
     "--margin",
@@ -38,9 +39,9 @@ def margins(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
     callback=margins,
     help="How much worse is still the same on a task, or on the mean of all (macro); may repeat.",
 )
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all of it as JSON.")
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML, a test case per cell.")
-@click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a comment for people.")
+@click.option("--json", "json_file", type=Location("file"), help="Write all of it as JSON.")
+@click.option("--junit", type=Location("file"), help="Write JUnit XML, a test case per cell.")
+@click.option("--markdown", type=Location("file"), help="Write a comment for people.")
 @click.option("--github", is_flag=True, help="Add to the step's summary and print annotations.")
 def gate(
     base: Path,
@@ -79,11 +80,11 @@ def gate(
 
 
 @click.command()
-@click.argument("records", type=click.Path(path_type=Path))
+@click.argument("records", type=Location())
 @click.option("--reason", required=True, help="Why these scores are right; it is kept with them.")
 @click.option(
     "--baseline",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Location("folder"),
     default=Path("baseline"),
     show_default=True,
     help="Folder of the baseline, to be committed; an older baseline there is replaced.",

@@ -1,5 +1,6 @@
 """Option types and sets of options that several commands share."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,35 @@ SIZES = ("tiny", "mini", "small", "base")
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 
 
-class Existing(click.ParamType):
-    """A path that must be there. A missing file is status 4 (environment), where click would say 2 (usage)."""
+class Location(click.ParamType):
+    """A path that need not be there yet; ``made`` says what a command will put there, a "file" or a "folder"."""
 
     name = "path"
 
+    def __init__(self, made: str = "") -> None:
+        self.made = made
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if value == "":  # to Path it is the working directory, and --out "$UNSET" would write all over that
+            raise UsageError(f"{param.get_error_hint(ctx) if param else 'A path'} is empty. Is a variable not set?")
+        path = Path(os.path.expanduser(value))  # shells leave the ~ of --out=~/runs alone
+        if path.name in ("", ".."):  # what is written beside it, and its row, are called after it
+            path = path.resolve()
+        if self.made and path.exists() and path.is_dir() is not (self.made == "folder"):
+            there = "file" if self.made == "folder" else "folder"
+            raise EnvironmentProblem(f"{path} is a {there}, but a {self.made} is to be written. Give another path.")
+        return path
+
+
+class Existing(Location):
+    """A path that must be there. A missing file is status 4 (environment), where click would say 2 (usage)."""
+
     def __init__(self, what: str, *, folder: bool = False) -> None:
+        super().__init__()
         self.what, self.folder = what, folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        path = Path(value)
+        path = super().convert(value, param, ctx)
         if not path.exists():
             raise EnvironmentProblem(f"The {self.what} {path} does not exist. Check the path, or create it first.")
         if self.folder and not path.is_dir():
@@ -156,9 +176,7 @@ def cell_options(function: Callable) -> Callable:
             help="Change a setting; may repeat.",
         ),
         named("--adaptation", "adaptations", help="How a model meets a task; `ls adaptations` shows all."),
-        click.option(
-            "--out", type=click.Path(path_type=Path), help="Folder of the run; a run there is taken up again."
-        ),
+        click.option("--out", type=Location("folder"), help="Folder of the run; a run there is taken up again."),
         click.option("--seed", type=click.IntRange(min=0), help="This one seed only, in place of --seeds."),
         click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell, counted from 0."),
         click.option(

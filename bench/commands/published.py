@@ -1,17 +1,16 @@
 """``import`` and ``export``: checkpoints of others in Hugging Face layout, and ours in theirs."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from bench import environment
-from bench.commands.options import Existing
+from bench.commands.options import Existing, Location
 
 
 @click.command("import")
 @click.argument("folder", type=Existing("folder", folder=True))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the checkpoint.")
+@click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
 @click.option("--name", help="What its row on the board is called; the folder's name if not given.")
 def import_(**options: Any) -> int:
     """Make a checkpoint of the published model in FOLDER, which every other command takes.
@@ -27,7 +26,7 @@ def import_(**options: Any) -> int:
 
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to write; new or empty.")
+@click.option("--out", type=Location("folder"), required=True, help="The folder to write; new or empty.")
 def export(**options: Any) -> int:
     """Write CHECKPOINT as a folder that transformers loads: config.json, model.safetensors, tokenizer.json."""
     environment.prepare()

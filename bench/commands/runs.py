@@ -1,6 +1,5 @@
 """Commands that train: ``run``, ``pretrain``, ``evaluate``. They parse; the engine works."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ from bench.commands.options import (
     SIZES,
     STRATEGIES,
     Existing,
+    Location,
     Spread,
     budget,
     cell_options,
@@ -58,7 +58,7 @@ def run(**options: Any) -> int:
 @click.command(cls=Spread)
 @click.argument("model")
 @click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the checkpoint.")
+@click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, order and noise."
 )

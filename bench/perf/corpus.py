@@ -30,6 +30,7 @@ from typing import Any
 import click
 
 from bench import environment
+from bench.commands.options import Existing
 from bench.errors import OK
 from bench.perf.table import Table
 
@@ -108,7 +109,8 @@ def tokenise(
     """Run `data tokenise`: seconds of wall and of processor time, peak MB of the command and of its largest worker."""
     import psutil
 
-    command = [sys.executable, "-m", "bench", "data", "tokenise", *map(str, files), "--out", str(out), *options]
+    named = [str(path.resolve()) for path in files]  # the command stands elsewhere
+    command = [sys.executable, "-m", "bench", "data", "tokenise", *named, "--out", str(out), *options]
     command += ["--processes", str(processes)] if processes else []
     before, began = _children_seconds(), time.perf_counter()
     worker = subprocess.Popen(command, cwd=environment.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -162,7 +164,7 @@ def _children_seconds() -> float:
 
 
 @click.command("corpus")
-@click.argument("files", type=click.Path(path_type=Path, exists=True), nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", type=Existing("corpus file"), nargs=-1, required=True, metavar="FILE...")
 @click.option("--megabytes", multiple=True, default=(25, 250), show_default=True, help="Sizes of text; may repeat.")
 @click.option("--rounds", default=3, show_default=True, help="Turns of each side.")
 @click.option("--processes", type=click.IntRange(min=1), help="Processes of ours; one per core if not given.")

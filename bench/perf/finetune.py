@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from bench.commands.options import Existing
 from bench.errors import OK
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -41,8 +42,8 @@ def _processor() -> float:
 
 
 @click.command("finetune")
-@click.argument("checkpoint", type=click.Path(exists=True, path_type=Path))
-@click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Folder with glue/MRPC.")
+@click.argument("checkpoint", type=Existing("checkpoint"))
+@click.option("--data", type=Existing("data folder", folder=True), required=True, help="Folder with glue/MRPC.")
 @peers.interpreter
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--epochs", default=3, show_default=True)

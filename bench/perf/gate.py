@@ -83,7 +83,7 @@ class Cell:
 
 @click.command("gate")
 @click.option(
-    "--records", type=Existing("run folder", folder=True), default=Path("tests/regress"), show_default=True,
+    "--records", type=Existing("run folder", folder=True), default=OWN, show_default="tests/regress of this project",
     help="A run whose predictions are imitated.",
 )  # fmt: skip
 @click.option("--gates", type=click.IntRange(min=1), default=200, show_default=True, help="A/A gates of each kind.")

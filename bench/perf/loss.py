@@ -18,6 +18,7 @@ import click
 import numpy as np
 
 from bench import environment
+from bench.commands.options import Existing, Location
 from bench.errors import OK
 from bench.perf import peer as peers
 from bench.perf.curves import picture
@@ -90,8 +91,8 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 
 
 @click.command("loss")
-@click.option("--corpus", type=click.Path(exists=True, path_type=Path), required=True, help="Text to train on.")
-@click.option("--held-out", type=click.Path(exists=True, path_type=Path), required=True, help="Text to measure on.")
+@click.option("--corpus", type=Existing("corpus file"), required=True, help="Text to train on.")
+@click.option("--held-out", type=Existing("held-out text"), required=True, help="Text to measure on.")
 @peers.interpreter
 @click.option("--size", default="tiny", show_default=True)
 @click.option("--steps", default=4000, show_default=True)
@@ -102,7 +103,7 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 @click.option("--learning-rate", default=1e-3, show_default=True, help="Peak rate of both.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--seed", default=0, show_default=True)
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Also draw both curves into this file.")
+@click.option("--svg", type=Location("file"), help="Also draw both curves into this file.")
 def command(
     corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, svg: Path | None, **options: Any
 ) -> int:

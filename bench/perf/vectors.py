@@ -22,6 +22,7 @@ from typing import Any
 import click
 
 from bench import environment
+from bench.commands.options import Existing
 from bench.errors import OK, UsageError
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -164,7 +165,7 @@ COLUMNS = {
     "--corpus",
     multiple=True,
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=Existing("corpus file"),
     help="Text in UTF-8, a sentence a line; words are what spaces part, without case.",
 )
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="word2vec and cbow, by commas.")

@@ -93,6 +93,12 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["run", "demo", "--strategy", "multiworker"], 2, ["multiworker", "mirrored"]),
         (["run", "demo", "--models", ","], 2, ["--models"]),
         (["run", "demo", "--corpus"], 2, ["--corpus", "at least one"]),
+        (["run", "demo", "--data", ""], 2, ["--data", "is empty"]),
+        (["run", "demo", "--out", ""], 2, ["--out", "is empty"]),
+        (["run", "demo", "--out", "LICENSE"], 4, ["LICENSE is a file", "another"]),
+        (["data", "make", ""], 2, ["FOLDER", "is empty"]),
+        (["gate", "a", "b", "--json", "tests"], 4, ["tests is a folder", "another"]),
+        (["perf", "corpus", "no-such-text"], 4, ["no-such-text", "does not exist"]),
         (["run", "demo", "--data", "no-such-folder"], 4, ["no-such-folder", "does not exist"]),
         (["pretrain", "bert", "--size", "huge", "--out", "x"], 2, ["huge", "tiny"]),
         (["pretrain", "bert"], 2, ["--out"]),
@@ -182,6 +188,17 @@ def test_evaluate_predict_and_encode_fit_the_engine(monkeypatch: pytest.MonkeyPa
     lines.touch()
     options = called(["encode", str(tmp_path), "--input", str(lines), "--out", "x.npz"], monkeypatch)
     assert (options["source"], options["out"]) == (lines, Path("x.npz"))
+
+
+def test_a_path_is_what_a_user_means_by_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Rows, default folders and files beside an output are called after its name, which "." and ".." have not."""
+    (tmp_path / "home" / "bert").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "home" / "bert")
+    assert called(["evaluate", "."], monkeypatch)["checkpoint"].name == "bert"
+    assert called(["pretrain", "bert", "--out", ".."], monkeypatch)["out"] == tmp_path / "home"
+    options = called(["run", "demo", "--data=~/bert", "--out=~/runs"], monkeypatch)
+    assert (options["data"], options["out"]) == (tmp_path / "home" / "bert", tmp_path / "home" / "runs")
 
 
 @pytest.mark.parametrize(

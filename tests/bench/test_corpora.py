@@ -104,10 +104,11 @@ def test_pretraining_reads_a_tokenised_folder(text, tmp_path):
 
 
 @pytest.mark.slow
-def test_speed_and_memory_are_measured_beside_the_peer(text):
+def test_speed_and_memory_are_measured_beside_the_peer(text, monkeypatch):
     from bench.perf import corpus
 
-    (row,) = corpus.main([text], [1], rounds=1, processes=1)
+    monkeypatch.chdir(text.parent)
+    (row,) = corpus.main([Path(text.name)], [1], rounds=1, processes=1)
     assert set(row) == set(corpus.COLUMNS)
     assert row.pop("worker") == 0  # so little text is tokenised by the command itself
     assert all(value > 0 for value in row.values())

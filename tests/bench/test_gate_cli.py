@@ -224,6 +224,13 @@ def test_the_project_s_own_baseline_is_whole_small_and_of_its_suite():
     assert main(["gate", str(perf.OWN), str(perf.OWN), "--strict"]) == 0
 
 
+def test_the_gate_is_measured_from_any_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(perf, "calibrate", lambda side: [])  # what comes after takes a minute
+    assert main(["perf", "gate"]) == 4
+    assert "has no cell with right-or-wrong predictions" in capsys.readouterr().err
+
+
 def test_imitated_cells_are_like_the_real_ones():
     rng = np.random.default_rng(0)
     real = perf.Cell(accuracy=0.85, sd=2.0, shared=0.5, examples=4000)

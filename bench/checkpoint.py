@@ -83,8 +83,7 @@ def write(
     """
     from safetensors.numpy import save
 
-    if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CheckpointError(f"{folder} exists and is no checkpoint, so it is not overwritten. Give another folder.")
+    check_free(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -104,6 +103,12 @@ def write(
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return Checkpoint(folder, manifest["about"], files)
+
+
+def check_free(folder: Path) -> None:
+    """`CheckpointError` where `write` would refuse ``folder``: to be told before hours of training, not after."""
+    if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CheckpointError(f"{folder} exists and is no checkpoint, so it is not overwritten. Give another folder.")
 
 
 def read(folder: Path) -> Checkpoint:

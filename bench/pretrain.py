@@ -238,6 +238,7 @@ def pretrain_command(
     recipe = recipe_of(changes)
     if (out / checkpoint.MANIFEST).exists():
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
+    checkpoint.check_free(out)
     environment.prepare()
     devices = distribute.strategy_of(strategy)
     if budget.minutes and distribute.workers(devices) > 1:

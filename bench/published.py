@@ -22,6 +22,7 @@ def import_folder(*, folder: Path, out: Path, name: str | None = None) -> int:
     afresh, from seed 0."""
     if (out / checkpoint.MANIFEST).exists():
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
+    checkpoint.check_free(out)
     found = folders.read(folder)
     network = networks.build(found.model, found.size, found.tokenizer, 0)
     arrays = networks.weights(network.loss.variables)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from bench import checkpoint, pretrain
+from bench.__main__ import main
 from bench.budget import Budget
 from bench.data import corpora
 from bench.engine.prefetch import prefetch
@@ -183,6 +184,17 @@ def test_schedules_rise_to_the_peak_and_do_not_jump(schedule):
     assert rates[100:] == sorted(rates[100:], reverse=True)
     at_the_end = {"linear": 0.0, "cosine": 0.0, "constant": 2.0, "inverse_sqrt": 2.0 * 0.1**0.5}
     assert rates[-1] == pytest.approx(at_the_end[schedule], abs=0.003)
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused_before_the_training(tmp_path, capsys):
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "notes").touch()
+    text = tmp_path / "text"
+    text.write_text("A cat sat. It slept.\n")
+    assert main(["pretrain", "bert", "--corpus", str(text), "--steps", "1", "--out", str(out)]) == 4
+    assert "is no checkpoint, so it is not overwritten" in capsys.readouterr().err
+    assert list(out.parent.glob("mine*")) == [out]
 
 
 @pytest.mark.parametrize(

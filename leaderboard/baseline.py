@@ -22,7 +22,7 @@ MANIFEST = "baseline.json"
 SCHEMA = 1
 _FOLDERS = (FOLDER, "predictions")
 _LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes a file
-_AGAIN = "Take it from version control again, or set it anew with `bench accept`."
+_AGAIN = "Take it from version control again, or set it anew with `python -m bench accept`."
 
 
 class BaselineError(RecordError):
@@ -49,7 +49,8 @@ def accept(records: Path, folder: Path, reason: str, predictions: bool = True) -
     `BaselineError` when there is no reason, no scored record, a damaged one, or predictions that are not those of
     their record; then ``folder`` stays as it was.
     """
-    reason, records, folder = clean(reason).strip(), Path(records), Path(folder)
+    # Resolved: what is renamed into the place of "." or of a link would lie inside it, and go with the old baseline.
+    reason, records, folder = clean(reason).strip(), Path(records), Path(folder).resolve()
     if not reason:
         raise BaselineError("A baseline needs a reason: say with --reason why these scores are right.")
     source = records.parent if records.name == FOLDER else records
@@ -129,7 +130,12 @@ def _copy(source: Path, target: Path) -> None:
 
 def _copy_predictions(source: Path, new: Path, kept: Mapping[str, str]) -> None:
     path = source / kept["file"]
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != kept["sha256"]:
+    if not path.is_file():
+        raise BaselineError(
+            f"{clean(kept['file'])} is not beside the records, so nothing was accepted. Bring the predictions along, "
+            "or accept the records alone with --without-predictions."
+        )
+    if hashlib.sha256(path.read_bytes()).hexdigest() != kept["sha256"]:
         raise BaselineError(
             f"{clean(kept['file'])} is not the predictions file of its record, so nothing was accepted. "
             "Run the cell again."

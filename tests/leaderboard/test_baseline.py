@@ -1,6 +1,7 @@
 """The baseline: what was accepted is what is compared with, to the byte."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,17 @@ def test_a_board_may_leave_its_index_in_a_baseline(tmp_path, monkeypatch):
     assert (tmp_path / "baseline" / FOLDER / index.NAME).exists() and verify(tmp_path / "baseline") == made
 
 
+def test_a_baseline_is_replaced_where_it_stands_and_behind_a_link(tmp_path, monkeypatch):
+    run = side(tmp_path / "run", cells(predictions=False))
+    made = accept(run, tmp_path / "baseline", "First.")
+    (tmp_path / "link").symlink_to("baseline")
+    monkeypatch.chdir(tmp_path / "baseline")
+    for place in (Path("."), tmp_path / "link"):
+        again = accept(run, place, "Again.")
+        assert again.replaces == made.digest == again.digest and verify(tmp_path / "baseline") == again
+    assert (tmp_path / "link").is_symlink()
+
+
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "digest", "torn", "schema", "list"])
 def test_a_tampered_baseline_is_noticed(tmp_path, how):
     run = side(tmp_path / "run", cells(predictions=False))
@@ -74,8 +86,13 @@ def test_a_tampered_baseline_is_noticed(tmp_path, how):
 
 def test_what_cannot_be_accepted(tmp_path):
     run = side(tmp_path / "run", cells())
-    with pytest.raises(BaselineError, match="predictions file of its record"):
+    with pytest.raises(BaselineError, match="not beside the records.*--without-predictions"):
         accept(run, tmp_path / "baseline", "Predictions are gone.")
+    kept = run / json.loads(next((run / FOLDER).glob("*.json")).read_text())["predictions"]["file"]
+    kept.parent.mkdir()
+    kept.write_text("others")
+    with pytest.raises(BaselineError, match="predictions file of its record"):
+        accept(run, tmp_path / "baseline", "Predictions of something else.")
     assert not (tmp_path / "baseline").exists() and not list(tmp_path.glob(".baseline*"))
     good = side(tmp_path / "good", cells(predictions=False))
     with pytest.raises(BaselineError, match="needs a reason"):

@@ -14,13 +14,15 @@ from tasks.task import MissingData, Task
 
 def fingerprint(task: Task, data: Path) -> str:
     """What the data of ``task`` is, or that it is not there: a file that turns up later makes a new cell."""
+    data = data.resolve()  # the same data, however their folder is spelled
     try:
         return task.fingerprint(
             data,
             [name for name in ("train", "dev", "test") if name in task.files and name in (task.report, "train", "dev")],
         )
     except MissingData as error:
-        return plan.digest({"missing": re.sub(re.escape(str(data)), "", str(error))})
+        # Without the folder, wherever it lies; "/data" may be a part of an address as well.
+        return plan.digest({"missing": re.sub(rf"(?<![\w/:.-]){re.escape(str(data))}(?![\w-])", "", str(error))})
 
 
 class Fingerprints(dict[str, str]):

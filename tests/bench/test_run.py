@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import tasks
 from bench import pretrain, run, suites
+from bench.data import sources
 from bench.engine import distribute
 from bench.errors import CELLS_FAILED, OK
 from bench.run import run_suite
@@ -151,6 +153,18 @@ def test_workers_stand_elsewhere_and_find_what_was_named_from_here(world, tmp_pa
             *(file for p in asked["whole"].pretrainings for file in p.corpus),
         ]
         assert len(named) > 3 and all(Path(file).is_absolute() and Path(file).exists() for file in named)
+
+
+def test_a_cell_is_the_same_however_the_data_folder_is_spelled(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    monkeypatch.chdir(tmp_path / "data")
+    for name in ("boolq", "cola"):  # "data" is a part of BoolQ's address
+        task = tasks.load(name)
+        spelled = [Path("."), Path("../data"), Path("../link"), tmp_path / "data"]
+        assert len({sources.fingerprint(task, folder) for folder in spelled}) == 1
+        (tmp_path / "data" / task.folders[0]).mkdir(parents=True)
+        assert sources.fingerprint(task, Path(".")) == sources.fingerprint(task, Path("../data"))
 
 
 def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):

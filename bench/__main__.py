@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or os.environ.get("PTMBENCH_DEBUG", "0") not in ("", "0")
     given = [argument for argument in given if argument != "--debug"]
+    _open_closed()
     try:
         signal.signal(signal.SIGTERM, _terminated)
         code = _run(given)
@@ -122,6 +123,14 @@ def _tell(text: str) -> None:
         print(f"ptmbench: {text}", file=sys.stderr, flush=True)
     except OSError:
         _drop(sys.stderr)
+
+
+def _open_closed() -> None:
+    """Open standard streams that the caller closed (``>&-``) on nothing: the next file would get their number, and
+    what libraries print would go into it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  it stays open
 
 
 def _drop(stream: TextIO) -> None:

@@ -56,6 +56,7 @@ _DISK = {
     errno.EACCES: "Permission denied",
     errno.EPERM: "Operation not permitted",
     errno.ENOENT: "There is no such file or folder",
+    errno.EEXIST: "A folder was expected, but this is a file",
     errno.EISDIR: "A file was expected, but this is a folder",
     errno.ENOTDIR: "A folder was expected, but this is a file",
 }

@@ -207,6 +207,7 @@ def test_a_path_is_what_a_user_means_by_it(monkeypatch: pytest.MonkeyPatch, tmp_
         (errors.UsageError("no"), 2, "no"),
         (errors.EnvironmentProblem("gone"), 4, "gone"),
         (OSError(28, "No space left on device", "big.bin"), 4, "The disk is full: big.bin."),
+        (FileExistsError(17, "File exists", "runs"), 4, "A folder was expected, but this is a file: runs."),
         (PermissionError(13, "Permission denied", "locked"), 4, "Permission denied: locked."),
         (MemoryError(), 4, "out of memory"),
         (KeyboardInterrupt(), 130, "takes up what is left"),
@@ -256,6 +257,16 @@ def test_a_closed_pipe_is_quiet() -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(("closed", "status"), [("0<&-", 0), (">&-", 0), ("2>&-", 2)])
+def test_streams_may_be_closed(closed: str, status: int) -> None:
+    command = "ls suites" if status == 0 else "rum"
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m bench {command} {closed}"], cwd=ROOT, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (status, b"")
+    assert bool(done.stdout) == (closed == "0<&-")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which only Linux has")

@@ -27,7 +27,7 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> ModuleType:
     """The module of the model called ``name``; `UnknownModel` with the nearest names when there is none."""
     if name not in names():
-        near = difflib.get_close_matches(name, names(), n=3) or names()
+        near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UnknownModel(
             f"There is no model '{name}'. Nearest: {', '.join(near)}. `python -m bench ls models` shows all."
         )

@@ -30,7 +30,7 @@ def load(name: str) -> Task:
     if dash and stem in names() and hasattr(module := importlib.import_module(f"tasks.{stem}"), "variant"):
         return module.variant(variant)
     if name not in names():
-        near = difflib.get_close_matches(name, names(), n=3) or names()
+        near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UnknownTask(
             f"There is no task '{name}'. Nearest: {', '.join(near)}. `python -m bench ls tasks` shows all."
         )

@@ -89,7 +89,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
     sheets = [(kind, _SHEETS[kind](name, vocabulary)) for kind in FOLDERS if _file(kind, name) in names(kind)]
     if not sheets:
         every = sorted({name for kind in FOLDERS for name in names(kind)})
-        near = difflib.get_close_matches(name, every, n=3) or every[:8]
+        near = difflib.get_close_matches(name.lower(), every, n=3) or every[:8]
         raise UsageError(
             f"There is nothing called '{name}'. Nearest: {', '.join(near)}. `python -m bench ls` shows all."
         )

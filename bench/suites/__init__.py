@@ -42,7 +42,7 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> Suite:
     """The suite called ``name``; `UsageError` with the nearest names when there is none."""
     if name not in names():
-        near = difflib.get_close_matches(name, names(), n=3) or names()
+        near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UsageError(
             f"There is no suite '{name}'. Nearest: {', '.join(near)}. `python -m bench ls suites` shows all."
         )

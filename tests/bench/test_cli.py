@@ -109,6 +109,10 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["data", "check", "no-such-folder"], 4, ["no-such-folder"]),
         (["ls", "modles"], 2, ["modles", "models"]),
         (["info", "brt"], 2, ["'brt'", "bert"]),
+        (["info", "BERT"], 2, ["'BERT'", "Nearest: bert,"]),
+        (["run", "GLUE"], 2, ["'GLUE'", "Nearest: glue,"]),
+        (["run", "demo", "--models", "GPT-2"], 2, ["'GPT-2'", "Nearest: gpt2,"]),
+        (["run", "demo", "--tasks", "CoLA"], 2, ["'CoLA'", "Nearest: cola,"]),
     ],
 )
 def test_mistakes_are_answered_by_a_sentence(

@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from bench.errors import EnvironmentProblem
+
 PACKAGES = (
     "ptmbench",
     "tensorflow",
@@ -144,10 +146,25 @@ def reset_peak_memory() -> bool:
 def cache_folder() -> Path:
     """Where tokenizers and tokenised corpora are kept: PTMBENCH_CACHE, or the user's cache folder."""
     if chosen := os.environ.get("PTMBENCH_CACHE"):
-        return Path(chosen).resolve()
+        return Path(os.path.expanduser(chosen)).resolve()
     from platformdirs import user_cache_path
 
     return user_cache_path("ptmbench", appauthor=False)
+
+
+def cached(part: str) -> Path:
+    """The folder ``part`` of the cache, made where it is not there yet; `EnvironmentProblem` where nothing can be
+    written, as on machines whose users have no home."""
+    folder = cache_folder() / part
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        why = error.strerror or error
+        raise EnvironmentProblem(
+            f"The cache folder {folder} cannot be written ({why}). Name another with PTMBENCH_CACHE."
+        ) from error
+    return folder
 
 
 class _QuietImport(importlib.abc.MetaPathFinder):

@@ -81,11 +81,9 @@ def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
             )
         return made[0].folder / corpora.TOKENIZER
     key = hashlib.sha256(f"{fingerprint(files)} {kind} {size}".encode()).hexdigest()[:32]
-    cache = environment.cache_folder()
-    path = cache / "tokenizers" / f"{key}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = environment.cached("tokenizers") / f"{key}.json"
     with FileLock(path.with_suffix(".lock")):
-        corpora.train_tokenizer(files, kind, size, cache).save(path)
+        corpora.train_tokenizer(files, kind, size, environment.cache_folder()).save(path)
     return path
 
 
@@ -97,8 +95,7 @@ def load(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
         if made[0].about["tokenizer"] != tokenizer.fingerprint:
             raise CorpusError(f"{made[0].folder} was tokenised by another tokenizer. Tokenise the text again.")
         return corpora.opened(made)
-    cache = environment.cache_folder() / "corpora"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = environment.cached("corpora")
     with FileLock(cache / f"{tokenizer.fingerprint[:32]}.lock"):
         return corpora.tokenise(paths, tokenizer, cache, tell=say)
 

@@ -86,7 +86,7 @@ def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports
         if exports:
             click.echo(work.write_exports(list(folders), out), err=form is not None)
     if form is not None or out is None:
-        click.echo(work.text(list(folders), form or "markdown"))
+        click.echo(work.text(list(folders), form or "markdown"), nl=False)
 
 
 def dumps(value: Any) -> str:

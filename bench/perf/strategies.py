@@ -56,7 +56,8 @@ def command(names: str, as_json: bool) -> int:
 
 def measure(names: Sequence[str], folder: Path) -> dict[str, dict[str, float]]:
     """For each model, the largest difference of a weight from the run on one device, by way, and as "change" the
-    largest one between the fresh weights and the trained ones."""
+    largest one between the fresh weights and the trained ones. "WAY_share" is the sum of all differences by the sum
+    of all changes: one ReLU that a rounding moved over its edge moves a few weights far, and this hardly."""
     _run([["single", folder, names]])
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     _run([["multiworker", folder, names]] * 2, [tf_config(addresses, index) for index in range(2)])
@@ -114,7 +115,10 @@ def _compare(folder: Path, model: str) -> dict[str, float]:
     with np.load(folder / f"{model}-fresh.npz") as fresh:
         arrays["change"] = dict(fresh)
     one = arrays.pop("one")
-    return {way: max(float(np.abs(one[name] - other[name]).max()) for name in one) for way, other in arrays.items()}
+    away = {way: [np.abs(one[name] - other[name]) for name in one] for way, other in arrays.items()}
+    largest = {way: max(float(each.max()) for each in found) for way, found in away.items()}
+    total = {way: sum(float(each.sum(dtype=np.float64)) for each in found) for way, found in away.items()}
+    return largest | {f"{way}_share": total[way] / total["change"] for way in total if way != "change"}
 
 
 def _train(what: str, folder: Path, names: Sequence[str]) -> None:

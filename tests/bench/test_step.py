@@ -260,7 +260,8 @@ def test_bfloat16_learns_as_float32_does(name):
 def test_rematerialised_blocks_give_the_same_gradients(name):
     plain, again = trained(name, 2), trained(name, 2, rematerialise=True)
     assert again[1] == pytest.approx(plain[1], rel=1e-6)
-    assert max(np.abs(one - other).max() for one, other in zip(plain[0], again[0], strict=True)) < 1e-5
+    largest = max(np.abs(one - other).max() for one, other in zip(plain[0], again[0], strict=True))
+    assert largest < 0.05 * 1e-3, "more than rounding: a twentieth of a step, which is the rate's size with Adam"
 
 
 BATCHES = """

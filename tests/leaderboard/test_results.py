@@ -1,0 +1,33 @@
+"""The published results: whole, without a word of the data, and shown as they are."""
+
+from pathlib import Path
+
+import pytest
+
+import leaderboard
+from leaderboard import board
+from leaderboard.baseline import verify
+from leaderboard.store import load
+
+RESULTS = Path(leaderboard.__file__).parent / "results"
+FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_results_are_whole_and_their_page_is_theirs(folder):
+    assert verify(folder)
+    assert {path.name for path in folder.iterdir()} == {"records", "baseline.json"}, "predictions quote the data"
+    store = load([folder])
+    assert store.records and not store.damaged
+    for record in store.records:
+        assert record.commit and not any(word.startswith(("/", "~")) for word in record.command.split())
+    again = f"python -m bench board leaderboard/results/{folder.name} --format markdown"
+    page = RESULTS / f"{folder.name}.md"
+    assert page.read_text(encoding="utf-8") == board.text([folder]), f"`{again} > {page.name}` writes it anew"
+
+
+def test_a_board_shows_all_of_them(tmp_path):
+    page = board.build(FOLDERS, tmp_path)
+    shown = page.read_text(encoding="utf-8")
+    for record in load(FOLDERS).records:
+        assert record.row["label"] in shown

@@ -27,7 +27,7 @@ def test_results_are_whole_and_their_page_is_theirs(folder):
 
 
 def test_a_board_shows_all_of_them(tmp_path):
-    page = board.build(FOLDERS, tmp_path)
+    page = board.build([RESULTS], tmp_path)
     shown = page.read_text(encoding="utf-8")
-    for record in load(FOLDERS).records:
+    for record in load([RESULTS]).records:
         assert record.row["label"] in shown

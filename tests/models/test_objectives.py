@@ -59,20 +59,6 @@ def test_the_next_epoch_has_other_cuts_and_another_order(corpus):
     assert not np.array_equal(runs.starts(0, runs.count, 1), runs.starts(0, runs.count, 2))
 
 
-def test_every_seed_has_random_numbers_of_its_own():
-    drawn = [sampling.generator(seed, 3).random() for seed in (5, 2**62, 2**62 + 1, 2**63, 2**63 + 1, -2, -1)]
-    assert len(set(drawn)) == 7
-
-
-def test_a_corpus_shorter_than_a_row_is_repeated():
-    assert sampling.Runs(np.array([7, 8, 9]), 5)(0, 1, 0).tolist() == [[7, 8, 9, 7, 8]]
-
-
-def test_an_empty_corpus_is_a_sentence():
-    with pytest.raises(ValueError, match="empty"):
-        sampling.Runs(np.array([], np.int32), 8)
-
-
 def test_stream_puts_marks_around_documents():
     corpus = Corpus(np.array([50, 51, 52]), np.array([0, 1, 2, 3]), np.array([0, 2, 3]), np.ones(3, bool))
     assert sampling.stream(corpus, VOCABULARY).tolist() == [2, 50, 51, 3, 2, 52, 3]

@@ -105,7 +105,8 @@ class _Drive:
         self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
         there = recorded(out)
         left = [cell for cell in whole.cells if cell.key[:12] not in there]
-        self.schedule = Schedule(whole, left, [p.key for p in whole.pretrainings if _settled(out, p)])
+        settled = [p.key for p in whole.pretrainings if _settled(out, p)]
+        self.schedule = Schedule(whole, left, settled, executor.workers)
         self.bar.skip(len(whole.cells) - len(left))
         self.idle: set[int] = set()
         self.alive = set(range(executor.workers))

@@ -1,4 +1,4 @@
-"""Dealing pieces: pre-trainings first, groups kept together, nothing lost, nothing dealt for ever."""
+"""Dealing pieces: whole rows first, groups kept together, nothing lost, nothing dealt for ever."""
 
 from bench.budget import Budget
 from bench.plan import Cell, Plan, Pretraining, Row
@@ -49,6 +49,11 @@ CELLS = (
 PLAN = Plan(pretrainings=(BERT, GPT), cells=CELLS)
 
 
+def dealt(plan, workers):
+    """The pieces of ``plan`` in the order in which ``workers`` get them."""
+    return deal(Schedule(plan, plan.cells, (), workers), workers)
+
+
 def deal(schedule, workers=1):
     """Every piece in the order in which ``workers``, taking turns, get them."""
     order = []
@@ -63,7 +68,7 @@ def deal(schedule, workers=1):
 
 def test_everything_is_dealt_once_whatever_the_number_of_workers():
     for workers in (1, 2, 5):
-        order = deal(Schedule(PLAN, CELLS, ()), workers)
+        order = dealt(PLAN, workers)
         assert sorted(piece.key for piece in order) == sorted(piece.key for piece in (BERT, GPT, *CELLS))
         assert order.index(BERT) < order.index(CELLS[0]) and order.index(GPT) < order.index(CELLS[4])
 
@@ -72,6 +77,20 @@ def test_a_worker_stays_with_a_group_and_baselines_come_last():
     order = [piece for piece in deal(Schedule(PLAN, CELLS, ())) if isinstance(piece, Cell)]
     assert [c.group for c in order[:3]] == [CELLS[0].group] * 3  # the random twin shares its trace
     assert order[-1] is CELLS[5]
+
+
+def test_what_is_pretrained_is_scored_before_the_next_pretraining_begins():
+    order = dealt(PLAN, 1)
+    assert order[0] is BERT and order.index(GPT) == 4  # after BERT's row and its twin, which share a trace
+    assert order[5] is CELLS[4] and order[6] is CELLS[3]  # then GPT's, then what waited for nothing
+
+
+def test_the_last_pretrainings_leave_no_worker_waiting():
+    third = pretraining("electra")
+    cells = (*CELLS, cell("electra", "cola", needs=third.key))
+    order = dealt(Plan(pretrainings=(BERT, GPT, third), cells=cells), 2)
+    assert order[:3] == [BERT, GPT, third]  # one is left for two workers: it goes at once, the other worker scores
+    assert isinstance(order[3], Cell) and order[3].needs
 
 
 def test_only_what_is_needed_is_pretrained():

@@ -13,7 +13,7 @@ from bench.engine import numerics
 from bench.engine.optimizers import optimizer
 from bench.engine.step import TrainStep
 from tests.bench.processes import ROOT
-from tests.models.test_contract import LENGTH, ROWS, VOCABULARY, corpus_of, small
+from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, small
 
 every_model = pytest.mark.parametrize("name", models.names())
 

@@ -1,162 +1,14 @@
-"""What every model has to keep, whatever it is: run over each file of `models`, so a new one is tested the moment
+"""What every network has to keep, whatever it is: run over each file of `models`, so a new one is tested the moment
 it exists."""
 
-import inspect
 import math
-import re
-from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import models
-import tasks
-from models.card import Architecture, Card, Size
-from models.corpus import Corpus
-from models.tokenizers import Vocabulary
-from tasks.metrics.bleu import bleu
-from tasks.metrics.perplexity import perplexity
-
-VOCABULARY = Vocabulary(size=150)
-ROWS, LENGTH = 4, 24
-NO_TASK_HERE = {
-    "glue": lambda gold, predictions: {"average": 0.0},
-    "wikitext103": perplexity,
-    "wmt14_en_de": bleu,
-    "wmt14_en_fr": bleu,
-    "wmt16_en_de": bleu,
-}
-"""What papers report and the suite has no task for, with the metric that it would have."""
-
-
-def small(module) -> Size:
-    """A size of the model's own kind that is quick to build."""
-    tiny = module.SIZES["tiny"]
-    return Size(layers=min(tiny.layers, 2), width=32, heads=2, inner=64, length=48)
-
-
-@cache
-def corpus() -> Corpus:
-    """60 documents of 6 sentences. Every sentence counts upwards from a random word, so that there is something to
-    learn."""
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(4, 12, 360)
-    starts = rng.integers(0, 40, 360)
-    ids = np.concatenate(
-        [VOCABULARY.first + start + np.arange(size) for start, size in zip(starts, sizes, strict=True)]
-    )
-    return Corpus(
-        ids=ids.astype(np.int32),
-        sentences=np.concatenate([[0], np.cumsum(sizes)]),
-        documents=np.arange(0, 361, 6),
-        heads=np.ones(len(ids), bool),
-    )
-
-
-@cache
-def pairs() -> Corpus:
-    """180 pairs of sentences as in `corpus`; the second one says the same fifty words further on, or less of it."""
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(4, 12, 180)
-    starts, ids, ends = VOCABULARY.first + rng.integers(0, 30, 180), [], [0]
-    for start, size in zip(starts, sizes, strict=True):
-        for shift, count in ((0, size), (50, size - size % 2)):
-            ids.append(start + shift + np.arange(count))
-            ends.append(ends[-1] + count)
-    ids = np.concatenate(ids)
-    return Corpus(
-        ids=ids.astype(np.int32),
-        sentences=np.array(ends),
-        documents=np.arange(0, 361, 2),
-        heads=np.ones(len(ids), bool),
-    )
-
-
-def corpus_of(name: str) -> Corpus:
-    """What the model called ``name`` learns from."""
-    return pairs() if getattr(models.load(name), "PAIRS", False) else corpus()
-
-
-@cache
-def made(name: str) -> SimpleNamespace:
-    """The model called ``name``, built once for all tests, and its batches."""
-    import keras
-
-    module = models.load(name)
-    keras.utils.set_random_seed(3)
-    built = module.build(small(module), VOCABULARY)
-    return SimpleNamespace(module=module, built=built, batches=built.batches(corpus_of(name), ROWS, LENGTH))
-
-
-def seed(*numbers: int):
-    import tensorflow as tf
-
-    return tf.constant(numbers or (1, 2), tf.int32)
-
-
-def text(rows: int = 3, length: int = 12, fill: int = 0) -> dict[str, np.ndarray]:
-    """[CLS] words [SEP], the rows of different lengths, with ``fill`` more columns of padding."""
-    rng = np.random.default_rng(5)
-    tokens = np.zeros((rows, length + fill), np.int32)
-    for row in range(rows):
-        size = length - 2 * row
-        tokens[row, :size] = rng.integers(VOCABULARY.first, VOCABULARY.size, size)
-        tokens[row, 0], tokens[row, size - 1] = VOCABULARY.cls, VOCABULARY.sep
-    segments = np.zeros_like(tokens)
-    segments[:, 4:] = 1
-    return {"tokens": tokens, "segments": segments * (tokens > 0)}
-
-
-every_model = pytest.mark.parametrize("name", models.names())
-
-
-@every_model
-def test_file_tells_its_story(name):
-    module = models.load(name)
-    story = inspect.getdoc(module)
-    assert story, f"models/{name}.py has no opening docstring"
-    assert len(inspect.getsource(module).splitlines()) <= 120
-    for part in (str(module.CARD.year), "Taxonomy", "earest relative"):
-        assert part in story, f"models/{name}.py: the opening docstring lacks '{part}'"
-
-
-@every_model
-def test_card_is_complete(name):
-    card = models.load(name).CARD
-    assert isinstance(card, Card)
-    for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters"):
-        assert getattr(card, field), f"models/{name}.py: the card's {field} is empty"
-    assert card.objectives
-    assert card.tokenizer in ("wordpiece", "bpe", "unigram", "word", "character")
-    files = {file.stem for file in (Path(models.__file__).parent / "objectives").glob("*.py")}
-    assert set(card.objectives) <= files, f"models/{name}.py names an objective that has no file in models/objectives"
-
-
-@every_model
-def test_reported_scores_are_named_as_here(name):
-    """The board puts a paper's score beside the measured one by the names of task and metric: a name of its own (squad2
-    for squad20) would drop it without a word."""
-    scores = models.load(name).CARD.reported
-    for score in scores:
-        where = f"models/{name}.py reports {score.task} {score.metric} {score.value}"
-        assert score.task in {*tasks.names(), *NO_TASK_HERE}, f"{where}: neither a task nor in NO_TASK_HERE"
-        metrics = tasks.load(score.task).metrics if score.task in tasks.names() else (NO_TASK_HERE[score.task],)
-        known = {metric for values in metrics for metric in values([], [])}
-        assert score.metric in known, f"{where}: the metrics of {score.task} are {', '.join(sorted(known))}"
-        assert score.split in ("dev", "test"), f"{where}, on {score.split}"
-        assert 0 < score.value < 100 or score.metric == "perplexity", f"{where}: scores are in percent"
-        assert re.search(r"\(\d{4}\), ", score.source), f"{where}: '{score.source}' lacks the paper's year or the table"
-    assert len({(score.task, score.metric, score.split, score.source) for score in scores}) == len(scores)
-
-
-@every_model
-def test_sizes(name):
-    module = models.load(name)
-    assert {"tiny", "mini", "small", "base"} <= set(module.SIZES)
-    counts = [module.parameters(module.SIZES[size], VOCABULARY)[0] for size in ("tiny", "mini", "small", "base")]
-    assert counts == sorted(counts)
+from models.card import Architecture
+from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, every_model, made, seed, small, text
 
 
 @every_model
@@ -165,13 +17,6 @@ def test_parameters_are_those_of_the_network(name):
     total, tables = model.module.parameters(small(model.module), VOCABULARY)
     assert total == sum(math.prod(variable.shape) for variable in model.built.loss.variables)
     assert 0 < tables <= total
-
-
-@every_model
-def test_flops_grow_with_the_network(name):
-    module = models.load(name)
-    per_token = [module.flops_per_token(module.SIZES[size], VOCABULARY, 64) for size in ("tiny", "mini", "base")]
-    assert 0 < per_token[0] < per_token[1] < per_token[2]
 
 
 @every_model

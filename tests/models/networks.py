@@ -1,0 +1,94 @@
+"""Small networks of every model, each built once for all tests, and what they read."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import models
+from models.card import Size
+from models.corpus import Corpus
+from models.tokenizers import Vocabulary
+
+every_model = pytest.mark.parametrize("name", models.names())
+VOCABULARY = Vocabulary(size=150)
+ROWS, LENGTH = 4, 24
+
+
+def small(module) -> Size:
+    """A size of the model's own kind that is quick to build."""
+    tiny = module.SIZES["tiny"]
+    return Size(layers=min(tiny.layers, 2), width=32, heads=2, inner=64, length=48)
+
+
+@cache
+def corpus() -> Corpus:
+    """60 documents of 6 sentences. Every sentence counts upwards from a random word, so that there is something to
+    learn."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(4, 12, 360)
+    starts = rng.integers(0, 40, 360)
+    ids = np.concatenate(
+        [VOCABULARY.first + start + np.arange(size) for start, size in zip(starts, sizes, strict=True)]
+    )
+    return Corpus(
+        ids=ids.astype(np.int32),
+        sentences=np.concatenate([[0], np.cumsum(sizes)]),
+        documents=np.arange(0, 361, 6),
+        heads=np.ones(len(ids), bool),
+    )
+
+
+@cache
+def pairs() -> Corpus:
+    """180 pairs of sentences as in `corpus`; the second one says the same fifty words further on, or less of it."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(4, 12, 180)
+    starts, ids, ends = VOCABULARY.first + rng.integers(0, 30, 180), [], [0]
+    for start, size in zip(starts, sizes, strict=True):
+        for shift, count in ((0, size), (50, size - size % 2)):
+            ids.append(start + shift + np.arange(count))
+            ends.append(ends[-1] + count)
+    ids = np.concatenate(ids)
+    return Corpus(
+        ids=ids.astype(np.int32),
+        sentences=np.array(ends),
+        documents=np.arange(0, 361, 2),
+        heads=np.ones(len(ids), bool),
+    )
+
+
+def corpus_of(name: str) -> Corpus:
+    """What the model called ``name`` learns from."""
+    return pairs() if getattr(models.load(name), "PAIRS", False) else corpus()
+
+
+@cache
+def made(name: str) -> SimpleNamespace:
+    """The model called ``name``, built once for all tests, and its batches."""
+    import keras
+
+    module = models.load(name)
+    keras.utils.set_random_seed(3)
+    built = module.build(small(module), VOCABULARY)
+    return SimpleNamespace(module=module, built=built, batches=built.batches(corpus_of(name), ROWS, LENGTH))
+
+
+def seed(*numbers: int):
+    import tensorflow as tf
+
+    return tf.constant(numbers or (1, 2), tf.int32)
+
+
+def text(rows: int = 3, length: int = 12, fill: int = 0) -> dict[str, np.ndarray]:
+    """[CLS] words [SEP], the rows of different lengths, with ``fill`` more columns of padding."""
+    rng = np.random.default_rng(5)
+    tokens = np.zeros((rows, length + fill), np.int32)
+    for row in range(rows):
+        size = length - 2 * row
+        tokens[row, :size] = rng.integers(VOCABULARY.first, VOCABULARY.size, size)
+        tokens[row, 0], tokens[row, size - 1] = VOCABULARY.cls, VOCABULARY.sep
+    segments = np.zeros_like(tokens)
+    segments[:, 4:] = 1
+    return {"tokens": tokens, "segments": segments * (tokens > 0)}

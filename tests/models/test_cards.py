@@ -1,0 +1,75 @@
+"""What the file of every model has to say, whatever it is: over each file of `models`, and no network is built."""
+
+import inspect
+import re
+from pathlib import Path
+
+import models
+import tasks
+from models.card import Card
+from tasks.metrics.bleu import bleu
+from tasks.metrics.perplexity import perplexity
+from tests.models.networks import VOCABULARY, every_model
+
+NO_TASK_HERE = {
+    "glue": lambda gold, predictions: {"average": 0.0},
+    "wikitext103": perplexity,
+    "wmt14_en_de": bleu,
+    "wmt14_en_fr": bleu,
+    "wmt16_en_de": bleu,
+}
+"""What papers report and the suite has no task for, with the metric that it would have."""
+
+
+@every_model
+def test_file_tells_its_story(name):
+    module = models.load(name)
+    story = inspect.getdoc(module)
+    assert story, f"models/{name}.py has no opening docstring"
+    assert len(inspect.getsource(module).splitlines()) <= 120
+    for part in (str(module.CARD.year), "Taxonomy", "earest relative"):
+        assert part in story, f"models/{name}.py: the opening docstring lacks '{part}'"
+
+
+@every_model
+def test_card_is_complete(name):
+    card = models.load(name).CARD
+    assert isinstance(card, Card)
+    for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters"):
+        assert getattr(card, field), f"models/{name}.py: the card's {field} is empty"
+    assert card.objectives
+    assert card.tokenizer in ("wordpiece", "bpe", "unigram", "word", "character")
+    files = {file.stem for file in (Path(models.__file__).parent / "objectives").glob("*.py")}
+    assert set(card.objectives) <= files, f"models/{name}.py names an objective that has no file in models/objectives"
+
+
+@every_model
+def test_reported_scores_are_named_as_here(name):
+    """The board puts a paper's score beside the measured one by the names of task and metric: a name of its own (squad2
+    for squad20) would drop it without a word."""
+    scores = models.load(name).CARD.reported
+    for score in scores:
+        where = f"models/{name}.py reports {score.task} {score.metric} {score.value}"
+        assert score.task in {*tasks.names(), *NO_TASK_HERE}, f"{where}: neither a task nor in NO_TASK_HERE"
+        metrics = tasks.load(score.task).metrics if score.task in tasks.names() else (NO_TASK_HERE[score.task],)
+        known = {metric for values in metrics for metric in values([], [])}
+        assert score.metric in known, f"{where}: the metrics of {score.task} are {', '.join(sorted(known))}"
+        assert score.split in ("dev", "test"), f"{where}, on {score.split}"
+        assert 0 < score.value < 100 or score.metric == "perplexity", f"{where}: scores are in percent"
+        assert re.search(r"\(\d{4}\), ", score.source), f"{where}: '{score.source}' lacks the paper's year or the table"
+    assert len({(score.task, score.metric, score.split, score.source) for score in scores}) == len(scores)
+
+
+@every_model
+def test_sizes(name):
+    module = models.load(name)
+    assert {"tiny", "mini", "small", "base"} <= set(module.SIZES)
+    counts = [module.parameters(module.SIZES[size], VOCABULARY)[0] for size in ("tiny", "mini", "small", "base")]
+    assert counts == sorted(counts)
+
+
+@every_model
+def test_flops_grow_with_the_network(name):
+    module = models.load(name)
+    per_token = [module.flops_per_token(module.SIZES[size], VOCABULARY, 64) for size in ("tiny", "mini", "base")]
+    assert 0 < per_token[0] < per_token[1] < per_token[2]

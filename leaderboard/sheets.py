@@ -109,7 +109,7 @@ def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]
 
 
 def _card(card: Mapping[str, Any]) -> dict[str, Any]:
-    names = (*_AXES, "title", "citation", "year", "loss", "tokenizer", "corpus", "parameters", "licence")
+    names = (*_AXES, "title", "citation", "year", "loss", "tokenizer", "corpus", "parameters", "reference", "licence")
     reported = [
         f"{one['task']} {one['value']} {one['metric']} ({one.get('split')})" for one in card.get("reported") or ()
     ]

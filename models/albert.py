@@ -38,6 +38,7 @@ CARD = Card(
     parameters="12M (base), 18M (large), 60M (xlarge), 235M (xxlarge)",
     speed_up="5.6 to 0.3 times BERT's (Qiu et al., 2020, table 3)",
     source_model="none: pre-trained by itself",
+    reference="transformers' AlbertForPreTraining",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=89.4, source=_SURVEY),

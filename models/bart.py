@@ -35,6 +35,7 @@ CARD = Card(
     tokenizer="bpe",
     corpus="the 160 GB of RoBERTa: news, books, stories and web text (base: Wikipedia and books)",
     parameters="10 % more than BERT of the same size",
+    reference="transformers' BartForConditionalGeneration",
     licence="MIT",
     reported=(
         Reported(task="glue", metric="average", value=88.4, split="dev", source=_SURVEY),

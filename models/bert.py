@@ -35,6 +35,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="BooksCorpus (800M words) and English Wikipedia (2,500M words)",
     parameters="110M (base), 340M (large)",
+    reference="transformers' BertForPreTraining",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=81.9, source=_SURVEY),

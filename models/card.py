@@ -52,6 +52,9 @@ class Card:
     """What the paper pre-trained on."""
     parameters: str
     """The paper's own count, as it printed it."""
+    reference: str
+    """What our tests hold the network against, on the same weights; where nothing can be installed, that they write its
+    equations out."""
     reported: tuple[Reported, ...] = ()
     layers: str = ""
     """As the paper printed it; where that is "", records say those of our base size."""

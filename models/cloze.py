@@ -31,6 +31,7 @@ CARD = Card(
     tokenizer="character",
     corpus="English web text from Common Crawl",
     parameters="177M (CNN base), 330M (CNN large)",
+    reference="none to install: its equations, term by term",
     reported=(
         Reported(
             task="sst2", metric="accuracy", value=94.6, source="Baevski et al. (2019), section 6, GLUE, CNN large"

@@ -28,6 +28,7 @@ CARD = Card(
     tokenizer="word",
     corpus="ukWaC (two billion words)",
     parameters="300 per word, 600 per context",
+    reference="none to install: its equations, written out in NumPy",
 )
 
 # One layer of cells (``inner``), as in the paper.

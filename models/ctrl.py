@@ -29,6 +29,7 @@ CARD = Card(
     tokenizer="bpe",
     corpus="140 GB: Wikipedia, Project Gutenberg, Reddit, news, reviews, translations and questions",
     parameters="1.63B",
+    reference="transformers' CTRLLMHeadModel",
     licence="BSD-3-Clause",
 )
 

@@ -31,6 +31,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="BooksCorpus and English Wikipedia (3.3B tokens)",
     parameters="110M (base), 14M (small)",
+    reference="transformers' ElectraForMaskedLM and ElectraForPreTraining",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=88.6, source="Qiu et al. (2020), table 2, ELECTRA-Large"),

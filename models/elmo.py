@@ -31,6 +31,7 @@ CARD = Card(
     tokenizer="character",
     corpus="1B Word Benchmark (about 800M tokens)",
     parameters="93.6M",
+    reference="none to install: its equations, written out in NumPy",
     licence="Apache-2.0",
     reported=(
         Reported(task="conll2003", metric="f1", value=92.22, source=_TABLE_1),

@@ -32,6 +32,7 @@ CARD = Card(
     tokenizer="bpe",
     corpus="BooksCorpus (over 7,000 unpublished books)",
     parameters="117M",
+    reference="transformers' OpenAIGPTLMHeadModel",
     licence="MIT",
     reported=(
         Reported(task="glue", metric="average", value=72.8, source="Qiu et al. (2020), table 2"),

@@ -31,6 +31,7 @@ CARD = Card(
     tokenizer="bpe",
     corpus="WebText (40 GB of pages that Reddit links to)",
     parameters="117M, 345M, 762M, 1542M",
+    reference="transformers' GPT2LMHeadModel",
     licence="Modified MIT",
     reported=(Reported(task="wikitext2", metric="perplexity", value=29.41, source=_TABLE_3),),
 )

@@ -30,6 +30,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="English Wikipedia and BooksCorpus",
     parameters="as BERT (base and large)",
+    reference="transformers' BertForPreTraining; DIM, term by term",
     reported=(Reported(task="glue", metric="average", value=81.1, source="Qiu et al. (2020), table 2, without WNLI"),),
 )
 

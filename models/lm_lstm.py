@@ -28,6 +28,7 @@ CARD = Card(
     tokenizer="word",
     corpus="the task's own texts and unlabelled ones like them (for IMDb 75,000 reviews)",
     parameters="1024 cells, 512 per word",
+    reference="none to install: its equations, written out in NumPy",
     reported=(Reported(task="imdb", metric="accuracy", value=92.36, source="Dai and Le (2015), table 2"),),
 )
 

@@ -33,6 +33,7 @@ CARD = Card(
     tokenizer="bpe",
     corpus="WMT News Crawl, 2007 to 2017 (English: 190M sentences)",
     parameters="not given; 6 + 6 layers of width 1024",
+    reference="none to install: BART's layers, held against transformers; positions and loss, term by term",
     reported=(
         Reported(task="wmt14_en_fr", metric="bleu", value=37.5, source=_UNSUPERVISED),
         Reported(task="wmt16_en_de", metric="bleu", value=28.3, source=_UNSUPERVISED),

@@ -32,6 +32,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="English Wikipedia, BooksCorpus, OpenWebText, CC-News and Stories (160 GB)",
     parameters="110M (base)",
+    reference="transformers' MPNetForMaskedLM",
     licence="MIT",
     reported=(
         Reported(task="glue", metric="average", value=87.9, split="dev", source=_GLUE),

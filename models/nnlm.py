@@ -28,6 +28,7 @@ CARD = Card(
     tokenizer="word",
     corpus="Brown corpus (1.2 million words); AP News (14 million)",
     parameters="30 or 60 per word, 16,383 words (Brown); 100 per word, 17,964 words (AP News)",
+    reference="none to install: its equations, written out in NumPy",
 )
 
 SIZES = {

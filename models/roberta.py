@@ -34,6 +34,7 @@ CARD = Card(
     tokenizer="bpe",
     corpus="BooksCorpus, English Wikipedia, CC-News, OpenWebText and Stories (160 GB)",
     parameters="125M (base), 355M (large)",
+    reference="transformers' RobertaForMaskedLM",
     licence="MIT",
     reported=(
         Reported(task="glue", metric="average", value=88.5, source=_SURVEY),

@@ -28,6 +28,7 @@ CARD = Card(
     tokenizer="word",
     corpus="BookCorpus (74 million sentences)",
     parameters="2400 units, 620 per word; vocabulary of 20,000",
+    reference="none to install: its equations, written out in NumPy",
     reported=(
         Reported(
             task="trec",

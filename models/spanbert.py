@@ -33,6 +33,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="BooksCorpus and English Wikipedia",
     parameters="340M (large, as BERT)",
+    reference="transformers' BertForPreTraining; the span boundary objective, term by term",
     licence="CC BY-NC 4.0",
     reported=(
         Reported(task="glue", metric="average", value=82.8, source=_TABLE_5),

@@ -30,6 +30,7 @@ CARD = Card(
     tokenizer="word",
     corpus="none: the paper trains on each task by itself, over GloVe vectors",
     parameters="not printed",
+    reference="none to install: its equations, term by term",
     reported=(Reported(task="sst5", metric="accuracy", value=52.9, source="Guo et al. (2019), results on SST"),),
 )
 

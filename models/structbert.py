@@ -32,6 +32,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="BooksCorpus and English Wikipedia (2,500M words)",
     parameters="110M (base), 340M (large)",
+    reference="transformers' BertForPreTraining; both structural objectives, term by term",
     licence="Apache-2.0",
     reported=(
         Reported(task="cola", metric="mcc", value=57.2, source=_TABLE_1),

@@ -34,6 +34,7 @@ CARD = Card(
     tokenizer="unigram",
     corpus="Colossal Clean Crawled Corpus (C4, about 750 GB)",
     parameters="220M (base)",
+    reference="transformers' T5ForConditionalGeneration",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=89.7, source=_SURVEY),

@@ -30,6 +30,7 @@ CARD = Card(
     tokenizer="word",
     corpus="WikiText-103 (103M words); also enwik8, text8, One Billion Word and Penn Treebank",
     parameters="151M (standard, WikiText-103), 257M (large)",
+    reference="transformers' TransfoXLLMHeadModel (last in release 4.35)",
     licence="Apache-2.0",
     reported=(
         Reported(

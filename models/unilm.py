@@ -33,6 +33,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="English Wikipedia and BooksCorpus",
     parameters="340M",
+    reference="transformers' BertForPreTraining under each of its masks",
     licence="MIT",
     reported=(
         Reported(task="glue", metric="average", value=80.8, source="Qiu et al. (2020), table 2, UniLM-large"),

@@ -33,6 +33,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="160 GB: English Wikipedia, BooksCorpus, OpenWebText, CC-News and Stories",
     parameters="110M (base)",
+    reference="transformers' BERT, given masks, positions and biases of distance from outside",
     licence="MIT",
     reported=(
         Reported(task="mnli", metric="accuracy", value=88.5, split="dev", source=_TABLE_3),

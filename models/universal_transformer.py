@@ -30,6 +30,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="none: the paper trains on each task by itself (bAbI, LAMBADA, WMT 2014 and others)",
     parameters="those of one layer, whatever the depth",
+    reference="none to install: its equations, term by term",
     reported=(Reported(task="wmt14_en_de", metric="bleu", value=28.9, source="Dehghani et al. (2019), WMT, base"),),
 )
 

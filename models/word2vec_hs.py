@@ -27,6 +27,7 @@ CARD = Card(
     tokenizer="word",
     corpus="Google News (6 billion words)",
     parameters="300 per word; vocabulary of one million",
+    reference="none to install: its equations, written out in NumPy",
 )
 
 SIZES = {

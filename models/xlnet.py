@@ -34,6 +34,7 @@ CARD = Card(
     tokenizer="unigram",
     corpus="BooksCorpus, English Wikipedia, Giga5, ClueWeb 2012-B and Common Crawl (32.89B pieces)",
     parameters="similar to BERT-large",
+    reference="transformers' XLNetLMHeadModel, both streams",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=90.5, source=_SURVEY),

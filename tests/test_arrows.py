@@ -87,8 +87,13 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
     modules += [f"bench.suites.{path.stem}" for path in (ROOT / "bench" / "suites").glob("[!_]*.py")]
     code = (
         "import importlib, sys\n"
+        "from models.tokenizers import Vocabulary\n"
         f"for module in {modules!r}:\n"
-        "    importlib.import_module(module)\n"
+        "    there = importlib.import_module(module)\n"
+        "    if hasattr(there, 'SIZES'):  # dry runs ask what a model will cost\n"
+        "        there.flops_per_token(there.SIZES['tiny'], Vocabulary(size=100), 64)\n"
+        "        there.encoder_flops_per_token(there.SIZES['tiny'], 64)\n"
+        "        there.parameters(there.SIZES['tiny'], Vocabulary(size=100))\n"
         f"    found = {HEAVY!r} & set(sys.modules)\n"
         "    if found: sys.exit(f'{module} imports {sorted(found)}')\n"
     )

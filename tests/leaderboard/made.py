@@ -19,6 +19,7 @@ CARD = {
     "tokenizer": "wordpiece",
     "corpus": "BooksCorpus and Wikipedia",
     "parameters": "110M",
+    "reference": "transformers' BertForPreTraining",
     "reported": [{"task": "cola", "metric": "mcc", "value": 52.1, "source": "table 1", "split": "test"}],
 }
 TASKS = {

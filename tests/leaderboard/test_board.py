@@ -196,7 +196,18 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_inert_everywhere(tmp_path, name):
-    words = ("title", "citation", "representation", "architecture", "loss", "tokenizer", "corpus", "parameters", "year")
+    words = (
+        "title",
+        "citation",
+        "representation",
+        "architecture",
+        "loss",
+        "tokenizer",
+        "corpus",
+        "parameters",
+        "reference",
+        "year",
+    )
     entry = {"value": 1.0} | dict.fromkeys(("task", "metric", "source", "split"), name)
     card = dict.fromkeys(words, name) | {"objectives": [name], "extensions": [name, 3], "reported": [entry]}
     everywhere = {

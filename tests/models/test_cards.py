@@ -35,12 +35,25 @@ def test_file_tells_its_story(name):
 def test_card_is_complete(name):
     card = models.load(name).CARD
     assert isinstance(card, Card)
-    for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters"):
+    for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters", "reference"):
         assert getattr(card, field), f"models/{name}.py: the card's {field} is empty"
     assert card.objectives
     assert card.tokenizer in ("wordpiece", "bpe", "unigram", "word", "character")
     files = {file.stem for file in (Path(models.__file__).parent / "objectives").glob("*.py")}
     assert set(card.objectives) <= files, f"models/{name}.py names an objective that has no file in models/objectives"
+
+
+@every_model
+def test_what_the_network_is_held_against_is_in_the_tests(name):
+    reference = models.load(name).CARD.reference
+    held = "".join(file.read_text() for file in (Path(__file__).parent / "references").glob("test_*.py"))
+    if "transformers' " in reference:
+        classes = re.findall(r"\b[A-Z][A-Za-z0-9]+(?:For|LM)[A-Z][A-Za-z]+", reference)
+        assert classes or name == "unilm_v2"
+        assert all(f"transformers.{one}" in held for one in classes), reference
+        assert f'"{name}"' in held or re.search(rf"\b{name}\b", held), f"tests/models/references never names {name}"
+    else:
+        assert "NumPy" in reference or "term by term" in reference
 
 
 @every_model

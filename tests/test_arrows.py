@@ -90,7 +90,7 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
         "from models.tokenizers import Vocabulary\n"
         f"for module in {modules!r}:\n"
         "    there = importlib.import_module(module)\n"
-        "    if hasattr(there, 'SIZES'):  # dry runs ask what a model will cost\n"
+        "    if hasattr(there, 'CARD'):  # dry runs ask what a model will cost\n"
         "        there.flops_per_token(there.SIZES['tiny'], Vocabulary(size=100), 64)\n"
         "        there.encoder_flops_per_token(there.SIZES['tiny'], 64)\n"
         "        there.parameters(there.SIZES['tiny'], Vocabulary(size=100))\n"

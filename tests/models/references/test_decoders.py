@@ -11,6 +11,7 @@ from tests.models.references.common import (
     VOCABULARY,
     batch,
     check_layers,
+    check_loss,
     difference,
     long,
     ours,
@@ -28,7 +29,7 @@ def check_language_model(built, network, tokens, present):
     assert difference(built.log_likelihood({"tokens": tokens})[:, 1:], expected, present[:, 1:]) < TOLERANCE
     labels = np.where(present, tokens, -100)
     mean = network(input_ids=long(tokens), labels=long(labels)).loss
-    assert abs(float(built.loss({"tokens": tokens})["loss"]) - float(mean.detach())) < TOLERANCE
+    check_loss(built.loss({"tokens": tokens})["loss"], mean)
     source, targets = tokens[1:, :140], tokens[:1, :10]
     logits = built.decode({"tokens": source, "targets": targets})
     joined = np.concatenate([source[:, :110], targets], axis=1)

@@ -9,6 +9,7 @@ from tests.models.references.common import (
     VOCABULARY,
     batch,
     check_layers,
+    check_loss,
     difference,
     long,
     ours,
@@ -28,9 +29,11 @@ def test_t5():
     theirs = network(
         input_ids=long(given["tokens"]),
         attention_mask=long(present),
-        decoder_input_ids=long(targets),
+        decoder_input_ids=long(targets[:, :-1]),
+        labels=long(targets[:, 1:]),
         output_hidden_states=True,
     )
     check_layers(built.encoder(given), theirs.encoder_hidden_states, present)
     most = np.abs(theirs.logits.detach().numpy()).max().clip(1)
-    assert difference(built.decode({**given, "targets": targets}), theirs.logits) < TOLERANCE * most
+    assert difference(built.decode({**given, "targets": targets[:, :-1]}), theirs.logits) < TOLERANCE * most
+    check_loss(built.loss({**given, "targets": targets})["loss"], theirs.loss, TOLERANCE * max(1.0, theirs.loss.item()))

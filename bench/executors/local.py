@@ -1,5 +1,6 @@
 """Workers as processes of this machine, which write into the run folder themselves."""
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -78,8 +79,9 @@ class Local:
     def _follow(self, worker: int, process: subprocess.Popen, listener: threading.Thread) -> None:
         """Turn the lines of a worker's stdout into events, and its end into the last one."""
         for line in process.stdout:
-            said = json.loads(line)["said"]
-            self._events.put(Ready(worker) if said is None else Done(worker, said))
+            with contextlib.suppress(ValueError):  # half a line: it died over its answer
+                said = json.loads(line)["said"]
+                self._events.put(Ready(worker) if said is None else Done(worker, said))
         code = process.wait()
         listener.join(timeout=5)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"

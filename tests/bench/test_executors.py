@@ -104,6 +104,17 @@ def test_a_killed_process_costs_nothing(world, tmp_path):
     assert {found.status for found in records(tmp_path).values()} == {"ok"}
 
 
+def test_a_worker_that_dies_over_its_answer_is_missed(tmp_path, monkeypatch):
+    from bench.executors.local import Local
+
+    half = tmp_path / "half"
+    half.write_text("#!/bin/sh\nprintf '{\"said\": nul'\n")
+    half.chmod(0o755)
+    monkeypatch.setattr("bench.executors.local.sys.executable", str(half))
+    with Local(tmp_path, 1, 1) as local:
+        assert isinstance(local.event(timeout=20.0), Died)
+
+
 def test_where_the_time_went_is_noted(world, tmp_path):
     assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world, jobs=1) == OK
     (line,) = (tmp_path / execute.TIMES).read_text().splitlines()

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bench import checkpoint, environment
+from bench import environment
 from bench.checkpoint import write_text
 from bench.console import Bar, duration, progress, say
 from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from bench.executors import Died, Done, Event, Executor, Ready
 from bench.plan import Plan, Pretraining
 from bench.schedule import ATTEMPTS, Piece, Schedule
-from bench.work import Job, Worker, failure_of, folder_of, recorded
+from bench.work import Job, Worker, checkpoint_of, failure_of, recorded
 
 TIMES = "times.jsonl"
 """Below the run folder: a line per command, of where its workers' time went."""
@@ -186,7 +186,7 @@ class _Clock:
 
 
 def _settled(out: Path, pretraining: Pretraining) -> bool:
-    return (folder_of(out, pretraining) / checkpoint.MANIFEST).exists() or failure_of(out, pretraining).exists()
+    return failure_of(out, pretraining).exists() or checkpoint_of(out, pretraining) is not None
 
 
 def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:

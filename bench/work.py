@@ -84,6 +84,14 @@ def failure_of(out: Path, pretraining: Pretraining) -> Path:
     return folder_of(out, pretraining).with_suffix(".failed.json")
 
 
+def checkpoint_of(out: Path, pretraining: Pretraining) -> checkpoint.Checkpoint | None:
+    """What a pre-training left; None where that is nothing, or cannot be read: then it is made again."""
+    try:
+        return checkpoint.read(folder_of(out, pretraining))
+    except checkpoint.CheckpointError:
+        return None
+
+
 def recorded(out: Path) -> set[str]:
     """The first twelve digits of the keys of all cells that have a record."""
     return {path.name.split(".")[-2] for path in (out / "records").glob("*.json")}
@@ -104,14 +112,17 @@ class Worker:
         return self._pretrain(piece) if isinstance(piece, Pretraining) else self._cell(piece)
 
     def give_up(self, piece: Piece, reason: dict[str, str]) -> None:
-        """Leave ``reason`` ("code", "text") in the place of a result of ``piece``."""
+        """Leave ``reason`` ("code", "text") in the place of a result of ``piece``, unless that is there: who dies just
+        after the last write has done the work."""
         if isinstance(piece, Pretraining):
-            write_text(failure_of(self.out, piece), json.dumps({"status": "failed", **reason}))
+            if checkpoint_of(self.out, piece) is None:
+                write_text(failure_of(self.out, piece), json.dumps({"status": "failed", **reason}))
         else:
             from bench import cell as cells
             from leaderboard import record
 
-            record.write(self.out, cells.unrun(piece, self.job.context(self.out, piece), "failed", reason))
+            with contextlib.suppress(record.RecordExists):
+                record.write(self.out, cells.unrun(piece, self.job.context(self.out, piece), "failed", reason))
 
     def _cell(self, cell: Cell) -> str:
         from bench import cell as cells
@@ -128,7 +139,8 @@ class Worker:
                 neighbours.append(found)
         if failed is not None:
             because = failed["text"]
-            text = because if failed["status"] == "not_applicable" else f"{whose} failed: {because}"
+            told = failed["status"] == "not_applicable" or failed["code"] == "checkpoint"
+            text = because if told else f"{whose} failed: {because}"
             reason = {"code": failed["code"], "text": text}
             result = cells.unrun(cell, self.job.context(self.out, cell), failed["status"], reason)
         else:
@@ -147,13 +159,14 @@ class Worker:
     def _pretrained(self, key: str, given: str) -> tuple[dict[str, str] | None, Any]:
         """Why there are no weights ("status", "code", "text"), or the checkpoint: ``given``, or what the pre-training
         with this ``key`` left."""
-        if given:
-            return None, checkpoint.read(Path(given))
-        pretraining = self.pretrainings[key]
-        failure = failure_of(self.out, pretraining)
-        if failure.exists():
-            return json.loads(failure.read_text()), None
-        return None, checkpoint.read(folder_of(self.out, pretraining))
+        if not given:
+            failure = failure_of(self.out, self.pretrainings[key])
+            if failure.exists():
+                return json.loads(failure.read_text()), None
+        try:
+            return None, checkpoint.read(Path(given) if given else folder_of(self.out, self.pretrainings[key]))
+        except checkpoint.CheckpointError as error:
+            return {"status": "failed", "code": "checkpoint", "text": str(error)}, None
 
     def _shape(self, cell: Cell, weights: Any) -> Any:
         if cell.row.model is None:
@@ -173,34 +186,38 @@ class Worker:
         return self._tokenizers[path]
 
     def _pretrain(self, pretraining: Pretraining) -> str:
-        from bench import pretrain
-        from bench.data import corpora
-        from bench.engine import distribute
-        from bench.engine.recipe import recipe_of
-
         try:
-            tokenizer = self._tokenizer(self.job.tokenizers.get(pretraining.tokenizer, self.job.tokenizer))
-            finished = pretrain.pretrain(
-                pretraining.model,
-                pretraining.size,
-                corpus=corpora.load(pretraining.corpus, tokenizer),
-                tokenizer=tokenizer,
-                budget=pretraining.budget,
-                out=folder_of(self.out, pretraining),
-                recipe=recipe_of(pretraining.recipe),
-                seed=pretraining.seed,
-                about={"corpus": pretraining.corpus_name},
-                strategy=distribute.strategy_of(self.job.strategy),
-                save_every=self.job.save_every,
-                warn=say,
-            )
+            # There already where a worker died between its last write and its answer.
+            made = checkpoint_of(self.out, pretraining) or self._pretrained_now(pretraining)
         except Exception as error:  # its cells say why; the other models go on
             from bench.cell import failure
 
             status, reason = failure(error)
             write_text(failure_of(self.out, pretraining), json.dumps({"status": status, **reason}))
             return f"{pretraining.title} {status.replace('_', ' ')}: {reason['text']}"
-        return f"{pretraining.title}: {finished.about['steps']} steps, loss {finished.about['loss']:.3f}"
+        return f"{pretraining.title}: {made.about['steps']} steps, loss {made.about['loss']:.3f}"
+
+    def _pretrained_now(self, pretraining: Pretraining) -> checkpoint.Checkpoint:
+        from bench import pretrain
+        from bench.data import corpora
+        from bench.engine import distribute
+        from bench.engine.recipe import recipe_of
+
+        tokenizer = self._tokenizer(self.job.tokenizers.get(pretraining.tokenizer, self.job.tokenizer))
+        return pretrain.pretrain(
+            pretraining.model,
+            pretraining.size,
+            corpus=corpora.load(pretraining.corpus, tokenizer),
+            tokenizer=tokenizer,
+            budget=pretraining.budget,
+            out=folder_of(self.out, pretraining),
+            recipe=recipe_of(pretraining.recipe),
+            seed=pretraining.seed,
+            about={"corpus": pretraining.corpus_name},
+            strategy=distribute.strategy_of(self.job.strategy),
+            save_every=self.job.save_every,
+            warn=say,
+        )
 
 
 def _keys(busy: threading.Event) -> queue.Queue:

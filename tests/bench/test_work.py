@@ -1,0 +1,55 @@
+"""What a worker leaves behind when the work of earlier ones is damaged, or done already."""
+
+import pytest
+
+from bench import checkpoint
+from bench.execute import _settled
+from bench.plan import Plan
+from bench.work import Job, Worker, checkpoint_of, failure_of, folder_of
+from leaderboard import record
+from tests.bench.test_schedule import BERT, CELLS
+
+PLAN = Plan(pretrainings=(BERT,), cells=CELLS[:1])
+DIED = {"code": "worker-died", "text": "2 workers died over it."}
+
+
+@pytest.fixture
+def worker(tmp_path):
+    return Worker(tmp_path, PLAN, Job(data="", source={}, command="run", tokenizer="", keep=False, length=32))
+
+
+@pytest.fixture
+def pretrained(tmp_path):
+    """The folder of a finished pre-training."""
+    folder = folder_of(tmp_path, BERT)
+    checkpoint.write(folder, about={"steps": 7, "loss": 2.5}, arrays={"weights": {}}, texts={})
+    return folder
+
+
+def records(out):
+    return [record.read(path) for path in (out / "records").glob("*.json")]
+
+
+def test_a_damaged_checkpoint_is_a_reason_and_kills_no_worker(worker, pretrained, tmp_path):
+    manifest = pretrained / checkpoint.MANIFEST
+    manifest.write_bytes(manifest.read_bytes()[:-30])
+    assert "manifest.json is damaged" in worker.do(CELLS[0].key)
+    (found,) = records(tmp_path)
+    assert found.status == "failed" and found.reason["code"] == "checkpoint" and str(manifest) in found.reason["text"]
+
+
+def test_what_was_pretrained_and_damaged_is_made_again(pretrained, tmp_path):
+    assert _settled(tmp_path, BERT) and checkpoint_of(tmp_path, BERT)
+    manifest = pretrained / checkpoint.MANIFEST
+    manifest.write_bytes(manifest.read_bytes()[:-30])
+    assert not _settled(tmp_path, BERT) and checkpoint_of(tmp_path, BERT) is None
+
+
+def test_who_dies_after_the_last_write_has_done_the_work(worker, pretrained, tmp_path):
+    worker.give_up(BERT, DIED)
+    assert not failure_of(tmp_path, BERT).exists()
+    assert worker.do(BERT.key) == "Pre-training bert-tiny (wordpiece): 7 steps, loss 2.500"
+    worker.give_up(CELLS[0], {"code": "error", "text": "The first reason."})
+    worker.give_up(CELLS[0], DIED)
+    (found,) = records(tmp_path)
+    assert found.reason["text"] == "The first reason."

@@ -9,10 +9,12 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 import models
 from bench import checkpoint, environment
@@ -27,7 +29,7 @@ from bench.engine.prefetch import prefetch
 from bench.engine.rates import rate_at
 from bench.engine.recipe import Recipe, peak_rate, recipe_of
 from bench.engine.stopping import SAVE_SECONDS, Stop
-from bench.errors import OK, Diverged, UsageError
+from bench.errors import OK, Diverged, EnvironmentProblem, UsageError
 from models.corpus import Corpus
 from models.tokenizers import Tokenizer
 
@@ -79,8 +81,8 @@ def pretrain(
             steps = steps_of(budget, tokens_per_step, flops_per_step)
             flops = steps * flops_per_step if steps else math.inf
             network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops)
-            folder, writes = out.with_name(out.name + ".training"), distribute.is_chief(strategy)
-            states = TrainingStates(folder, identity, network, step_function, writes)
+            writes = distribute.is_chief(strategy)
+            states = TrainingStates(_states_of(out), identity, network, step_function, writes)
             course = states.resume(warn) or Course(steps=steps)
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
@@ -236,41 +238,78 @@ def pretrain_command(
         settings or {}
     )
     recipe = recipe_of(changes)
-    if (out / checkpoint.MANIFEST).exists():
-        raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
-    checkpoint.check_free(out)
+    _check_unfinished(out)
     environment.prepare()
     devices = distribute.strategy_of(strategy)
     if budget.minutes and distribute.workers(devices) > 1:
         raise UsageError(
             "A budget in --minutes would end at another step on every worker. Give --steps, --tokens or --flops."
         )
-    tell = say if distribute.is_chief(devices) else lambda text: None
+    writes = distribute.is_chief(devices)
+    tell = say if writes else lambda text: None
     files = corpora.files_of(corpus, (), None)
     trained = Tokenizer.load(corpora.tokenizer(files, tokenizer or "wordpiece", vocabulary or 8000))
     try:
-        finished = pretrain(
-            model,
-            size,
-            corpus=corpora.load(tuple(map(str, files)), trained),
-            tokenizer=trained,
-            budget=budget,
-            out=out,
-            recipe=recipe,
-            seed=seed,
-            about={"corpus": corpora.name_of(files)},
-            strategy=devices,
-            save_every=save_every,
-            warn=tell,
-        )
+        with _alone(out) if writes else contextlib.nullcontext():
+            finished = pretrain(
+                model,
+                size,
+                corpus=corpora.load(tuple(map(str, files)), trained),
+                tokenizer=trained,
+                budget=budget,
+                out=out,
+                recipe=recipe,
+                seed=seed,
+                about={"corpus": corpora.name_of(files)},
+                strategy=devices,
+                save_every=save_every,
+                warn=tell,
+            )
     except Diverged as error:
-        if distribute.is_chief(devices):
+        if writes:
             _record_divergence(error, out, {"model": model, "size": size, "settings": changes, "budget": budget.flag()})
         raise
     about = finished.about
     tell(f"{about['steps']} steps, {about['tokens']} tokens, {about['flops']:.3g} FLOPs, loss {about['loss']:.3f}.")
     print(out)
     return OK
+
+
+def _check_unfinished(out: Path) -> None:
+    if (out / checkpoint.MANIFEST).exists():
+        raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
+    checkpoint.check_free(out)
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keeps other pre-trainings off ``out``: each of two would clear away the training states of the other.
+
+    `EnvironmentProblem` where one is at work. Where the file system has no locks, nothing is kept off.
+    """
+    path = _states_of(out) / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        with contextlib.suppress(NotImplementedError):
+            lock.acquire(timeout=0)
+    except Timeout:
+        raise EnvironmentProblem(
+            f"Another pre-training is at work in {out}. Wait for its end, or give another --out."
+        ) from None
+    try:
+        _check_unfinished(out)  # by another one, while this one started
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
+        with contextlib.suppress(OSError):  # there are states, or nothing at all
+            path.parent.rmdir()
+
+
+def _states_of(out: Path) -> Path:
+    """Where the training states of the checkpoint-to-be ``out`` are."""
+    return out.with_name(out.name + ".training")
 
 
 def _record_divergence(error: Diverged, out: Path, run: Mapping[str, Any]) -> None:

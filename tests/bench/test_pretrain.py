@@ -18,7 +18,7 @@ from bench.data import corpora
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import SCHEDULES, rate_at
 from bench.engine.recipe import Recipe, recipe_of
-from bench.errors import CELLS_FAILED, Diverged, UsageError
+from bench.errors import CELLS_FAILED, Diverged, EnvironmentProblem, UsageError
 from models.tokenizers import Tokenizer
 from tests.bench.processes import made_text
 
@@ -124,6 +124,24 @@ def test_states_after_the_one_gone_back_to_are_dropped(tmp_path):
     checkpoint.write(tmp_path / "step-000000025", about={}, arrays={}, texts={})
     checkpoint.keep_up_to(tmp_path / "step-000000025", 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000020", "step-000000025"]
+
+
+def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path):
+    """Each would clear away what the other is saving, and the last to end would replace the other's checkpoint."""
+    shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
+    out = tmp_path / "out"
+    before = {path.name for path in (tmp_path / "out.training").iterdir()}
+    options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=STEPS), "out": out}
+    options |= {"batch": 4, "length": 32, "vocabulary": 400}
+    with pretrain._alone(out), pytest.raises(EnvironmentProblem, match="Another pre-training is at work"):
+        pretrain.pretrain_command(**options)
+    assert {path.name for path in (tmp_path / "out.training").iterdir()} == before
+    checkpoint.write(out, about={}, arrays={}, texts={})  # the other one has ended
+    with pytest.raises(UsageError, match="holds a finished checkpoint"), pretrain._alone(out):
+        pass
+    with pretrain._alone(tmp_path / "new"):
+        assert (tmp_path / "new.training").exists()
+    assert not list(tmp_path.glob("new*"))
 
 
 def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatch):

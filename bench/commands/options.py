@@ -13,6 +13,8 @@ from bench.errors import EnvironmentProblem, UsageError
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 SIZES = ("tiny", "mini", "small", "base")
+SEED = click.IntRange(min=0, max=2**32 - 1)
+"""The seeds that Keras and NumPy take."""
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 
 
@@ -177,7 +179,7 @@ def cell_options(function: Callable) -> Callable:
         ),
         named("--adaptation", "adaptations", help="How a model meets a task; `ls adaptations` shows all."),
         click.option("--out", type=Location("folder"), help="Folder of the run; a run there is taken up again."),
-        click.option("--seed", type=click.IntRange(min=0), help="This one seed only, in place of --seeds."),
+        click.option("--seed", type=SEED, help="This one seed only, in place of --seeds."),
         click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell, counted from 0."),
         click.option(
             "--data",

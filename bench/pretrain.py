@@ -62,7 +62,8 @@ def pretrain(
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
-    recipe = replace(recipe, learning_rate=recipe.learning_rate or peak_rate(module, shape, recipe.optimizer))
+    if recipe.learning_rate is None:
+        recipe = replace(recipe, learning_rate=peak_rate(module, shape, recipe.optimizer))
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
     tokens_per_step = recipe.batch * recipe.length
     flops_per_step = tokens_per_step * module.flops_per_token(shape, tokenizer.vocabulary, recipe.length)

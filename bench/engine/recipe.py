@@ -20,6 +20,9 @@ CHOICES: dict[str, tuple] = {
 LEAST = {"batch": 1, "length": 8, "accumulate": 1}
 """The settings that count something, and their smallest values; all others are numbers of at least 0."""
 
+SHARES = {"warmup": "up to", "dropout": "below"}
+"""The settings that are shares of something, of which not even all of it may be dropped."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -27,8 +30,8 @@ class Recipe:
     all.
 
     ``batch`` sequences make one optimizer step, whatever they are split into: over replicas, and on each of them into
-    ``accumulate`` parts that are computed one after the other. ``xla`` "auto" compiles
-    where it pays (`bench.engine.numerics.compiles`).
+    ``accumulate`` parts that are computed one after the other. ``clip`` is the largest norm that the gradient of a step
+    may have; 0 leaves it as it is. ``xla`` "auto" compiles where it pays (`bench.engine.numerics.compiles`).
     ``rematerialise`` computes the activations of each Transformer block again in the backward pass, and keeps only its
     input. With ``precision`` "bfloat16" the weights stay float32 and the network between them is rounded.
     ``optimizer`` "adagrad" reads and writes only those rows of a table that a batch looked up: of word vectors with a
@@ -66,6 +69,8 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
             raise UsageError(f"{name} takes a {'whole ' if name in LEAST else ''}number, not '{value}'.")
         elif not value >= LEAST.get(name, 0):
             raise UsageError(f"{name} takes a number of at least {LEAST.get(name, 0)}, not '{value}'.")
+        elif name in SHARES and value > 1 or name == "dropout" and value == 1:
+            raise UsageError(f"{name} is a share, and takes a number {SHARES[name]} 1, not '{value}'.")
     if changes.get("optimizer") == "adagrad":  # decay would move every row of every table
         changes = {"weight_decay": 0.0, **changes}
     recipe = replace(Recipe(), **changes)

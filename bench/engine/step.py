@@ -5,6 +5,7 @@ seeds, and a pre-trained model and its random twin share one graph: building gra
 models does.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,8 +27,8 @@ class TrainStep:
 
     A batch is split evenly over the replicas of ``strategy`` and, on each, into ``accumulate`` parts that are computed
     one after the other. ``totals(batch)`` says what the means of the whole batch are over; so losses, gradients and
-    their clipped norm are those of the whole batch, however it is split. Weight decay is decoupled and spares biases
-    and gains (Loshchilov & Hutter, 2019).
+    their clipped norm are those of the whole batch, however it is split; ``clip`` 0 clips nothing. Weight decay is
+    decoupled and spares biases and gains (Loshchilov & Hutter, 2019).
     """
 
     def __init__(
@@ -145,7 +146,11 @@ class TrainStep:
         gradients, variables = zip(
             *((g, v) for g, v in zip(gradients, self.variables, strict=True) if g is not None), strict=True
         )
-        gradients, norm = tf.clip_by_global_norm([summed(g) for g in gradients], self.clip)
+        gradients = [summed(g) for g in gradients]
+        if 0 < self.clip < math.inf:
+            gradients, norm = tf.clip_by_global_norm(gradients, self.clip)
+        else:  # which TensorFlow would make zeros of, and by infinity NaN
+            norm = tf.linalg.global_norm(gradients)
         self.optimizer.apply(gradients, variables)
         return {**scalars, "gradient_norm": norm}
 

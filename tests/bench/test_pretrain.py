@@ -144,6 +144,11 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
     assert not list(tmp_path.glob("new*"))
 
 
+def test_a_rate_of_zero_is_no_other(text, tmp_path):
+    made = train(text, tmp_path / "out", recipe=recipe_of({"batch": 4, "length": 32, "learning_rate": 0}))
+    assert made.about["recipe"]["learning_rate"] == 0
+
+
 def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatch):
     """The losses are fetched every third step; the second is the one that is not finite."""
     out = tmp_path / "out"
@@ -223,6 +228,8 @@ def test_a_folder_that_is_no_checkpoint_is_refused_before_the_training(tmp_path,
         ({"batch": 0}, "at least 1"),
         ({"clip": True}, "clip takes a number"),
         ({"clip": float("nan")}, "at least 0"),
+        ({"dropout": 1}, "a number below 1"),
+        ({"warmup": 1.5}, "a number up to 1"),
         ({"optimizer": "sgd"}, "adamw, lamb"),
         ({"schedule": "step"}, "linear, cosine"),
         ({"precision": "float16"}, "bfloat16"),
@@ -237,5 +244,7 @@ def test_settings_that_do_not_fit_are_answered(changes, words):
 
 
 def test_settings_are_taken_as_they_are():
+    changes = {"warmup": 1.0, "dropout": 0.9, "learning_rate": 0.0}
+    assert recipe_of(changes) == dataclasses.replace(Recipe(), **changes)
     changes = {"optimizer": "lamb", "xla": False, "accumulate": 4, "batch": 8, "weight_decay": 0}
     assert recipe_of(changes) == dataclasses.replace(Recipe(), **changes)

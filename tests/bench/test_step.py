@@ -102,6 +102,18 @@ def test_a_row_looked_up_twice_counts_once_with_the_sum():
     assert float(step.optimizer._velocities[0][1, 0]) == pytest.approx((1 - 0.98) * 4.0)
 
 
+@pytest.mark.parametrize(("clip", "moved"), [(0.0, 3.0), (float("inf"), 3.0), (1e9, 3.0), (1.0, 1.0)])
+def test_no_clipping_leaves_the_gradient_as_it_is(clip, moved):
+    import keras
+    import tensorflow as tf
+
+    weight = keras.Variable(np.zeros(1, np.float32), name="weight")
+    step = TrainStep(lambda batch, seed: {"loss": 3.0 * tf.reduce_sum(weight.value)}, [weight], clip=clip)
+    scalars = step({"tokens": np.array([1], np.int32)}, (0, 0), 0.1)
+    assert float(scalars["gradient_norm"]) == pytest.approx(3.0)
+    assert float(step.optimizer._momentums[0][0]) == pytest.approx((1 - 0.9) * moved)
+
+
 ADAGRAD = {"optimizer": "adagrad", "weight_decay": 0.0, "clip": 0.01}
 
 

@@ -294,7 +294,8 @@ def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fi
             sizes.append(len(signed))
         file.flush()
         shape = sum(sizes), duplicates.RULES[rule].numbers
-        repeated = duplicates.repeats(np.memmap(file, np.uint32, "r", shape=shape), rule)
+        signatures = np.memmap(file, np.uint32, "r", shape=shape) if sum(sizes) else np.zeros(shape, np.uint32)
+        repeated = duplicates.repeats(signatures, rule)
     content = io.BytesIO()
     np.savez(content, repeated=repeated, ends=np.cumsum(sizes))
     shards.replace(path, content.getvalue())

@@ -109,3 +109,13 @@ def test_the_search_for_repeats_is_not_done_twice(tmp_path, monkeypatch):
         store([path], tokenizer, tmp_path / "out", deduplicate="exact", processes=1, made=stop)
     monkeypatch.setattr("models.text.duplicates.repeats", None)  # would fail
     assert store([path], tokenizer, tmp_path / "out", deduplicate="exact", processes=1).total("documents") == 2
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_text_without_a_word_has_nothing_to_repeat(rule, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": ""}\n{"text": " "}\n')
+    (tmp_path / "b.txt").write_text("Words.")
+    tokenizer = train_tokenizer([tmp_path / "b.txt"], "word", 100)
+    with pytest.raises(CorpusError, match="No token is left"):
+        store([path], tokenizer, tmp_path / "out", deduplicate=rule, processes=1)

@@ -99,6 +99,7 @@ def write(
         contents[MANIFEST] = json.dumps(manifest | {"seal": _seal(manifest)}, indent=1).encode()
         for name, content in contents.items():
             _write_synced(fresh / name, content)
+        _sync(fresh)
         _replace(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

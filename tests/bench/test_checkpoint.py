@@ -1,6 +1,7 @@
 """Checkpoints: whole or not at all, sealed, and never mistaken for something else."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -107,3 +108,15 @@ def test_nothing_half_written_when_the_disk_is_full(tmp_path, monkeypatch):
     with pytest.raises(OSError):
         write(tmp_path / "c")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_its_names_are_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    """After a power cut a folder must not be there without its files: earlier states are deleted then."""
+    done, sync, rename = [], checkpoint._sync, os.rename
+    monkeypatch.setattr(
+        checkpoint, "_sync", lambda folder: (done.append((folder, len(list(folder.iterdir())))), sync(folder))
+    )
+    monkeypatch.setattr(os, "rename", lambda old, new: (done.append("rename"), rename(old, new)))
+    write(tmp_path / "c")
+    (inside, files), renamed, (outside, _) = done
+    assert inside.parent == tmp_path and files == 3 and renamed == "rename" and outside == tmp_path

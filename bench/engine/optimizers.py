@@ -89,6 +89,7 @@ def optimizer(name: str, variables: Sequence[Any], *, weight_decay: float, beta_
     else:
         cls = {"adamw": AdamW, "lamb": Lamb}[name]
         made = cls(learning_rate=0.0, weight_decay=weight_decay, beta_2=beta_2, epsilon=1e-6)
-    made.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2])
+    # Biases of attention have a row for each head (Dai et al., 2019, section 3.3; Keras's own).
+    made.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2 or v.path.endswith("bias")])
     made.build(variables)
     return made

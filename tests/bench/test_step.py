@@ -225,10 +225,11 @@ def test_decay_is_decoupled_and_spares_biases_and_gains(name):
     import keras
 
     kernel, gain = keras.Variable(np.ones((2, 2), np.float32)), keras.Variable(np.ones(2, np.float32))
-    made = optimizer(name, [kernel, gain], weight_decay=0.1, beta_2=0.98)
+    heads = keras.Variable(np.ones((2, 1, 3), np.float32), name="content_bias")  # of Transformer-XL and XLNet
+    made = optimizer(name, [kernel, gain, heads], weight_decay=0.1, beta_2=0.98)
     made.learning_rate.assign(0.5)
-    made.apply([np.zeros((2, 2), np.float32), np.zeros(2, np.float32)], [kernel, gain])
-    assert np.allclose(kernel, 1 - 0.5 * 0.1) and np.array_equal(gain, [1, 1])
+    made.apply([np.zeros(v.shape, np.float32) for v in (kernel, gain, heads)], [kernel, gain, heads])
+    assert np.allclose(kernel, 1 - 0.5 * 0.1) and np.array_equal(gain, [1, 1]) and (heads.numpy() == 1).all()
 
 
 def trained(name, steps, jit=False, precision="float32", rematerialise=False):

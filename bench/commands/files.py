@@ -19,7 +19,10 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 @click.argument("task")
 @click.option("--gold", type=Existing("gold file"), required=True, help="The official file with the answers.")
 @click.option(
-    "--predictions", type=Existing("file of predictions"), required=True, help="In the task's official format."
+    "--predictions",
+    type=Existing("file of predictions"),
+    required=True,
+    help="In the task's official format, which `info TASK` tells, or as `predict` writes them.",
 )
 @click.option(
     "--na-prob-file",
@@ -44,12 +47,11 @@ def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_j
 @click.command()
 @click.argument("checkpoints", metavar="CHECKPOINT...", type=Existing("checkpoint"), nargs=-1, required=True)
 @click.option("--split", default="test", show_default=True, help="The split to predict.")
-@click.option(
-    "--data", type=Existing("data folder", folder=True), help="Data folder; the embedded microworld if not given."
-)
+@click.option("--data", type=Existing("data folder", folder=True), help="Data folder; has to be given.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder; GLUE and SuperGLUE also give a zip.")
 def predict(**options: Any) -> int:
-    """Predict a split with fine-tuned checkpoints, in the files and spellings that the test server takes."""
+    """Predict a split with fine-tuned checkpoints: lines {"id": ..., "prediction": ...}, which `score` takes, and for
+    test splits of GLUE and SuperGLUE the zip that the server takes."""
     environment.prepare()
     from bench.predict import predict as work
 

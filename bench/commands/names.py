@@ -143,6 +143,7 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import asdict
 
     import tasks
+    from bench.scoring.written import expected
 
     task = tasks.load(name)
     return {
@@ -156,6 +157,7 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
         "folders": list(task.folders),
         "files": {split: list(files) for split, files in task.files.items()},
         "source": asdict(task.source),
+        "predictions": expected(task).removeprefix("Expected: ").removesuffix("."),
         "version": task.version,
         "notes": task.notes,
     }

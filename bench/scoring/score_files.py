@@ -20,6 +20,7 @@ cloze, ranking              the data set's folder               a line ``{"id": 
 pointing                    the official file of a split        the same, with predictions in place of gold
 ==========================  ==================================  ================================================
 
+Of every form but generation a file may also hold the lines that `predict` writes (see `bench.scoring.written`).
 Rows that do not match are refused with the first that does not: a scorer that skips them flatters or hides a mistake.
 """
 
@@ -32,7 +33,7 @@ from typing import Any
 
 import tasks
 from bench.errors import UsageError
-from bench.scoring import superglue
+from bench.scoring import superglue, written
 from tasks.columns import DOCUMENT, sentences
 from tasks.files import entry, json_document, json_lines, label, lines, number, rows
 from tasks.forms import Form, Rank, Reply, Scored, Tags, Target
@@ -60,10 +61,31 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise DataError(f"{gold} is a folder; name one file of it, such as {_official(task, task.report)}.")
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
-    right, guesses = _READERS[task.form](task, gold, predictions)
+    try:
+        if task.form is not Form.GENERATION and not any(text.strip() for _, text in lines(predictions)):
+            raise DataError(f"{predictions} is empty. {written.expected(task)}")
+        right, guesses = _as_written(task, gold, predictions) or _READERS[task.form](task, gold, predictions)
+    except DataError as error:
+        raise written.told(task, predictions, error) from error
     if no_answer is not None:
         guesses = _doubted(task, gold, guesses, no_answer)
     return {"task": task.name, "examples": len(right)} | task.score(right, guesses)
+
+
+def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] | None:
+    """What a file of the lines of `predict` says; None for any other, and for texts, which stand for themselves."""
+    found = None if task.form is Form.GENERATION else written.read(task, predictions)
+    if found is None:
+        return None
+    ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY)
+    examples = list(task.read(gold, task.report)) if ranked else _labelled(task, gold)
+    right, guesses = _matched(examples, found, gold, predictions)
+    for example, guess in zip(examples, guesses, strict=True):
+        if task.form is Form.TAGGING and len(guess) != len(example.inputs):
+            raise DataError(f"{predictions}: {len(guess)} tags for the {len(example.inputs)} words of {example.id}.")
+        if task.form is Form.CHOICE:
+            _choice(example, guess, predictions)
+    return right, guesses
 
 
 def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -102,11 +124,15 @@ def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
         found[key] = entry(predictions, line, record, "label", int)
     examples = _labelled(task, gold)
     for example in examples:
-        last = len(example.inputs) - 2  # the context stands before the choices
-        if not 0 <= found.get(example.id, 0) <= last:
-            wrong = f"the label {found[example.id]} of idx {example.id} is no choice: they count from 0 to {last}"
-            raise DataError(f"{predictions}: {wrong}.")
+        _choice(example, found.get(example.id, 0), predictions)
     return _matched(examples, found, gold, predictions)
+
+
+def _choice(example: Example, guess: int, predictions: Path) -> None:
+    last = len(example.inputs) - 2  # the context stands before the choices
+    if not 0 <= guess <= last:
+        wrong = f"the label {guess} of idx {example.id} is no choice: they count from 0 to {last}"
+        raise DataError(f"{predictions}: {wrong}.")
 
 
 def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:

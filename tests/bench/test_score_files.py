@@ -62,8 +62,8 @@ def test_classification(tmp_path: Path, task) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0\tyes\n1\tno\n", "line 1: the header lacks 'index', 'prediction'"),
-        ("", "is empty: a header"),
+        ("0\tyes\n1\tno\n", "line 1: the header lacks 'index', 'prediction'.* Expected: a header"),
+        ("", r"guess.tsv is empty\. Expected: a header .*; or the lines that `predict` writes\.$"),
         ("index\tprediction\n0\tyes\n2\tno\n", "line 3: expected index 1, found '2'"),
         ("index\tprediction\n0\tmaybe\n1\tno\n", "line 2: the label 'maybe' is none of 'yes', 'no'"),
         ("index\tprediction\n0\tyes\n", "has 2 rows but .* has 1: index 1 is the first"),
@@ -128,6 +128,62 @@ def test_choice(tmp_path: Path, task) -> None:
     ):
         with pytest.raises(DataError, match=message):
             score("made_up", gold, _write(guess, text))
+
+
+STSB = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+COPA = {"premise": "p", "choice1": "a", "choice2": "b", "question": "cause", "label": 1, "idx": 0}
+WRITTEN = {
+    "eng.testa": ("conll2003", [["B-ORG", "O"], ["B-LOC"]], [["B-ORG"], ["O"]], "1 tags for the 2 words of 0"),
+    "val.jsonl": ("copa", [1], [2], "the label 2 of idx 0 is no choice"),
+    "dev.tsv": ("stsb", [4.0, 1], ["many", 1], "line 1: the prediction 'many' is not a number"),
+    "cola.tsv": ("cola", ["1", "0"], ["2", "0"], "line 1: the label '2' is none of '0', '1'"),
+}
+GOLD = {
+    "eng.testa": "EU I-ORG\nsays O\n\nBonn B-LOC\n",
+    "val.jsonl": json.dumps(COPA),
+    "dev.tsv": STSB + "0\tg\tf\ty\t0\ts\ts\ta\tb\t2.5\n1\tg\tf\ty\t0\ts\ts\ta\tb\t1\n",
+    "cola.tsv": "gj04\t1\t\tHe goes.\ngj04\t0\t*\tHe go.\n",
+}
+
+
+@pytest.mark.parametrize("file", WRITTEN)
+def test_what_predict_wrote(tmp_path: Path, file: str) -> None:
+    """Its lines, in any order, are predictions of every form."""
+    name, right, wrong, message = WRITTEN[file]
+    gold, guess = _write(tmp_path / file, GOLD[file]), tmp_path / "guess.jsonl"
+    told = [json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(right)]
+    assert score(name, gold, _write(guess, "\n".join(reversed(told))))["headline"] == pytest.approx(100)
+    for rows, said in (
+        ([json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(wrong)], message),
+        ([told[0], told[0]], "line 2: the id 0 is there twice"),
+        ([*told, '{"id": "9"}'], f'line {len(told) + 1}: the keys "id", a text, and "prediction" were expected'),
+        ([*told, told[0].replace('"0"', '"9"', 1)], "has a prediction for 9, which"),
+    ):
+        with pytest.raises(DataError, match=said):
+            score(name, gold, _write(guess, "\n".join(rows)))
+
+
+def test_what_predict_wrote_beside_its_answers(tmp_path: Path) -> None:
+    """No-answer scores of SQuAD 2.0, and the probabilities that SentiHood's areas are about."""
+    asked = [{"id": "a", "question": "?", "answers": [{"text": "X", "answer_start": 0}], "is_impossible": False}]
+    asked.append({"id": "b", "question": "?", "answers": [], "is_impossible": True})
+    gold = _write(
+        tmp_path / "dev-v2.0.json",
+        json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": asked}]}]}),
+    )
+    rows = [{"id": "a", "prediction": "X", "no_answer": 0.1}, {"id": "b", "prediction": "Y", "no_answer": 3.5}]
+    found = score("squad20", gold, _write(tmp_path / "guess", "\n".join(map(json.dumps, rows))))
+    assert (found["f1"], found["best_f1"]) == (50, 100)
+    texts = [{"id": 1, "text": "LOCATION1 is safe", "opinions": []}]
+    texts[0]["opinions"] = [{"target_entity": "LOCATION1", "aspect": "safety", "sentiment": "Positive"}]
+    gold = _write(tmp_path / "sentihood-test.json", json.dumps(texts))
+    examples = tasks.load("sentihood").read(tmp_path, "test")
+    rows = [{"id": e.id, "prediction": "None", "scores": [0.9, 0.1 * (e.gold == "Positive"), 0]} for e in examples]
+    guess = tmp_path / "sentihood.test.jsonl"
+    found = score("sentihood", gold, _write(guess, "\n".join(map(json.dumps, rows))))
+    assert (found["aspect_accuracy"], found["sentiment_accuracy"]) == (0, 100)
+    with pytest.raises(DataError, match='line 1: "scores" must be 3 numbers'):
+        score("sentihood", gold, _write(guess, json.dumps(rows[0] | {"scores": [1]})))
 
 
 def _squad(path: Path) -> Path:

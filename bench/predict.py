@@ -13,7 +13,7 @@ from bench import checkpoint, environment, neighbours
 from bench.adapt.settings import Settings, baked, read
 from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from bench.console import progress, say
-from bench.errors import OK, UsageError
+from bench.errors import OK, EnvironmentProblem, UsageError
 from models.card import Size
 from models.tokenizers import Tokenizer
 from tasks.forms import beside
@@ -34,30 +34,20 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
     from bench.scoring import submission, superglue
 
     archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
-    for found in opened:
-        name = found.about["task"]
-        for task in [tasks.load(name), *_served_by(name)]:
-            try:
-                examples = task.examples(data, split)
-            except MissingData as error:
-                if task.name == name:
-                    raise
-                say(f"Left out: {error}")
-                continue
-            with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
-                predictions = _predictions(found, task, data, examples)
-                bar.advance(len(predictions))
-            lines = [
-                json.dumps({"id": e.id, "prediction": p} | beside(p), ensure_ascii=False)
-                for e, p in zip(examples, predictions, strict=True)
-            ]
-            write_text(out / f"{task.name}.{split}.jsonl", "\n".join(lines) + "\n")
-            print(out / f"{task.name}.{split}.jsonl")
-            if "submission" in task.extra:
-                entered = archives[task.extra["submission"].get("archive", "glue")]
-                if task.name in entered:
-                    raise UsageError(f"Two checkpoints predict {task.name}: give one for each task.")
-                entered[task.name] = {e.id: p for e, p in zip(examples, predictions, strict=True)}
+    for task, found in _asked(opened, split, data).values():
+        examples = task.examples(data, split)
+        with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
+            predictions = _predictions(found, task, data, examples)
+            bar.advance(len(predictions))
+        lines = [
+            json.dumps({"id": e.id, "prediction": p} | beside(p), ensure_ascii=False)
+            for e, p in zip(examples, predictions, strict=True)
+        ]
+        write_text(out / f"{task.name}.{split}.jsonl", "\n".join(lines) + "\n")
+        print(out / f"{task.name}.{split}.jsonl")
+        if "submission" in task.extra:
+            entered = archives[task.extra["submission"].get("archive", "glue")]
+            entered[task.name] = {e.id: p for e, p in zip(examples, predictions, strict=True)}
     reports = []
     if archives["glue"] and split == "test":
         rows = {name: list(found.values()) for name, found in archives["glue"].items()}
@@ -84,11 +74,7 @@ def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int
     from bench.checkpoint import read
     from bench.engine import networks
 
-    found = read(checkpoint)
-    lines = source.read_text(encoding="utf-8-sig").split("\n")
-    lines = [line.rstrip("\r") for line in lines[: -1 if lines[-1] == "" else None]]
-    if not lines:
-        raise UsageError(f"{source} is empty: give text, one example a line.")
+    found, lines = read(checkpoint), _lines(source)
     shape, tokenizer = Size(**found.about["shape"]), Tokenizer.load(found.path("tokenizer.json"))
     network = networks.build(found.about["model"], shape, tokenizer, 0)
     networks.assign(network.loss.variables, found.arrays())
@@ -122,6 +108,18 @@ def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int
     return OK
 
 
+def _lines(source: Path) -> list[str]:
+    try:
+        lines = source.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise EnvironmentProblem(f"{source}, line {line}: this is not UTF-8 ({error.reason}). Convert it.") from error
+    lines = [line.rstrip("\r") for line in lines[: -1 if lines[-1] == "" else None]]
+    if not lines:
+        raise EnvironmentProblem(f"{source} is empty: give text, one example a line.")
+    return lines
+
+
 def _adapted(folder: Path) -> Checkpoint:
     found = checkpoint.read(folder)
     if found.about.get("kind") != "adapted":
@@ -129,6 +127,26 @@ def _adapted(folder: Path) -> Checkpoint:
             f"{folder} holds a {found.about.get('kind')} model, but `predict` needs one adapted to a task: "
             "make it with `run --keep` or `evaluate --keep`, which write below adapted/ of the run folder."
         )
+    return found
+
+
+def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tuple[Task, Checkpoint]]:
+    """{name: what is predicted, and by which checkpoint}; what is missing is told before the first prediction."""
+    found: dict[str, tuple[Task, Checkpoint]] = {}
+    for one in opened:
+        name = one.about["task"]
+        for task in [tasks.load(name), *_served_by(name)]:
+            try:
+                task.paths(data, split)
+            except MissingData as error:
+                if task.name == name:
+                    raise
+                say(f"Left out: {error}")
+                continue
+            if task.name in found:
+                both = f"{found[task.name][1].folder} and {one.folder}"
+                raise UsageError(f"Two checkpoints predict {task.name}: {both}. Give one for each task.")
+            found[task.name] = task, one
     return found
 
 

@@ -25,6 +25,7 @@ Rows that do not match are refused with the first that does not: a scorer that s
 """
 
 import math
+import re
 import tempfile
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -96,8 +97,7 @@ def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     if task.form is Form.CLASSIFICATION and superglue.is_json(predictions):
         return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     if next((text.lstrip()[:1] for _, text in lines(predictions) if text.strip()), "") in ("<", "["):
-        found = {example.id: example.gold for example in _labelled(task, predictions)}
-        return _matched(_labelled(task, gold), found, gold, predictions)
+        return _alike(task, gold, predictions)
     examples, numeric = _labelled(task, gold), task.form in (Form.REGRESSION, Form.SIMILARITY)
     guesses: list[Any] = []
     header = next((text.split("\t") for _, text in lines(predictions)), [])
@@ -205,6 +205,7 @@ def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
         for offset, columns in enumerate(words):
             if len(columns) < 2:
                 raise DataError(f"{gold}, line {line + offset}: {columns[0]!r} has no tag, which gold needs behind it.")
+            _tag(gold, line + offset, columns[-1])
         alone = all(len(columns) == 1 for columns in tagged)  # a file of tags only
         for offset, (word, guess) in enumerate(zip_longest(words, tagged)):
             if word is None or guess is None or not (alone or word[0] == guess[0]):
@@ -212,6 +213,7 @@ def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
                     f"{predictions}, line {place + offset}: expected {_shown(word)} of {gold}, line {line + offset}, "
                     f"but found {_shown(guess)}. Both files need the same words and empty lines."
                 )
+            _tag(predictions, place + offset, guess[-1])
         right.append(Tags((columns[-1] for columns in words), (columns[0] for columns in words)))
         guesses.append([columns[-1] for columns in tagged])
     if not right:
@@ -219,10 +221,27 @@ def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     return right, guesses
 
 
-def _pointings(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """Predictions in the format of the gold file."""
-    found = {example.id: example.gold for example in _labelled(task, predictions)}
-    return _matched(_labelled(task, gold), found, gold, predictions)
+def _tag(path: Path, line: int, tag: str) -> None:
+    """Refuse what is no tag, such as a word without one: it would count as one outside of entities."""
+    if not re.fullmatch(r"O|[BIES]-.+", tag):
+        raise DataError(f"{path}, line {line}: {tag!r:.60} is no tag: O, or B-, I-, E- or S- and a type, was expected.")
+
+
+def _alike(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    """Predictions in the format of the gold file, about the same texts: where ids are mere places, only these tell
+    whether a row is about another one."""
+    found: dict[str, Example] = {}
+    for example in _labelled(task, predictions):
+        if example.id in found:
+            raise DataError(f"{predictions}: {example.id} is there twice.")
+        found[example.id] = example
+    examples = _labelled(task, gold)
+    right, guesses = _matched(examples, found, gold, predictions)
+    for ours, theirs in zip(examples, guesses, strict=True):
+        if ours.inputs != theirs.inputs and any(theirs.inputs[:1]):
+            said, wanted = (" ".join(one.inputs) for one in (theirs, ours))
+            raise DataError(f"{predictions}: {ours.id} is about {said!r:.80}, but in {gold} about {wanted!r:.80}.")
+    return right, [guess.gold for guess in guesses]
 
 
 def _texts(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -288,7 +307,7 @@ _READERS = {
     Form.RANKING: _ranked,
     Form.SIMILARITY: _rows,
     Form.ANALOGY: _ranked,
-    Form.POINTING: _pointings,
+    Form.POINTING: _alike,
 }
 
 

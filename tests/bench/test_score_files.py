@@ -245,6 +245,44 @@ def test_tagging_refuses_other_words(tmp_path: Path, text: str, message: str) ->
         score("conll2003", _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text))
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "tag"),
+    [
+        ("EU\nsays\n\nBonn\nBerlin\n", 1, "EU"),
+        ("EU O\nsays VB\n\nBonn O\nBerlin O\n", 2, "VB"),
+        ("EU o\nsays O\n\nBonn O\nBerlin O\n", 1, "o"),
+        ("EU \0O\nsays O\n\nBonn O\nBerlin O\n", 1, r"\\x00O"),
+    ],
+)
+def test_what_is_no_tag_is_refused(tmp_path: Path, text: str, line: int, tag: str) -> None:
+    """conlleval takes it for a word outside of entities, so a file of words alone would score 0."""
+    gold, guess = _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text)
+    with pytest.raises(DataError, match=rf"guess, line {line}: '{tag}' is no tag: O, or B-"):
+        score("conll2003", gold, guess)
+    with pytest.raises(DataError, match="is no tag"):
+        score("conll2003", _write(gold, CONLL.replace("I-ORG", "VB")), guess)
+
+
+def test_predictions_in_the_format_of_gold_are_about_the_same_texts(tmp_path: Path) -> None:
+    """ABSA's ids are places in the list: other texts, or the same in another order, were scored against each other."""
+    pair = {
+        "aspects": [{"index": 0, "from": 0, "to": 1, "polarity": "POS", "term": ["x"]}],
+        "opinions": [{"index": 0, "from": 2, "to": 3, "term": ["y"]}],
+    }
+    rows = [{"raw_words": text, "words": text.split()} | pair for text in ("food is good", "staff was nice")]
+    gold, guess = _write(tmp_path / "test_convert.json", json.dumps(rows)), tmp_path / "guess.json"
+    assert score("absa", gold, _write(guess, json.dumps(rows)))["f1"] == 100
+    with pytest.raises(DataError, match="guess.json: 0 is about 'staff was nice', but in .* about 'food is good'"):
+        score("absa", gold, _write(guess, json.dumps(rows[::-1])))
+
+    opinion = {"target_entity": "LOCATION1", "aspect": "safety", "sentiment": "Positive"}
+    texts = [{"id": 7, "text": "LOCATION1 is safe", "opinions": [opinion]}]
+    gold = _write(tmp_path / "sentihood-test.json", json.dumps(texts))
+    assert score("sentihood", gold, _write(guess, json.dumps(texts)))["aspect_f1"] == 100
+    with pytest.raises(DataError, match="guess.json: 7-LOCATION1-general is there twice"):
+        score("sentihood", gold, _write(guess, json.dumps(texts * 2)))
+
+
 def test_generation(tmp_path: Path) -> None:
     gold = _write(tmp_path / "test_2016_flickr.de", "ein Hund läuft im Park\nzwei Katzen\n")
     found = score("multi30k", gold, _write(tmp_path / "guess", "ein Hund läuft im Park\nzwei Katzen\n"))

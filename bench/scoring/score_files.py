@@ -86,6 +86,8 @@ def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] 
             raise DataError(f"{predictions}: {len(guess)} tags for the {len(example.inputs)} words of {example.id}.")
         if task.form is Form.CHOICE:
             _choice(example, guess, predictions)
+        if task.form is Form.FEW_SHOT:
+            _class(example, guess, predictions)
     return right, guesses
 
 
@@ -171,7 +173,19 @@ def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     for key, answer in found.items():
         if not isinstance(answer, str):
             raise DataError(f"{predictions}: the answer to {key} must be a text, not {answer!r:.80}.")
-    return _matched(_labelled(task, gold), found, gold, predictions)
+    examples = _labelled(task, gold)
+    right, guesses = _matched(examples, found, gold, predictions)
+    for example, guess in zip(examples, guesses, strict=True):
+        if task.form is Form.FEW_SHOT:
+            _class(example, guess, predictions)
+    return right, guesses
+
+
+def _class(example: Example, guess: str, predictions: Path) -> None:
+    known = sorted({text.name for text in example.inputs if text.name})
+    if guess not in known:
+        wrong = f"the class {guess!r:.60} of {example.id} is none of {', '.join(known)}"
+        raise DataError(f"{predictions}: {wrong}.")
 
 
 def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list[Reply]:

@@ -35,7 +35,7 @@ def read(task: Task, path: Path) -> dict[str, Any]:
     """{`Example.id`: prediction} of a file of predictions; `DataError` with the line for what is none."""
     found: dict[str, Any] = {}
     for line, record in json_lines(path):
-        for key, value in _predictions(path, line, record):
+        for key, value in _predictions(task, path, line, record):
             if key in found:
                 raise malformed(path, line, f"idx {key} is there twice.")
             found[key] = _value(task, path, line, value)
@@ -69,10 +69,10 @@ def write(predictions: Mapping[str, Mapping[str, Any]], out: Path, data: Path | 
     )
 
 
-def _predictions(path: Path, line: int, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _predictions(task: Task, path: Path, line: int, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """(id, value as it stands) of one line."""
     number = _index(path, line, record)
-    if "passage" not in record:
+    if not task.extra.get("submission", {}).get("nested"):
         yield number, _label(path, line, record)
         return
     for question in _objects(path, line, entry(path, line, record, "passage", dict), "questions"):

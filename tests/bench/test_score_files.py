@@ -10,7 +10,7 @@ import pytest
 import tasks
 from bench.errors import UsageError
 from bench.scoring.score_files import score
-from tasks.forms import Form
+from tasks.forms import Form, Marked
 from tasks.metrics.accuracy import accuracy
 from tasks.metrics.correlation import correlation
 from tasks.task import DataError, Example, Source, Task
@@ -184,6 +184,16 @@ def test_what_predict_wrote_beside_its_answers(tmp_path: Path) -> None:
     assert (found["aspect_accuracy"], found["sentiment_accuracy"]) == (0, 100)
     with pytest.raises(DataError, match='line 1: "scores" must be 3 numbers'):
         score("sentihood", gold, _write(guess, json.dumps(rows[0] | {"scores": [1]})))
+
+
+def test_a_class_that_no_solved_text_has(tmp_path: Path, task) -> None:
+    texts = (Marked("x", (0, 1)), Marked("y", (0, 1), "P1"), Marked("z", (0, 1), "P2"))
+    task(Form.FEW_SHOT, read=lambda folder, split: [Example(id="0", inputs=texts, gold="P1")])
+    gold, guess = _write(tmp_path / "gold.json", ""), tmp_path / "guess"
+    assert score("made_up", gold, _write(guess, '{"0": "P2"}'))["accuracy"] == 0
+    for text in ('{"0": "P3"}', '{"id": "0", "prediction": "P3"}'):
+        with pytest.raises(DataError, match="the class 'P3' of 0 is none of P1, P2"):
+            score("made_up", gold, _write(guess, text))
 
 
 def _squad(path: Path) -> Path:

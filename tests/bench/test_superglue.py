@@ -50,6 +50,7 @@ def _answered(*labels: Any) -> list[dict[str, Any]]:
     [
         ("boolq", [{"idx": 1, "label": "true"}, {"idx": 0, "label": "true"}], 50),
         ("boolq", [{"idx": 0, "label": True}, {"idx": 1, "label": False}], 100),
+        ("boolq", GOLD["boolq"], 100),  # the gold file itself, whose lines have a passage, too
         ("boolq", ["index\tprediction", "0\ttrue", "1\ttrue"], 50),
         ("wsc", [{"idx": 0, "label": "True"}, {"idx": 1, "label": "True"}], 50),
         ("wsc", [{"idx": 0, "label": "true"}, {"idx": 1, "label": False}], 100),

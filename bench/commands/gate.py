@@ -14,16 +14,24 @@ _SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB wi
 
 
 def margins(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float]:
-    """Callback: repeated ``task=points`` to a dict."""
-    found = {}
+    """Callback: repeated ``task=points`` to a dict; `UnknownTask` for a name that would never be asked for."""
+    import tasks
+
+    found: dict[str, float] = {}
     for value in values:
         name, _, points = value.partition("=")
+        name = name.strip()
         try:
-            found[name.strip()] = float(points)
+            number = float(points)
         except ValueError:
-            found[name.strip()] = -1.0
-        if not name.strip() or not 0 < found[name.strip()] < float("inf"):
+            number = -1.0
+        if not name or not 0 < number < float("inf"):
             raise UsageError(f"--margin takes TASK=POINTS, such as --margin sst2=0.5 or macro=1, not '{value}'.")
+        if name in found:
+            raise UsageError(f"--margin {name} is given twice.")
+        if name != "macro":
+            tasks.load(name)
+        found[name] = number
     return found
 
 

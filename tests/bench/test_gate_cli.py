@@ -68,6 +68,8 @@ def test_statuses(tmp_path, capsys, rate, options, status, words):
         (["gate", "run"], 2, "HEAD"),
         (["gate", "run", "run", "--margin", "sst2"], 2, "TASK=POINTS"),
         (["gate", "run", "run", "--margin", "sst2=nan"], 2, "TASK=POINTS"),
+        (["gate", "run", "run", "--margin", "sst-2=40"], 2, "There is no task 'sst-2'. Nearest: sst2"),
+        (["gate", "run", "run", "--margin", "sst2=40", "--margin", "sst2=4"], 2, "sst2 is given twice"),
         (["gate", "run", "none"], 4, "no folder none"),
         (["gate", "run", "empty"], 4, "holds no 'records' folder"),
         (["gate", "none", "run"], 5, "no folder none"),

@@ -23,15 +23,16 @@ Window = tuple[int, int, list[int]]
 def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example]) -> list[Window]:
     """The texts in pieces that a model can read.
 
-    Texts longer than ``settings.length`` are read in windows ``settings.stride`` tokens apart; each token is scored
-    once, in the first window that holds it, with at least ``length - stride`` tokens before it wherever the text has
-    them.
+    Texts longer than ``settings.length`` are read in windows ``settings.stride`` tokens apart, or a whole window where
+    that is longer; each token is scored once, in the first window that holds it, with at least ``length - stride``
+    tokens before it wherever the text has them.
     """
     room, found = settings.length - len(tokenizer.vocabulary.template.start), []
+    stride = min(settings.stride, room)  # no token lies between two windows
     for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
         scored = 0
         while scored < len(ids):
-            begin = 0 if scored == 0 else scored - (room - settings.stride)
+            begin = 0 if scored == 0 else scored - (room - stride)
             found.append((i, scored - begin, ids[begin : begin + room]))
             scored = begin + len(found[-1][2])
     return found

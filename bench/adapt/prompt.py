@@ -8,7 +8,8 @@ the answer that is likeliest to follow:
 
 k is the setting ``shots`` (0, 1, few), n the setting ``per_token``: 1 compares means over an answer's tokens, as the
 paper does, and 0 sums. `tasks.task.Task` gives the question as ``prompt`` and the answers as ``words``; a choice is an
-answer by itself. What does not fit into ``length`` tokens is left out at the front, which takes whole examples first.
+answer by itself. What does not fit into ``length`` tokens is left out at the front, which takes whole examples first,
+then of all answers' prompts the same tokens, and at last the beginning of an answer that is too long by itself.
 """
 
 from collections.abc import Sequence
@@ -98,12 +99,19 @@ def rows(
             if not shown or max(map(len, whole)) <= room:
                 break
             shown = shown[1:]
-        cut = max(0, max(map(len, whole)) - room)  # the same for all answers to an example
-        for number, ids in enumerate(whole):
-            same = next((i for i, pair in enumerate(zip(bare, ids, strict=False)) if pair[0] != pair[1]), len(bare))
-            begin = min(same, len(ids) - 1)  # an answer has a token, and no answer's token is taken for the prompt's
-            found.append(Row(place, number, max(begin - cut, 0), ids[cut:]))
+        begins = [_begin(bare, ids) for ids in whole]
+        # The same for all answers to an example: a short answer stays whole beside one that is too long.
+        cut = min(max(0, max(map(len, whole)) - room), *begins)
+        for number, (ids, begin) in enumerate(zip(whole, begins, strict=True)):
+            own = max(cut, len(ids) - room)
+            found.append(Row(place, number, max(begin - own, 0), ids[own:]))
     return found
+
+
+def _begin(bare: Sequence[int], whole: Sequence[int]) -> int:
+    """Where the answer begins in the ids of the ``whole`` text, of which those of the prompt by itself are ``bare``."""
+    same = next((i for i, pair in enumerate(zip(bare, whole, strict=False)) if pair[0] != pair[1]), len(bare))
+    return min(same, len(whole) - 1)  # an answer has a token, and no answer's token is taken for the prompt's
 
 
 def predictions(

@@ -78,6 +78,15 @@ def test_what_is_too_long_loses_whole_examples_and_then_its_beginning():
     ]
 
 
+def test_a_short_answer_stays_whole_beside_one_that_is_too_long():
+    ask = [Example(id="0", inputs=("the man fell because", "so", "he was ill " * 4), gold=0)]
+    found = [spelled(row) for row in rows("copa", ask, length=9)]
+    assert found == [("", "so"), ("", "was ill he was ill he was ill")]  # the last 8 tokens: one place is for [CLS]
+    network = SimpleNamespace(log_likelihood=lambda batch: -tf.cast(batch["tokens"] > 0, tf.float32))
+    rated = rows("copa", ask, length=9)
+    assert prompt.predictions(network, "x", load("copa"), TOKENIZER, Own(length=9), rated, 1) == [0]
+
+
 def asked(values, **changes):
     """Predictions of a language model in which the piece called p has probability exp(values[p]), wherever it is."""
     table = np.full(TOKENIZER.vocabulary.size, -9.0, np.float32)

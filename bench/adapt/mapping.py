@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bench.adapt.settings.mapping import Own
@@ -61,6 +62,13 @@ class Step(TrainStep):
         identity = tf.eye(self.total.shape[0])
         self.total.assign(PRIOR * identity)
         self.variables[0].assign(identity)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return super().state() | {"total": self.total.numpy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        super().restore(state)
+        self.total.assign(state["total"])
 
     def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         _, left, right = tf.linalg.svd(self.total.assign_sub(gradients[0]))

@@ -10,6 +10,7 @@ import models
 from bench import cell as cells
 from bench.adapt import NotApplicable, heads, loop, mapping, settings
 from bench.adapt.adapted import Adapted
+from bench.adapt.course import Bookmark
 from bench.adapt.heads import mapping as words
 from bench.adapt.settings import SettingError, recorded
 from bench.adapt.settings.mapping import Own
@@ -146,6 +147,24 @@ def test_a_turned_language_is_turned_back():
         after = networks.weights(network.loss.variables)
         assert all(np.array_equal(after[name], value) for name, value in begun.items())
     assert found[1] == [1] * 6 and found[0] != found[1]
+
+
+def test_a_map_that_was_stopped_half_way_knows_the_pairs_of_before(tmp_path):
+    network = models.load("word2vec").build(SHAPE, TOKENIZER.vocabulary)
+    begun, chosen = networks.weights(network.loss.variables), Own(batch=2)
+    everything = examples(*PAIRS)
+    rows = words.Codec(load("word_translation"), TOKENIZER, chosen, everything).rows(everything)
+
+    def learnt(bookmark=None, stop=None):
+        adapted = Adapted(network, TOKENIZER.vocabulary, Form.RANKING, "mapping", 1, chosen, lambda rows: 0.0)
+        adapted.reset(begun, 0)
+        adapted.make = lambda rows, settings, seed: (rows if seed[1] != stop else 1 / 0, 0.0)
+        loop.train(adapted, rows, chosen, 0, lambda: 0.0, bookmark)
+        return adapted.reading.map.numpy()
+
+    with pytest.raises(ZeroDivisionError):
+        learnt(Bookmark(tmp_path, -1.0), stop=2)  # after four of six pairs
+    assert np.array_equal(learnt(Bookmark(tmp_path, -1.0, lambda line: None)), learnt())
 
 
 def test_only_rankings_are_mapped_and_only_once():

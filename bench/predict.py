@@ -158,12 +158,13 @@ def _served_by(name: str) -> list[Task]:
 def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
     """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
     from bench.adapt import heads
-    from bench.data.examples import splits
+    from bench.data.examples import drawn, splits
 
     about = found.about
     settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
     train, _, _ = splits(trained, data, settings, about["limit"])
+    train = drawn(train, about["seed"], settings)  # what it learnt from says how its numbers are read
     codec = heads.of(task.form, about["adaptation"]).Codec(trained, tokenizer, settings, train)
     if also := neighbours.kept(found):
         codec.join([other.tokenizer for other in also])

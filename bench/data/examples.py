@@ -24,7 +24,7 @@ def examples_of(
         train = read(task, data, "train") if cell.row.kind == "baseline" else []
         return train, [], read(task, data, task.report)[: cell.limit or None]
     train, selection, report = splits(task, data, settings, cell.limit)
-    return _drawn(train, cell, settings), selection, report
+    return drawn(train, cell.seed, settings), selection, report
 
 
 def splits(
@@ -64,7 +64,7 @@ def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Exampl
         if not whole:
             reason = f"because {task.title}, named in --set beside, trains on nothing but what this cell is judged by."
             raise NotApplicable("nothing-beside", reason)
-        found[name] = _drawn(whole, cell, settings)
+        found[name] = drawn(whole, cell.seed, settings)
     return found
 
 
@@ -73,12 +73,12 @@ def unfit(task: Task, form: Form) -> str:
     return f"{task.title}, named in --set beside, is {task.form} and not {form}." if task.form is not form else ""
 
 
-def _drawn(train: Sequence[Example], cell: Cell, settings: Settings) -> Sequence[Example]:
-    """As many of ``train`` as ``settings`` allow, drawn from the cell's seed, in their order."""
+def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[Example]:
+    """As many of ``train`` as ``settings`` allow, drawn from a cell's ``seed``, in their order."""
     if not settings.train_limit or len(train) <= settings.train_limit:
         return train
-    drawn = np.random.default_rng([cell.seed, 3]).choice(len(train), settings.train_limit, replace=False)
-    return [train[i] for i in sorted(drawn)]
+    places = np.random.default_rng([seed, 3]).choice(len(train), settings.train_limit, replace=False)
+    return [train[i] for i in sorted(places)]
 
 
 def _held(train: Sequence[Example], count: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Cells, from data to record, for every form: small networks, few examples, real machinery."""
 
 import dataclasses
+import gzip
 import json
 import re
 
@@ -212,6 +213,22 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
     assert predict(checkpoints=[folder], split="dev", data=world, out=out) == 0
     lines = [json.loads(line) for line in (out / "rte.dev.jsonl").read_text().splitlines()]
     assert len(lines) == 300 and {line["prediction"] for line in lines} <= set(load("rte").labels)
+
+
+def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_path):
+    """The scale of a regression is that of what it learnt from, which a limit draws from the seed."""
+    cell = make("stsb", "bert", "finetune", train_limit=12)
+    result = cells.run(cell, dataclasses.replace(context, keep=True))
+    assert result.status == "ok", result.reason
+    (folder,) = (context.out / "adapted").iterdir()
+
+    from bench.predict import predict
+
+    assert predict(checkpoints=[folder], split="dev", data=world, out=tmp_path / "predictions") == 0
+    lines = [json.loads(line) for line in (tmp_path / "predictions/stsb.dev.jsonl").read_text().splitlines()]
+    with gzip.open(context.out / result.predictions["file"], "rt") as file:
+        before = [json.loads(line)["prediction"] for line in file]
+    assert [line["prediction"] for line in lines[: len(before)]] == pytest.approx(before, abs=1e-5)
 
 
 def test_diverging_is_a_result_with_its_step(context, tokenizer, world, tmp_path):

@@ -133,7 +133,8 @@ def test_settings_come_from_form_suite_and_user_in_that_order():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"epoch": 3}, {"epochs": "many"}, {"epochs": 0}, {"epochs": 1.5}, {"learning_rate": -1}, {"batch": "nan"}],
+    [{"epoch": 3}, {"epochs": "many"}, {"epochs": 0}, {"epochs": 1.5}, {"learning_rate": -1}, {"batch": "nan"}]
+    + [{"selection": 0}, {"target_length": 1}],
 )
 def test_settings_that_do_not_fit_are_told(changes):
     with pytest.raises(SettingError, match=next(iter(changes))):

@@ -71,19 +71,19 @@ class Settings(Effort):
     clip: float = setting(1.0, baked=True)
     dropout: float = setting(0.1, baked=True)
     length: int = positive(128)
-    target_length: int = setting(32)
-    """Longest output of a generation task."""
+    target_length: int = setting(32, "2 or above", lambda value: value >= 2)
+    """Longest output of a generation task, a special token at either end included."""
     stride: int = positive(64)
     """How far the windows over a long context or text are apart."""
     patience: int = setting(2)
-    """Training stops after this many evaluations in a row without a better score on the selection split."""
+    """Evaluations in a row that may bring no better score on the selection split; one more ends the training."""
     evaluations: int = positive(1)
     """Evaluations per epoch."""
     max_steps: int = setting(0)
     """Training steps at most; 0 is no limit."""
     train_limit: int = setting(0)
     """Training examples at most, drawn from the seed; 0 is no limit."""
-    selection: int = setting(1000)
+    selection: int = positive(1000)
     """Examples at most that early stopping looks at."""
     layers: str = one_of("", "", "embedding", "top", "all", baked=True, sparing=True)
     """What is read of the encoder: its embedding, its top layer, or a mix of all; "" is the adaptation's own choice."""

@@ -103,6 +103,12 @@ def test_regression_goes_to_standard_units_and_back_within_the_range_seen():
     assert made.predictions(train[:1], rows[:1], [np.array([99.0])]) == [5.0]
 
 
+def test_a_regression_that_learnt_from_nothing_answers_all_the_same():
+    made = codec(regression, "stsb")
+    examples = [Example(id="0", inputs=("a", "b"), gold=2.5)]
+    assert made.predictions(examples, made.rows(examples), [np.array([3.0])]) == [0.0]
+
+
 def one_hot(tags, width=16):
     return np.eye(width)[np.maximum(tags, 0)]
 

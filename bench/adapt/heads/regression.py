@@ -14,12 +14,13 @@ from tasks.task import Example, Task
 
 
 class Codec:
-    """Texts to token ids, scores to standard units and back; predictions stay within the range seen in training."""
+    """Texts to token ids, scores to standard units and back; predictions stay within the range seen in training; where
+    none was, all are 0."""
 
     outputs = 1
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
-        gold = np.array([e.gold for e in train], np.float64)
+        gold = np.array([e.gold for e in train] or [0.0], np.float64)
         self.mean, self.deviation, self.low, self.high = gold.mean(), gold.std() or 1.0, gold.min(), gold.max()
         self.tokenizer, self.settings = tokenizer, settings
 

@@ -54,9 +54,10 @@ def test_rows_hold_the_question_first_and_where_its_marks_are():
     assert made.predictions(EPISODES, rows, [np.array([0, 1, 9, 9])] * 2) == ["P2", "P1"]
 
 
-def test_marks_that_are_cut_off_are_spoken_for_by_the_first_token():
-    row = codec(length=5).rows(EPISODES)[0]
-    assert TOKENIZER.pieces(row.arrays["tokens"][0][row.arrays["marks"][0]]) == ["*", "[CLS]"]
+@pytest.mark.parametrize(("length", "second"), [(5, "[CLS]"), (7, "[CLS]"), (8, "#")])
+def test_marks_that_are_cut_off_are_spoken_for_by_the_first_token(length, second):
+    row = codec(length=length).rows(EPISODES)[0]
+    assert TOKENIZER.pieces(row.arrays["tokens"][0][row.arrays["marks"][0]]) == ["*", second]
 
 
 def test_scores_are_distances_to_means_as_numpy_counts_them():

@@ -50,8 +50,9 @@ class Codec:
         first, size = template.template.begins([len(ids)])[0], len(arrays["tokens"])
         ends = np.array([end for _, end in offsets], np.int64)
         places = first + np.searchsorted(ends, text.marks, side="right")  # the token that holds the mark
-        home = template.template.home(size)  # speaks for a mark that was cut off
-        return Row(arrays | {"marks": np.where(places < size, places, home).astype(np.int32)}, 0)
+        home, stop = template.template.home(size), first + size - template.template.added(1)
+        marks = np.where(places < stop, places, home)  # which speaks for a mark that was cut off
+        return Row(arrays | {"marks": marks.astype(np.int32)}, 0)
 
     def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
         return [row.note[int(np.argmax(scores[: len(row.note)]))] for row, scores in zip(rows, outputs, strict=True)]

@@ -36,6 +36,17 @@ def test_the_shorter_text_of_a_pair_stays_whole():
     assert tokens.count(8) == 3 and tokens.count(7) == 14
 
 
+@pytest.mark.parametrize("sizes", [(100, 90), (90, 100), (60, 60), (100, 45), (70, 60), (300, 90), (63, 80), (5, 900)])
+@pytest.mark.parametrize("room", [1, 50, 99, 125, 150])
+def test_the_longer_text_of_a_pair_is_cut_until_it_is_not(sizes, room):
+    """As `_truncate_seq_pair` of BERT's code does it, token by token."""
+    one, other = [7] * sizes[0], [8] * sizes[1]
+    tokens = layout(V, [one, other], room + 3)["tokens"].tolist()
+    while len(one) + len(other) > room:
+        (one if len(one) > len(other) else other).pop()
+    assert (tokens.count(7), tokens.count(8)) == (len(one), len(other))
+
+
 def test_stacking_pads_at_the_right_with_what_each_array_asks_for():
     from bench.adapt.heads import Row
 

@@ -90,13 +90,14 @@ def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
 
 
 def layout(vocabulary: Vocabulary, texts: Sequence[Sequence[int]], length: int) -> dict[str, np.ndarray]:
-    """``tokens`` and ``segments`` of one or two texts; the longer one loses its end until both fit into ``length``."""
-    texts, template = [list(text) for text in texts], vocabulary.template
+    """``tokens`` and ``segments`` of one or two texts. The longer one loses its last token, of equals the second, until
+    both fit into ``length``, as in BERT's code."""
+    template = vocabulary.template
     room = max(0, length - template.added(len(texts)))
-    while sum(map(len, texts)) > room:
-        longest = max(texts, key=len)
-        del longest[max(room - sum(map(len, texts)) + len(longest), len(longest) // 2) :]
-    tokens, segments = template.lay(texts)
+    sizes = [min(len(text), room) for text in texts]
+    while sum(sizes) > room:
+        sizes[max(range(len(sizes)), key=lambda i: (sizes[i], i))] -= 1
+    tokens, segments = template.lay([text[:size] for text, size in zip(texts, sizes, strict=True)])
     if not tokens:  # no text in a template without special tokens
         tokens, segments = [vocabulary.sep], [0]
     return {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}

@@ -61,6 +61,7 @@ TASK = Task(
     metrics=(multirc,),
     headline="f1a+exact_match",
     labels=LABELS,
+    version=2,  # since pairs of two long texts are cut as BERT's code cuts them
     words=("False", "True"),
     prompt="{0} Question: {1} True or False? Answer:",
     downloads=(

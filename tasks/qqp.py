@@ -47,6 +47,7 @@ TASK = Task(
     metrics=(accuracy, binary_f1("1")),
     headline="accuracy+f1",
     labels=LABELS,
+    version=2,  # since pairs of two long texts are cut as BERT's code cuts them
     words=("No", "Yes"),
     prompt="{0} {1} Question: Are these the same? Answer:",
     downloads=(

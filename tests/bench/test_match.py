@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bench import answers, checkpoint, summaries
 from bench import cell as cells
-from bench import checkpoint, summaries
 from bench.adapt import NotApplicable, loop, settings
 from bench.adapt.adapted import Adapted, adapted
 from bench.adapt.heads import matching, stack
@@ -174,7 +174,7 @@ def predicts_as_before(context, result):
 
 
 @pytest.mark.slow
-def test_a_cell_extracts_first_and_leads_to_a_score(tmp_path):
+def test_a_cell_extracts_first_and_leads_to_a_score(tmp_path, monkeypatch):
     microworld.make(tmp_path / "data")
     tokenizer = Tokenizer.load(corpora.tokenizer([tmp_path / "data" / "corpus"], "wordpiece", 400))
     shape = Size(layers=1, width=32, heads=2, inner=64, length=96)
@@ -194,8 +194,11 @@ def test_a_cell_extracts_first_and_leads_to_a_score(tmp_path):
         tokenizer="x",
         limit=16,
     )
+    entered, phase = [], answers.phase
+    monkeypatch.setattr(answers, "phase", lambda name: entered.append(name) or phase(name))
     result = cells.run(cell, context)
     assert result.status == "ok", result.reason
+    assert entered.count("evaluate") == 2  # the report, by both: what is extracted to learn from is no latency
     assert result.cost["steps"] == 4 + 1 and result.headline["value"] > 0  # 16 texts in fours, and at once
     predicts_as_before(context, result)
     lone = settings.recorded(

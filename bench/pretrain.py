@@ -266,6 +266,8 @@ def pretrain_command(
                 save_every=save_every,
                 warn=tell,
             )
+            if writes:
+                _divergence_of(out).unlink(missing_ok=True)  # of an earlier one, with other settings
     except Diverged as error:
         if writes:
             _record_divergence(error, out, {"model": model, "size": size, "settings": changes, "budget": budget.flag()})
@@ -314,7 +316,7 @@ def _states_of(out: Path) -> Path:
 
 
 def _record_divergence(error: Diverged, out: Path, run: Mapping[str, Any]) -> None:
-    """Leave ``<out>.diverged.json`` beside the output: that a training diverged is a result too."""
+    """Leave a note beside the output: that a training diverged is a result too."""
     record = {
         "status": "diverged",
         **run,
@@ -323,4 +325,8 @@ def _record_divergence(error: Diverged, out: Path, run: Mapping[str, Any]) -> No
         "reason": str(error),
         "last_good": error.last_good and str(error.last_good),
     }
-    checkpoint.write_text(out.with_name(out.name + ".diverged.json"), json.dumps(record, indent=1) + "\n")
+    checkpoint.write_text(_divergence_of(out), json.dumps(record, indent=1) + "\n")
+
+
+def _divergence_of(out: Path) -> Path:
+    return out.with_name(out.name + ".diverged.json")

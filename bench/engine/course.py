@@ -28,20 +28,19 @@ class Losses:
     """Scalars of the last steps, still on the device: fetched together, so that no step waits for the host."""
 
     def __init__(self, diverged: Callable[[int], Diverged]):
-        self._diverged, self._pending = diverged, []
+        self._diverged, self._pending, self._last = diverged, [], {}
 
     def add(self, step: int, scalars: Mapping[str, Any]) -> None:
         self._pending.append((step, scalars))
 
     def settle(self) -> dict[str, float]:
         """The scalars of the last step; `Diverged` names the first one at which loss or gradient is not finite."""
-        last: dict[str, float] = {}
         for step, scalars in self._pending:
-            last = {name: float(value) for name, value in scalars.items()}
-            if not np.isfinite([last["loss"], last["gradient_norm"]]).all():
+            self._last = {name: float(value) for name, value in scalars.items()}
+            if not np.isfinite([self._last["loss"], self._last["gradient_norm"]]).all():
                 raise self._diverged(step)
         self._pending.clear()
-        return last
+        return self._last
 
 
 class TrainingStates:

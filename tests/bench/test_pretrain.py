@@ -18,7 +18,7 @@ from bench.data import corpora
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import SCHEDULES, rate_at
 from bench.engine.recipe import Recipe, recipe_of
-from bench.errors import CELLS_FAILED, Diverged, EnvironmentProblem, UsageError
+from bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
 from models.tokenizers import Tokenizer
 from tests.bench.processes import made_text
 
@@ -159,6 +159,11 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
     record = json.loads((tmp_path / "out.diverged.json").read_text())
     assert (record["status"], record["step"], record["seed"], record["last_good"]) == ("diverged", 2, 3, None)
     assert not out.exists()
+    options |= {"settings": {}, "budget": Budget(minutes=1e-6)}  # as few steps as it takes to time one
+    assert pretrain.pretrain_command(**options) == OK
+    assert not (tmp_path / "out.diverged.json").exists()
+    made = checkpoint.read(out).about
+    assert made["curve"][-1]["step"] == made["steps"] and made["loss"] == made["curve"][-1]["loss"]
 
 
 @pytest.mark.slow

@@ -1,5 +1,11 @@
 """Dealing pieces: whole rows first, groups kept together, nothing lost, nothing dealt for ever."""
 
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
 from bench.budget import Budget
 from bench.plan import Cell, Plan, Pretraining, Row
 from bench.schedule import Schedule
@@ -118,3 +124,49 @@ def test_who_dies_over_a_piece_leaves_it_to_one_more():
     assert schedule.take(0) is CELLS[0]  # to be told that there is nothing to begin from
     schedule.done(0)
     assert schedule.over
+
+
+def drawn(rng):
+    """A plan of some models with their twins, neighbours and baselines; what is settled, what kills, how many work."""
+    made = [pretraining(f"m{number}") for number in range(rng.randint(1, 5))]
+    cells = [cell("majority", "cola")] * rng.randint(0, 1)
+    for one in made:
+        for task in rng.sample(("cola", "sst2", "conll2003"), rng.randint(1, 3)):
+            beside = {other.model: other.key for other in made if rng.random() < 0.1}
+            cells.append(replace(cell(one.model, task, needs=one.key), neighbours=beside))
+            cells += [cell(f"random-{one.model}", task)] * rng.randint(0, 1)
+    rng.shuffle(cells)
+    fatal = {piece.key for piece in (*made, *cells) if rng.random() < 0.1}
+    plan = Plan(pretrainings=tuple(made), cells=tuple(cells))
+    return plan, {one.key for one in made if rng.random() < 0.2}, fatal, rng.randint(1, 6)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_worker_rests_while_there_is_work_and_nothing_is_lost(seed):
+    """Pieces take their time, some kill their worker, some workers die at random: all the same all is dealt."""
+    rng = random.Random(seed)
+    plan, settled, fatal, workers = drawn(rng)
+    schedule = Schedule(plan, plan.cells, settled, workers)
+    needed, ended, at_work = {key for one in plan.cells for key in one.needs} - settled, Counter(), {}
+    for _ in range(500):
+        for worker in set(range(workers)) - at_work.keys():
+            piece = schedule.take(worker)
+            if piece is not None:
+                assert isinstance(piece, Pretraining) or not needed.intersection(piece.needs) - ended.keys()
+                at_work[worker] = piece
+            else:  # all that is left waits for what somebody is at
+                taken = {key for key, times in ended.items() if times} | {held.key for held in at_work.values()}
+                left = [one for one in plan.cells if one.key not in taken]
+                busy = {held.key for held in at_work.values() if isinstance(held, Pretraining)}
+                assert needed <= taken and all(busy.intersection(one.needs) for one in left)
+        if schedule.over:
+            break
+        worker = rng.choice(sorted(at_work))
+        piece = at_work.pop(worker)
+        if piece.key in fatal or rng.random() < 0.05:
+            ended[piece.key] += schedule.died(worker)[1]
+        else:
+            assert schedule.done(worker) is piece
+            ended[piece.key] += 1
+        ended = +ended
+    assert schedule.over and ended == dict.fromkeys({*needed, *(one.key for one in plan.cells)}, 1)

@@ -16,7 +16,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -78,7 +78,6 @@ def get(one: Download, data: Path, *, timeout: float = 30.0, where: str = "") ->
     ``where`` is the page on which to look when the address is dead.
     """
     cache, name = data / ".fetch", urlsplit(one.url).path.rpartition("/")[2]
-    cache.mkdir(parents=True, exist_ok=True)
     known = _lock(data).get(one.url, {})
     size, sha256 = one.size or known.get("size"), one.sha256 or known.get("sha256")
     part = cache / f"{hashlib.sha256(one.url.encode()).hexdigest()[:16]}.part"
@@ -101,7 +100,7 @@ def get(one: Download, data: Path, *, timeout: float = 30.0, where: str = "") ->
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(part, target)
             if not sha256:
-                write_text(data / LOCK, json.dumps(_lock(data) | {one.url: found}, indent=1, sort_keys=True) + "\n")
+                _note(data, one.url, found)
                 say(f"{name}: no published sum is known; {data / LOCK} keeps this one: {found['sha256']}.")
         except Exception:
             _forget(part)
@@ -242,7 +241,12 @@ def _refuse_page(url: str, kind: str, begin: bytes, where: str) -> None:
 @contextmanager
 def _held(part: Path, url: str) -> Iterator[IO[bytes]]:
     """``part``, made if it is not there, and locked against a second fetch of the same file."""
-    with part.open("ab") as file:
+    file = None
+    while file is None:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # another fetch has ended and removed the folder just now
+            file = part.open("ab")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -253,7 +257,7 @@ def _held(part: Path, url: str) -> Iterator[IO[bytes]]:
 def _forget(part: Path) -> None:
     for path in (part, part.with_suffix(".json")):
         path.unlink(missing_ok=True)
-    if not any(part.parent.iterdir()):
+    with suppress(OSError):  # other fetches have theirs there, or have removed it
         part.parent.rmdir()
 
 
@@ -274,6 +278,16 @@ def _lock(data: Path) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} is not the JSON that an earlier fetch wrote. Mend or remove it.") from error
     return found
+
+
+def _note(data: Path, url: str, found: dict[str, Any]) -> None:
+    """Add what came from ``url`` to what the folder knows; fetches side by side do so one after the other."""
+    folder = os.open(data, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        write_text(data / LOCK, json.dumps(_lock(data) | {url: found}, indent=1, sort_keys=True) + "\n")
+    finally:
+        os.close(folder)
 
 
 def _missing(task: Task, data: Path, splits: Sequence[str] = ()) -> str | None:

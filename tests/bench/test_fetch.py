@@ -8,6 +8,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -362,3 +363,12 @@ def test_a_list_of_sums_that_was_written_by_hand_is_said(server: Server, tmp_pat
         (tmp_path / "downloads.json").write_text(json.dumps({url: wrong}))
         with pytest.raises(tasks.task.DataError, match="downloads.json is not the JSON"):
             get(Download(url=url, to="whole.bin"), tmp_path)
+
+
+def test_fetches_side_by_side_lose_nothing(server, tmp_path):
+    """Each of them notes its sum in the one file, and clears away behind itself what the others may be using."""
+    urls = [server.says(f"/{number}", _reply()) for number in range(12)]
+    with ThreadPoolExecutor(len(urls)) as threads:
+        list(threads.map(lambda url: get(Download(url=url, to=url[-2:].strip("/")), tmp_path), urls))
+    assert json.loads((tmp_path / "downloads.json").read_text()).keys() == set(urls)
+    assert not (tmp_path / ".fetch").exists()

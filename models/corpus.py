@@ -261,7 +261,7 @@ class _Sentences:
 
 def _fingerprint(files: Sequence[Path], tokenizer: Tokenizer, deduplicate: str | None) -> str:
     """SHA-256 of what decides the ids: the text, the tokenizer, and what is left out."""
-    removed = f" {deduplicate}" if deduplicate else ""
+    removed = f" {deduplicate} {duplicates.VERSION}" if deduplicate else ""
     return hashlib.sha256(f"{content_hash(files)} {tokenizer.fingerprint}{removed}".encode()).hexdigest()
 
 

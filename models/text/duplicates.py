@@ -4,7 +4,8 @@ A document is signed by 32-bit numbers: for exact copies the BLAKE2b hash of its
 of 128 hash functions over its runs of five words (Broder, 1997), of which the share that two documents agree on
 estimates the share of runs that they have in common (Jaccard). Candidates agree on a whole band of 8 numbers (Indyk &
 Motwani, 1998), which 95 in 100 pairs do at a Jaccard of 0.8 and 6 in 100 at 0.5; of these a document goes when it
-agrees with the earliest one of its bucket on 0.8 of the signature. Words are case-folded runs of letters and digits.
+agrees with the earliest one of its bucket on 0.8 of the signature. Words are case-folded runs of letters, the marks on
+them (vowels in Hindi, tones in Thai) and digits; a document without a word is taken as it stands.
 Memory holds about 40 bytes a document; the signatures may lie in a file. On one core
 6 MB of text a second are signed for near copies, 18 MB for exact ones.
 """
@@ -12,12 +13,16 @@ Memory holds about 40 bytes a document; the signatures may lie in a file. On one
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
+from unicodedata import category
 
 import numpy as np
 
 from models.text.mixing import mixed
 
-_WORD = re.compile(r"\w+")
+VERSION = 2
+"""Raised whenever other documents would be taken for repeats."""
+
 _SHINGLE = 5  # words
 _BLOCK = 1 << 16  # rows of signatures that are looked at together
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that powers of it can be divided out modulo 2^64
@@ -40,7 +45,8 @@ RULES = {"exact": Rule(4, 1, 1.0), "near": Rule(128, 16, 0.8)}
 
 def signature(document: list[str], rule: str) -> np.ndarray:
     """The signature of ``document``, a list of sentences: uint32 [K] with the K numbers of ``rule``."""
-    words = [word.encode() for sentence in document for word in _WORD.findall(sentence.casefold())]
+    words = [word.encode() for sentence in document for word in _words(sentence.casefold())]
+    words = words or [sentence.encode() for sentence in document]
     if rule == "exact":
         return np.frombuffer(hashlib.blake2b(b" ".join(words), digest_size=16).digest(), np.uint32)
     shingles = np.unique(_shingles(words))
@@ -68,6 +74,19 @@ def repeats(signatures: np.ndarray, rule: str) -> np.ndarray:
             agreed = (signatures[order[here]] == signatures[heads[here]]).mean(axis=1)
             repeated[order[here[agreed >= agreement]]] = True
     return repeated
+
+
+def _words(text: str) -> list[str]:
+    r"""What ``\w`` takes, and the marks at which it would cut: looking for these first is four times as fast."""
+    marked, plain, marks = _patterns()
+    return (plain if text.isascii() or not marks.search(text) else marked).findall(text)
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """A word with marks, one without, and a mark. Above U+1F000 there are none on letters."""
+    marks = "".join(character for character in map(chr, range(0x300, 0x1F000)) if category(character)[0] == "M")
+    return re.compile(rf"\w+(?:[{marks}]+\w*)*"), re.compile(r"\w+"), re.compile(f"[{marks}]")
 
 
 def _shingles(words: list[bytes]) -> np.ndarray:

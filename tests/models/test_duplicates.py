@@ -76,6 +76,23 @@ def test_exact_repeats_are_found_wherever_they_stand(monkeypatch):
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("The cat sat.", "the CAT sat", True),
+        ("तुम कैसे हो", "तुम कैसी हो", False),  # vowels are marks
+        ("ไม่", "ไม้", False),  # tones too
+        ("le prix e\u0301tait", "le prix etait", False),
+        ("…", "😀", False),
+        ("* * *", "* * *", True),
+    ],
+)
+def test_marks_tell_words_apart_and_signs_documents(one, other, same, rule):
+    signed = np.array([signature([text], rule) for text in (one, other)])
+    assert repeats(signed, rule).tolist() == [False, same]
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_repeated_documents_leave_the_corpus(rule, tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE", 3000)
     rng = np.random.default_rng(5)

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,18 @@ def docstring(kind: str, name: str) -> str:
 
 
 def summary(kind: str, name: str) -> str:
-    """The first line of the docstring, which is the first line of the file: parsing them all would take longer than
-    everything else that `ls` does."""
+    """The whole sentences of the docstring's first line, with the one that goes on behind it where they say little. It
+    begins the file and is read without parsing: of all files that takes longer than everything else that `ls` does."""
     with open(ROOT / FOLDERS[kind] / f"{name}.py", encoding="utf-8") as file:
-        return file.readline().strip().removeprefix('"""').removesuffix('"""')
+        text = first = file.readline().strip().removeprefix('"""')
+        while not text.endswith('"""') and (line := file.readline().strip()):
+            text += f" {line}"
+    text = text.removesuffix('"""')
+    ends = [found.end() for found in re.finditer(r"[.?!](?<! al\.)(?= [A-Z]|$)", text)]
+    whole = max((end for end in ends if end <= len(first)), default=0)
+    if whole < len(first) / 3:  # nothing, or no more than a name and its source
+        whole = min((end for end in ends if end > whole), default=len(text))
+    return text[:whole]
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """``data make``, ``fetch``, ``ls``, ``check``: the data folder, before anything is trained on it; ``tokenise``: a
 corpus."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,8 @@ def check(folder: Path, as_json: bool) -> int:
         click.echo(f"{row['task']} {row['split']}: {row['problem']}", err=True)
     read = sum(row["state"] == "ok" for row in rows)
     missing = len(rows) - read - len(broken)
-    click.echo(
-        f"\n{read} splits read, {len(broken)} malformed, {missing} missing (`data ls {folder}` names them).", err=True
-    )
+    names = f"`data ls {shlex.quote(str(folder))}` names them"
+    click.echo(f"\n{read} splits read, {len(broken)} malformed, {missing} missing ({names}).", err=True)
     if not read:
         click.echo(f"{folder} holds no task's data: `data ls` shows the expected files.", err=True)
     return ENVIRONMENT if broken or not read else OK

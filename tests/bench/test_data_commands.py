@@ -53,6 +53,16 @@ def test_a_damaged_file_is_named_and_the_rest_is_read(
     assert states["sst2", "dev"] == "missing" and states["cola", "dev"] == "found"
 
 
+def test_the_command_that_names_what_is_missing_can_be_copied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my world"
+    (folder / "glue/CoLA").mkdir(parents=True)
+    (folder / "glue/CoLA/dev.tsv").write_text("gj04\t1\t\tHe goes.\n")
+    assert main(["data", "check", str(folder)]) == 0
+    assert f"`data ls '{folder}'` names them" in capsys.readouterr().err
+
+
 def test_a_folder_without_any_data_is_said_to_be_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "check", str(tmp_path)]) == 4
     assert "holds no task's data" in capsys.readouterr().err

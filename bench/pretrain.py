@@ -235,9 +235,10 @@ def pretrain_command(
         raise UsageError("`pretrain` needs text: give files or folders with --corpus.")
     if budget.unit is None:
         raise UsageError("`pretrain` needs a budget: give one of --steps, --tokens, --flops, --minutes.")
-    changes = {name: value for name, value in {"batch": batch, "length": length}.items() if value} | dict(
-        settings or {}
-    )
+    changes = {name: value for name, value in {"batch": batch, "length": length}.items() if value}
+    if twice := next((name for name in changes if name in (settings or {})), None):
+        raise UsageError(f"--{twice} and --set {twice} say the same: give one of them.")
+    changes |= settings or {}
     recipe = recipe_of(changes)
     _check_unfinished(out)
     environment.prepare()

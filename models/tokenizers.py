@@ -27,6 +27,7 @@ import tokenizers
 
 from models._template import BERT, Template
 from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, settled, trainer, untrained
+from models.text.pieces import CorpusError
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 FORMAT = 1
@@ -101,6 +102,8 @@ class Tokenizer:
         impl = untrained(kind, lowercase)
         try:
             impl.train_from_iterator(texts, trainer(kind, size, impl, texts))
+        except CorpusError:  # a file that cannot be read has said so
+            raise
         except Exception as error:
             # The unigram trainer raises a bare Exception when it finds no seed pieces.
             raise TokenizerError(

@@ -104,6 +104,12 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["run", "demo", "--data", "no-such-folder"], 4, ["no-such-folder", "does not exist"]),
         (["pretrain", "bert", "--size", "huge", "--out", "x"], 2, ["huge", "tiny"]),
         (["pretrain", "bert"], 2, ["--out"]),
+        (
+            ["pretrain", "bert", "--out", "x", "--corpus", "README.md", "--steps", "1", "--batch", "8"]
+            + ["--set", "batch=7"],
+            2,
+            ["--batch and --set batch", "one of them"],
+        ),
         (["evaluate", "no-such-checkpoint"], 4, ["no-such-checkpoint"]),
         (["score", "cola", "--gold", "no-gold", "--predictions", "no-predictions"], 4, ["no-gold"]),
         (["encode", "no-such-checkpoint", "--input", "a", "--out", "b"], 4, ["does not exist"]),

@@ -82,6 +82,16 @@ def test_damage_is_named_and_the_same_command_mends_it(text, tmp_path, spoil, se
     assert corpora.tokenised([out]) and Tokenizer.load(out / "tokenizer.json")
 
 
+@pytest.mark.parametrize(
+    ("content", "sentence"), [(b"", "holds no text.*how it was made.$"), (b"caf\xe9", "is not UTF-8 text.*first.$")]
+)
+def test_a_file_that_cannot_be_read_says_no_more_than_that(content, sentence, tmp_path):
+    """Not that a tokenizer could not be trained, and whether there is enough text."""
+    (tmp_path / "text.txt").write_bytes(content)
+    with pytest.raises(CorpusError, match=f"^(The corpus file )?{tmp_path}/text.txt:? {sentence}"):
+        corpora.tokenizer([tmp_path / "text.txt"], "wordpiece", 100)
+
+
 def test_what_does_not_fit_is_a_sentence(text, tmp_path, capsys):
     out = tmp_path / "out"
     assert tokenise(text, "--out", out) == 0

@@ -62,8 +62,8 @@ def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
     found = read(checkpoint)
     if found.about.get("kind") != "pretrained":
         raise CheckpointError(
-            f"{checkpoint} holds no pre-trained model but a {found.about.get('kind')} one, and layouts of heads are "
-            "not written."
+            f"{checkpoint} holds a model that is {found.about.get('kind')}, not pretrained, "
+            "and layouts of heads are not written."
         )
     folders.write(
         out,

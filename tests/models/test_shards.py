@@ -190,6 +190,16 @@ def test_a_killed_process_leaves_what_can_be_gone_on_with(files, tokenizer, tmp_
     assert len(made) == len(again.shards)
 
 
+def test_what_others_keep_in_the_folder_stays(files, tokenizer, tmp_path, small_pieces):
+    others = {tmp_path / "film.mp4.part", tmp_path / "shard-list.json"}
+    left = {tmp_path / name for name in ("shard-000001.safetensors.17.part", "tokenised.json.17.part")}
+    for path in others | left:
+        path.write_text("{}")
+    store(files, tokenizer, tmp_path, processes=1)
+    assert {path for path in others | left if path.exists()} == others
+    assert not list(tmp_path.glob("shard-0*.json"))
+
+
 def test_a_folder_is_opened_whole_or_not_at_all(files, tokenizer, tmp_path, small_pieces):
     folder = tmp_path / "shards"
     store(files, tokenizer, folder, processes=1)

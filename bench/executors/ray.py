@@ -78,11 +78,13 @@ class Remote:
     def _other_data(self, piece: Piece) -> str:
         """What to tell when this machine's files are not those that the plan was made with, else ""."""
         if isinstance(piece, Pretraining):
-            where, right = ", ".join(piece.corpus), piece.corpus_sha256
-            found = corpora.fingerprint([Path(file) for file in piece.corpus])
+            where, right = ", ".join(piece.corpus), [piece.corpus_sha256]
+            found = [corpora.fingerprint([Path(file) for file in piece.corpus])]
         else:
             data = Path(self.worker.job.data)
-            where, right, found = str(data), piece.data_sha256, fingerprint(tasks.load(piece.task), data)
+            read = {piece.task: piece.data_sha256, **{name: its["data_sha256"] for name, its in piece.beside.items()}}
+            where, right = str(data), list(read.values())
+            found = [fingerprint(tasks.load(name), data) for name in read]
         if found == right:
             return ""
         return f"{where} on {os.uname().nodename} is not what the plan was made with. Copy the same files there."

@@ -8,18 +8,24 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+import tasks
 from bench import execute
+from bench.data.sources import fingerprint
 from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from bench.executors import Died, Done, Ready
 from bench.executors import ray as on_ray
+from bench.plan import Plan
 from bench.run import run_suite
+from bench.work import Job
 from leaderboard import record
 from tasks import microworld
+from tests.bench.test_schedule import cell
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOOR = {"suite": "demo", "models": ("majority",), "baselines": False}
@@ -144,6 +150,18 @@ def test_what_travels_arrives_whole_and_records_are_never_replaced(tmp_path):
     on_ray.place(here, files | {"records/a.json": b"5"})
     assert on_ray.read(here, "records", "predictions", "pretrained") == files
     assert not list(here.rglob("*.arriving"))
+
+
+def test_other_data_beside_a_cell_are_noticed(world):
+    """What a multi-task cell learns besides has to be the same on every machine, too."""
+    data = {name: fingerprint(tasks.load(name), world) for name in ("sst2", "cola")}
+    job = {"data": str(world), "source": {}, "command": "run", "tokenizer": "", "keep": False, "length": 32}
+    for beside, problem in ((data["cola"], ""), ("other", "is not what the plan was made with")):
+        about = {"cola": {"title": "CoLA", "version": 1, "data_sha256": beside}}
+        one = replace(cell("random-bert", "sst2"), data_sha256=data["sst2"], beside=about)
+        remote = on_ray.Remote(Plan(pretrainings=(), cells=(one,)).to_json(), Job(**job), {}, 1)
+        assert problem in remote._other_data(one) and bool(remote._other_data(one)) == bool(problem)
+        remote.close()
 
 
 def test_ray_that_is_missing_or_unreachable_is_told(world, tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ class Counter:
 
     def __init__(self) -> None:
         self._read, self._source, self._reason = _meters()
-        self._began = [read() for read in self._read]
+        self._began = self._now()
         self._stopped = threading.Event()
         if self._read:
             threading.Thread(target=self._watch, daemon=True).start()
@@ -51,15 +51,24 @@ class Counter:
     def stop(self) -> dict[str, Any]:
         """{"joules", "source"}, or {"joules": None, "reason"} where nothing counts."""
         self._stopped.set()
+        now = self._now()
         if not self._read:
             return {"joules": None, "reason": self._reason}
-        joules = sum(read() - began for read, began in zip(self._read, self._began, strict=True))
+        joules = sum(there - began for there, began in zip(now, self._began, strict=True))
         return {"joules": round(joules, 3), "source": self._source}
 
     def _watch(self) -> None:
         while not self._stopped.wait(_EVERY):
-            for read in self._read:
-                read()
+            self._now()
+
+    def _now(self) -> list[float]:
+        """What each meter says. Where one fails (a driver that was loaded anew), none counts any more: that must not
+        cost the work that is measured."""
+        try:
+            return [read() for read in self._read]
+        except Exception as error:
+            self._read, self._reason = [], f"{self._source} counts no more ({error})."
+            return []
 
 
 def packages(folder: Path = POWERCAP) -> tuple[list[Package], str]:

@@ -39,6 +39,16 @@ def test_a_counter_adds_its_sources_up_or_says_why_not(powercap, monkeypatch):
     assert energy.Counter().stop() == {"joules": None, "reason": "nothing counts."}
 
 
+def test_a_counter_that_goes_away_costs_no_work(monkeypatch):
+    readings = [1.0, 2.0]
+    monkeypatch.setattr(energy, "_meters", lambda: ([readings.pop], "a GPU", ""))
+    counter = energy.Counter()
+    readings.clear()  # the next look raises
+    reason = {"joules": None, "reason": "a GPU counts no more (pop from empty list)."}
+    assert counter.stop() == reason
+    assert energy.Counter().stop() == reason
+
+
 def test_what_cannot_be_read_is_told(powercap, tmp_path):
     assert energy.packages(tmp_path / "nowhere") == ([], f"{tmp_path / 'nowhere'} holds no RAPL package")
     (powercap / "intel-rapl:1" / "energy_uj").write_text("")

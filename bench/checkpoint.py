@@ -163,7 +163,9 @@ def keep_up_to(last: Path, count: int) -> None:
 
     Later ones are damaged, or the training would not have gone back behind them; what a killed save left goes too.
     """
-    for other in set(_steps(last.parent)) - set([p for p in _steps(last.parent) if p <= last][:count]):
+    for other in set(_steps(last.parent)) - set(
+        [p for p in _steps(last.parent) if _number(p) <= _number(last)][:count]
+    ):
         shutil.rmtree(other, ignore_errors=True)
     for remains in last.parent.glob(".step-*"):
         shutil.rmtree(remains, ignore_errors=True)
@@ -176,7 +178,13 @@ def newest(folder: Path) -> Path | None:
 
 def _steps(folder: Path) -> list[Path]:
     """Training states below ``folder``, the newest first."""
-    return sorted((p for p in folder.glob("step-*") if p.is_dir()), reverse=True)
+    found = (path for path in folder.glob("step-*") if path.is_dir())
+    return sorted(found, key=_number, reverse=True)  # more than nine digits push a name before shorter ones
+
+
+def _number(state: Path) -> int:
+    digits = state.name.removeprefix("step-")
+    return int(digits) if digits.isdecimal() else -1
 
 
 def write_text(path: Path, text: str) -> None:

@@ -100,6 +100,14 @@ def test_the_newest_intact_state_is_found_and_the_damaged_one_named(tmp_path):
     assert len(said) == 1 and "step-000000020" in said[0]
 
 
+def test_states_go_by_their_number_beyond_nine_digits(tmp_path):
+    for step in (999_999_998, 999_999_999, 1_000_000_000):
+        checkpoint.write_state(tmp_path, step, about={"step": step}, arrays={"weights": ARRAYS})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-1000000000", "step-999999999"]
+    found, _ = checkpoint.newest_intact(tmp_path, print)
+    assert found.about["step"] == 1_000_000_000
+
+
 def test_nothing_half_written_when_the_disk_is_full(tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))

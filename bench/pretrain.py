@@ -5,16 +5,13 @@ was killed and goes on from its newest training state ends with the same weights
 """
 
 import contextlib
-import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 import models
 from bench import checkpoint, environment
@@ -22,14 +19,14 @@ from bench.budget import Budget, steps_of
 from bench.checkpoint import Checkpoint
 from bench.console import Bar, progress, say
 from bench.cost import Meter, phase
-from bench.engine import distribute
+from bench.engine import distribute, place
 from bench.engine.course import Course, Losses, TrainingStates
 from bench.engine.networks import build, sized
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import rate_at
 from bench.engine.recipe import Recipe, peak_rate, recipe_of
 from bench.engine.stopping import SAVE_SECONDS, Stop
-from bench.errors import OK, Diverged, EnvironmentProblem, UsageError
+from bench.errors import OK, Diverged, UsageError
 from models.corpus import Corpus
 from models.tokenizers import Tokenizer
 
@@ -83,7 +80,7 @@ def pretrain(
             flops = steps * flops_per_step if steps else math.inf
             network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops)
             writes = distribute.is_chief(strategy)
-            states = TrainingStates(_states_of(out), identity, network, step_function, writes)
+            states = TrainingStates(place.states_of(out), identity, network, step_function, writes)
             course = states.resume(warn) or Course(steps=steps)
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
@@ -240,7 +237,7 @@ def pretrain_command(
         raise UsageError(f"--{twice} and --set {twice} say the same: give one of them.")
     changes |= settings or {}
     recipe = recipe_of(changes)
-    _check_unfinished(out)
+    place.check_unfinished(out)
     environment.prepare()
     devices = distribute.strategy_of(strategy)
     if budget.minutes and distribute.workers(devices) > 1:
@@ -252,7 +249,7 @@ def pretrain_command(
     files = corpora.files_of(corpus, (), None)
     trained = Tokenizer.load(corpora.tokenizer(files, tokenizer or "wordpiece", vocabulary or 8000))
     try:
-        with _alone(out) if writes else contextlib.nullcontext():
+        with place.alone(out) if writes else contextlib.nullcontext():
             finished = pretrain(
                 model,
                 size,
@@ -268,66 +265,14 @@ def pretrain_command(
                 warn=tell,
             )
             if writes:
-                _divergence_of(out).unlink(missing_ok=True)  # of an earlier one, with other settings
+                place.divergence_of(out).unlink(missing_ok=True)  # of an earlier one, with other settings
     except Diverged as error:
         if writes:
-            _record_divergence(error, out, {"model": model, "size": size, "settings": changes, "budget": budget.flag()})
+            place.record_divergence(
+                error, out, {"model": model, "size": size, "settings": changes, "budget": budget.flag()}
+            )
         raise
     about = finished.about
     tell(f"{about['steps']} steps, {about['tokens']} tokens, {about['flops']:.3g} FLOPs, loss {about['loss']:.3f}.")
     print(out)
     return OK
-
-
-def _check_unfinished(out: Path) -> None:
-    if (out / checkpoint.MANIFEST).exists():
-        raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
-    checkpoint.check_free(out)
-
-
-@contextlib.contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Keeps other pre-trainings off ``out``: each of two would clear away the training states of the other.
-
-    `EnvironmentProblem` where one is at work. Where the file system has no locks, nothing is kept off.
-    """
-    path = _states_of(out) / "lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
-    try:
-        with contextlib.suppress(NotImplementedError):
-            lock.acquire(timeout=0)
-    except Timeout:
-        raise EnvironmentProblem(
-            f"Another pre-training is at work in {out}. Wait for its end, or give another --out."
-        ) from None
-    try:
-        _check_unfinished(out)  # by another one, while this one started
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        lock.release()
-        with contextlib.suppress(OSError):  # there are states, or nothing at all
-            path.parent.rmdir()
-
-
-def _states_of(out: Path) -> Path:
-    """Where the training states of the checkpoint-to-be ``out`` are."""
-    return out.with_name(out.name + ".training")
-
-
-def _record_divergence(error: Diverged, out: Path, run: Mapping[str, Any]) -> None:
-    """Leave a note beside the output: that a training diverged is a result too."""
-    record = {
-        "status": "diverged",
-        **run,
-        "seed": error.seed,
-        "step": error.step,
-        "reason": str(error),
-        "last_good": error.last_good and str(error.last_good),
-    }
-    checkpoint.write_text(_divergence_of(out), json.dumps(record, indent=1) + "\n")
-
-
-def _divergence_of(out: Path) -> Path:
-    return out.with_name(out.name + ".diverged.json")

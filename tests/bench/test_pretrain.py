@@ -15,6 +15,7 @@ from bench import checkpoint, pretrain
 from bench.__main__ import main
 from bench.budget import Budget
 from bench.data import corpora
+from bench.engine import place
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import SCHEDULES, rate_at
 from bench.engine.recipe import Recipe, recipe_of
@@ -133,13 +134,13 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
     before = {path.name for path in (tmp_path / "out.training").iterdir()}
     options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=STEPS), "out": out}
     options |= {"batch": 4, "length": 32, "vocabulary": 400}
-    with pretrain._alone(out), pytest.raises(EnvironmentProblem, match="Another pre-training is at work"):
+    with place.alone(out), pytest.raises(EnvironmentProblem, match="Another pre-training is at work"):
         pretrain.pretrain_command(**options)
     assert {path.name for path in (tmp_path / "out.training").iterdir()} == before
     checkpoint.write(out, about={}, arrays={}, texts={})  # the other one has ended
-    with pytest.raises(UsageError, match="holds a finished checkpoint"), pretrain._alone(out):
+    with pytest.raises(UsageError, match="holds a finished checkpoint"), place.alone(out):
         pass
-    with pretrain._alone(tmp_path / "new"):
+    with place.alone(tmp_path / "new"):
         assert (tmp_path / "new.training").exists()
     assert not list(tmp_path.glob("new*"))
 

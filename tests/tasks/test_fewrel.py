@@ -77,10 +77,15 @@ def test_malformed_relations_are_sentences(content: object, message: str, tmp_pa
 
 def test_answers_to_episodes_are_scored(tmp_path: Path) -> None:
     gold = _relations(tmp_path / "any.json", 16, 3)
-    right = {str(i): e.gold for i, e in enumerate(_read_as(gold, "fewrel-half"))}
-    answers = right | {"0": "P0", "1": "P0"}  # no relation that "half" reports
+    episodes = _read_as(gold, "fewrel-half")
+    right = {str(i): e.gold for i, e in enumerate(episodes)}
+    others = [{text.name for text in e.inputs if text.name} - {e.gold} for e in episodes[:2]]
+    answers = right | {str(i): min(names) for i, names in enumerate(others)}
     found = score("fewrel-half", gold, write_rows(tmp_path / "guess.json", answers))
     assert found["accuracy"] == pytest.approx(99.8) and found["examples"] == 1000
+    answers |= {"0": "P0"}  # no relation that "half" reports
+    with pytest.raises(tasks.task.DataError, match="the class 'P0' of 0 is none of"):
+        score("fewrel-half", gold, write_rows(tmp_path / "guess.json", answers))
 
 
 def _read_as(gold: Path, name: str) -> list[Example]:

@@ -166,7 +166,7 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
         "folders": list(task.folders),
         "files": {split: list(files) for split, files in task.files.items()},
         "source": asdict(task.source),
-        "predictions": expected(task).removeprefix("Expected: ").removesuffix("."),
+        "predictions": expected(task),
         "version": task.version,
         "notes": task.notes,
     }

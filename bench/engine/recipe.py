@@ -20,9 +20,6 @@ CHOICES: dict[str, tuple] = {
 LEAST = {"batch": 1, "length": 8, "accumulate": 1}
 """The settings that count something, and their smallest values; all others are numbers of at least 0."""
 
-SHARES = {"warmup": "up to", "dropout": "below"}
-"""The settings that are shares of something, of which not even all of it may be dropped."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -69,8 +66,9 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
             raise UsageError(f"{name} takes a {'whole ' if name in LEAST else ''}number, not '{value}'.")
         elif not value >= LEAST.get(name, 0):
             raise UsageError(f"{name} takes a number of at least {LEAST.get(name, 0)}, not '{value}'.")
-        elif name in SHARES and value > 1 or name == "dropout" and value == 1:
-            raise UsageError(f"{name} is a share, and takes a number {SHARES[name]} 1, not '{value}'.")
+        elif name == "warmup" and value > 1 or name == "dropout" and value >= 1:
+            most = "up to" if name == "warmup" else "below"
+            raise UsageError(f"{name} is a share, and takes a number {most} 1, not '{value}'.")
     if changes.get("optimizer") == "adagrad":  # decay would move every row of every table
         changes = {"weight_decay": 0.0, **changes}
     recipe = replace(Recipe(), **changes)

@@ -64,7 +64,7 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
     try:
         if task.form is not Form.GENERATION and not any(text.strip() for _, text in lines(predictions)):
-            raise DataError(f"{predictions} is empty. {written.expected(task)}")
+            raise DataError(f"{predictions} is empty. Expected: {written.expected(task)}.")
         right, guesses = _as_written(task, gold, predictions) or _READERS[task.form](task, gold, predictions)
     except DataError as error:
         raise written.told(task, predictions, error) from error

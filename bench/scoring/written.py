@@ -13,24 +13,26 @@ from tasks.task import DataError, Task
 _ADVICE = " Fetch the official file again"
 """How the readers of official files end; whoever wrote predictions has nothing to fetch."""
 
-_SENTENCES = {
-    Form.CLASSIFICATION: 'a header "index<TAB>prediction" and such a row for each example',
-    Form.REGRESSION: 'a header "index<TAB>prediction" and such a row for each example',
-    Form.SIMILARITY: 'a header "index<TAB>prediction" and such a row for each example',
+_ROWS = 'a header "index<TAB>prediction" and such a row for each example'
+_RANKED = 'a line {"id": "...", "ranked": [candidates, the best first]} for each example'
+_FORMATS = {
+    Form.CLASSIFICATION: _ROWS,
+    Form.REGRESSION: _ROWS,
+    Form.SIMILARITY: _ROWS,
     Form.CHOICE: 'a line {"idx": 0, "label": 1} for each example',
     Form.SPAN: "one JSON object from question ids to answers",
     Form.FEW_SHOT: "one JSON object from ids to classes",
     Form.TAGGING: "a line for each word with its tag in the last column, and empty lines between sentences",
     Form.GENERATION: "one text a line",
-    Form.CLOZE: 'a line {"id": "...", "ranked": [candidates, the best first]} for each example',
-    Form.RANKING: 'a line {"id": "...", "ranked": [candidates, the best first]} for each example',
-    Form.ANALOGY: 'a line {"id": "...", "ranked": [candidates, the best first]} for each example',
+    Form.CLOZE: _RANKED,
+    Form.RANKING: _RANKED,
+    Form.ANALOGY: _RANKED,
     Form.POINTING: "the format of the gold file with predictions in place of gold",
 }
 
 
 def expected(task: Task) -> str:
-    """What `score` takes as a file of predictions of ``task``, as a sentence; "" where it takes none."""
+    """What `score` takes as a file of predictions of ``task``; "" where it takes none."""
     if task.form is Form.LANGUAGE_MODELLING:
         return ""
     official = task.files[task.report][0].split("|")[0]
@@ -41,16 +43,18 @@ def expected(task: Task) -> str:
     elif task.extra.get("submission", {}).get("archive") == "superglue":
         what = 'a line {"idx": 0, "label": ...} for each example'
     elif task.form is Form.CLASSIFICATION and Path(official).suffix in (".xml", ".json"):
-        what = _SENTENCES[Form.POINTING]
+        what = _FORMATS[Form.POINTING]
     else:
-        what = _SENTENCES[task.form]
-    return f"Expected: {what}; or the lines that `predict` writes."
+        what = _FORMATS[task.form]
+    return f"{what}; or the lines that `predict` writes"
 
 
 def told(task: Task, predictions: Path, error: DataError) -> DataError:
     """``error`` with the format in place of the advice to fetch a file again, if it is about ``predictions``."""
     text, advised, _ = str(error).partition(_ADVICE)
-    return type(error)(f"{text} {expected(task)}") if advised and text.startswith(str(predictions)) else error
+    if not advised or not text.startswith(str(predictions)):
+        return error
+    return type(error)(f"{text} Expected: {expected(task)}.")
 
 
 def read(task: Task, path: Path) -> dict[str, Any] | None:

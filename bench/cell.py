@@ -65,7 +65,7 @@ def _record(
         row=row_of(cell),
         pretraining=_pretraining(context.weights),
         task=_sheet(task, cell, context, outcome),
-        adaptation={"name": cell.adaptation, "settings": dict(cell.settings)} | _neighbours(context),
+        adaptation=_adaptation(cell, context),
         seed=cell.seed,
         scores=outcome.scores,
         cost=outcome.cost,
@@ -155,10 +155,11 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     }
 
 
-def _neighbours(context: Context) -> dict[str, Any]:
-    """What the adaptation reads besides, by model, each with the `_pretraining` that it comes from."""
+def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
+    """With what it reads besides, by model, each with the `_pretraining` that it comes from."""
+    about = {"name": cell.adaptation, "version": cell.adaptation_version, "settings": dict(cell.settings)}
     found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
-    return {"neighbours": found} if found else {}
+    return about | ({"neighbours": found} if found else {})
 
 
 def failure(error: Exception) -> tuple[str, dict[str, str]]:

@@ -102,6 +102,7 @@ class Cell:
     """Key of the shared tokenizer, as a random twin reads the same tokens."""
     pretraining: str | None = None
     """Key of a `Pretraining`, or "checkpoint:<sha256>" for weights that exist."""
+    adaptation_version: int = 1
     limit: int = 0
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Other tasks that are learnt besides, by name: "title", "version" and "data_sha256" of each."""
@@ -111,8 +112,8 @@ class Cell:
     @property
     def key(self) -> str:
         matters = asdict(self)
-        for newer in ("beside", "neighbours"):
-            if not matters[newer]:
+        for newer, empty in (("adaptation_version", 1), ("beside", {}), ("neighbours", {})):
+            if matters[newer] == empty:
                 del matters[newer]  # cells of before there was such a thing keep their keys
         return digest({"cell": matters, "version": VERSION})
 
@@ -257,6 +258,7 @@ def cells_of(
                         seed=seed,
                         tokenizer=tokenizer if row.kind != "baseline" else "",
                         pretraining=pretraining_of.get(row),
+                        adaptation_version=here.VERSION,
                         limit=limit,
                         beside={name: _beside(name, data_sha256) for name in here.others},
                         neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},

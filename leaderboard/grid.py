@@ -156,6 +156,8 @@ class Cell:
         settings = {id(one): one for one in (record.adaptation["settings"] for record in self.ok)}.values()
         if len(settings) > 1 and len({_canonical(one) for one in settings}) > 1:
             marks.append("settings differ between seeds")
+        if len({record.adaptation.get("version", 1) for record in self.ok}) > 1:
+            marks.append("versions of the adaptation differ between seeds")
         return tuple(marks)
 
     @cached_property

@@ -1,8 +1,9 @@
 """BASE and HEAD as cells that may be compared: what is the same thing measured twice, and what only looks like it.
 
 A cell of the gate is a row, a task and an adaptation. Its *recipe* is all that was chosen before it ran: the task's
-version and data, the settings, the pre-training's corpus, tokenizer and budget. Cells of one recipe are compared;
-where only another recipe is found on the other side, the difference is named and no number is given.
+version and data, the adaptation's version and settings, the pre-training's corpus, tokenizer and budget. Cells of one
+recipe are compared; where only another recipe is found on the other side, the difference is named and no number is
+given.
 """
 
 import json
@@ -25,6 +26,7 @@ _LABELS = {
     "task.source": "source or number of examples",
     "task.headline": "metric",
     "task.higher_is_better": "direction of the metric",
+    "adaptation.version": "version of the adaptation",
     "pretraining.corpus_sha256": "corpus",
     "pretraining.tokenizer": "tokenizer",
     "pretraining.seed": "seed of pre-training",
@@ -116,6 +118,7 @@ def recipe_of(record: Record) -> dict[str, Any]:
     task, made = record.task, record.pretraining
     known = {f"task.{name}": task.get(name) for name in ("version", "data_sha256", "source", "split", "headline")}
     known["task.higher_is_better"] = task["higher_is_better"]
+    known["adaptation.version"] = record.adaptation.get("version", 1)  # records of before there were others lack it
     known |= {f"settings.{name}": value for name, value in record.adaptation["settings"].items()}
     if made and record.row["division"] == "published":
         known["pretraining.weights_sha256"] = made.get("weights_sha256")

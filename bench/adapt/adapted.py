@@ -66,7 +66,8 @@ class Adapted:
         if not self.decoding:
             self._outputs(_example(form, len(self.neighbours)), None)  # makes the variables of the reading and the head
             self.own = [*self.reading.trainable_variables, *self.head.trainable_variables]
-        self._beginning = [v.numpy() for v in self.own]
+        scaled = {id(v) for layer in (self.reading, self.head) for v in getattr(layer, "glorot", ())}
+        self._beginning = [(v.numpy(), _deviation(v) if id(v) in scaled else 0.02) for v in self.own]
         self.remembered: list[Any] = getattr(self.decoding, "remembered", [])
         """Variables that no gradient changes, but training does."""
         self.learning = list(self.own)
@@ -89,12 +90,13 @@ class Adapted:
         self, weights: Mapping[str, np.ndarray], seed: int, neighbours: Sequence[Mapping[str, np.ndarray]] = ()
     ) -> None:
         """Begin anew: the weights of the network and its neighbours as given, the adaptation's own drawn from ``seed``
-        (matrices by N(0, 0.02) as BERT's heads, whatever their layers were built with), the optimizer empty."""
+        (matrices by N(0, 0.02) as BERT's heads, those that a layer names in its ``glorot`` by the variance of Glorot
+        and Bengio, whatever they were built with), the optimizer empty."""
         for network, given in zip((self.network, *self.neighbours), (weights, *neighbours), strict=True):
             networks.assign(network.loss.variables, given)
         rng = np.random.default_rng([seed, 1])
-        for variable, value in zip(self.own, self._beginning, strict=True):
-            variable.assign(rng.normal(0.0, 0.02, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
+        for variable, (value, deviation) in zip(self.own, self._beginning, strict=True):
+            variable.assign(rng.normal(0.0, deviation, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
         if self.decoding and self.decoding is not self.network:
             self.decoding.begin()
         self.step.reset()
@@ -277,6 +279,11 @@ def _traced(function: Callable, *specs: Any) -> Traced:
 def _still(encoding: Encoding) -> Encoding:
     """Nothing that is learnt from it reaches the encoder."""
     return Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
+
+
+def _deviation(matrix: Any) -> float:
+    """Of the initial values of ``matrix`` [inputs, outputs] (Glorot and Bengio, 2010, equation 12)."""
+    return (2 / sum(matrix.shape)) ** 0.5
 
 
 def _beside(number: int, name: str) -> str:

@@ -48,6 +48,7 @@ class Reading(keras.layers.Layer):
         if encoder.depth == 0:
             raise NotApplicable("no-context", "because this model's vectors know of no context: no layer is shared.")
         self.tasks = [self._task(encoder.width, f"task_{number}") for number in range(1 + len(settings.others))]
+        self.glorot = [weight for task in self.tasks for weight in vars(task).values()]
         self.flops_per_token = settings.layer_flops(encoder.width)
 
     def _task(self, width: int, name: str) -> SimpleNamespace:

@@ -56,6 +56,7 @@ class Reading(keras.layers.Layer):
             ]
         width = sum(one.width for one in encoders)
         self.tagger = taglm.BiLstm(width, settings.hidden, name="tagger")
+        self.glorot = self.tagger.trainable_variables
         self.flops_per_word = settings.tagger_flops(width)
 
     def call(self, encoding: Any, batch: dict[str, Any], *neighbours: Any) -> Any:

@@ -64,6 +64,7 @@ class Reading(keras.layers.Layer):
             self.mix = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
         self.first = BiLstm(first, settings.hidden, name="first")
         self.second = BiLstm(second, settings.hidden, name="second")
+        self.glorot = [*self.first.trainable_variables, *self.second.trainable_variables]
         self.flops_per_token = settings.tagger_flops(encoder.width)
 
     def call(self, encoding: Any, batch: dict[str, Any]) -> Any:

@@ -175,6 +175,9 @@ def test_a_task_beside_itself_is_the_task_alone(world):
     matters = dataclasses.asdict(alone)
     del matters["beside"], matters["neighbours"]  # as the keys of all cells were before any had others
     assert alone.key == plan.digest({"cell": matters, "version": plan.VERSION})
+    former = dataclasses.replace(alone, adaptation_version=1)
+    del matters["adaptation_version"]  # as they were before adaptations had versions
+    assert former.key == plan.digest({"cell": matters, "version": plan.VERSION}) != alone.key
 
 
 def test_the_settings_of_both_stages():

@@ -121,6 +121,7 @@ def test_zero_cells_compared_is_never_zero(tmp_path):
         ({"task_": {"data_sha256": "f" * 64}}, "data"),
         ({"task_": {"headline": "f1"}, "scores": {"headline": {"value": 80.0}}}, "metric"),
         ({"adaptation": {"settings": {"learning_rate": 1e-4, "epochs": 9}}}, "setting epochs"),
+        ({"adaptation": {"version": 2}}, "version of the adaptation"),
         ({"pretraining": {"tokens": 5}}, "pre-training tokens"),
         ({"pretraining": {"corpus_sha256": "9" * 64}}, "corpus"),
     ],

@@ -135,6 +135,8 @@ def test_a_seed_run_again_replaces_the_older_and_is_noted():
     assert "1 older record" in grid.notes[0]
     mixed = arrange([record(), record(seed=1, adaptation={"settings": {"epochs": 5}})])
     assert next(iter(mixed.cells.values())).marks == ("settings differ between seeds",)
+    mixed = arrange([record(), record(seed=1, adaptation={"version": 2})])
+    assert next(iter(mixed.cells.values())).marks == ("versions of the adaptation differ between seeds",)
 
 
 def test_leaders_are_those_whose_intervals_meet():

@@ -103,6 +103,7 @@ class Head(keras.layers.Layer):
         shapes |= {"bias": (3 * WIDTH,), "query": (2 * WIDTH, WIDTH)}
         self.own = {name: self.add_weight(shape=s, initializer="glorot_uniform" if len(s) > 1 else "zeros", name=name)
                     for name, s in shapes.items()}  # fmt: skip
+        self.glorot = list(self.own.values())
 
     def call(self, reading: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
         return self.words(reading.tokens), self.start(reading.pooled)

@@ -59,9 +59,22 @@ def switch(default: int, **options: bool) -> Any:
     return setting(default, "0 (off) or 1 (on)", lambda value: value in (0, 1), **options)
 
 
+def names(default: str, what: str, **options: bool) -> Any:
+    """A `setting` of several names, or of none."""
+
+    def distinct(value: str) -> bool:
+        parts = value.split("+")
+        return value == "" or (all(parts) and len(set(parts)) == len(parts))
+
+    return setting(default, f"names of {what} with a + between them, each once", distinct, **options)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings(Effort):
     """What ``--set name=value`` may change. Lengths are in tokens."""
+
+    VERSION = 1
+    """Raised when the adaptation changes what the same cell scores."""
 
     epochs: int = positive(4)
     batch: int = positive(32)

@@ -9,18 +9,14 @@ from bench.adapt.settings import Settings
 from tasks.task import Task
 
 
-def _names(value: str) -> bool:
-    parts = value.split("+")
-    return value == "" or (all(parts) and len(set(parts)) == len(parts))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     """The layer of a task begins from random weights, which takes a larger rate than those of a head. ``epochs`` are
     those of the cell's own task alone, after the others; ``max_steps`` holds for each of both."""
 
+    VERSION = 2  # since its recurrent layers begin by the variance of Glorot and Bengio
     learning_rate: float = settings.setting(1e-3)
-    beside: str = settings.setting("", "names of tasks with a + between them, each once", _names, baked=True)
+    beside: str = settings.names("", "tasks", baked=True)
     """The tasks whose training sets are learnt in turns with the cell's own, which may be among them; none: the same
     network for one task."""
     joint_epochs: int = settings.positive(4)

@@ -9,16 +9,12 @@ from bench.adapt.settings import Settings
 from tasks.forms import Form
 
 
-def _names(value: str) -> bool:
-    parts = value.split("+")
-    return value == "" or (all(parts) and len(set(parts)) == len(parts))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     """A tagger from random weights takes more passes than a head. 256 cells and the clip are the paper's; rate and
     dropout are those of TagLM here (`bench.adapt.settings.taglm`), the tagger that is nearest."""
 
+    VERSION = 2  # since its recurrent layers begin by the variance of Glorot and Bengio
     FREEZES = True
     epochs: int = settings.positive(12)
     patience: int = settings.setting(3)
@@ -30,7 +26,7 @@ class Own(Settings):
     context: int = settings.setting(0, "0: a sentence is read alone", lambda value: value == 0, sparing=True)
     hidden: int = settings.positive(256, baked=True)
     """Cells of the LSTM in each direction."""
-    beside: str = settings.setting("glove", "names of models with a + between them, each once", _names, baked=True)
+    beside: str = settings.names("glove", "models", baked=True)
     """The models whose vectors stand beside those of the cell's own; none: the same tagger over its own alone."""
     tokenizer: str = settings.one_of("", "", "wordpiece", "bpe", "unigram", "word", "character")
     """What those models read; "": each the kind of its own paper."""

@@ -13,6 +13,7 @@ class Own(Settings):
     """A tagger from random weights takes more passes than a head. Rate, dropout and clip are those of the paper's
     section 4."""
 
+    VERSION = 2  # since its recurrent layers begin by the variance of Glorot and Bengio
     FREEZES = True
     epochs: int = settings.positive(12)
     patience: int = settings.setting(3)

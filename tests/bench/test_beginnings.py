@@ -1,0 +1,45 @@
+"""What an adaptation's own weights begin with: heads as BERT's, recurrent layers by the variance that they ask for."""
+
+import numpy as np
+import pytest
+
+import models
+from bench.adapt import settings
+from bench.adapt.adapted import Adapted
+from bench.engine import networks
+from models.card import Size
+from models.tokenizers import Tokenizer
+from tasks.forms import Form
+
+TOKENIZER = Tokenizer.train("word", ["Vodia Zenna Marko sees knows asks the old miller"] * 3, 60)
+SHAPE = Size(layers=2, width=32, heads=2, inner=32, length=32)
+
+
+@pytest.mark.parametrize(
+    ("adaptation", "form", "changes", "recurrent"),
+    [
+        ("taglm", Form.TAGGING, {}, 8),  # two layers of two directions, the input's and the state's matrix of each
+        ("stacked", Form.TAGGING, {"beside": ""}, 4),
+        ("multitask", Form.CLASSIFICATION, {}, 3),
+        ("finetune", Form.POINTING, {}, 4),  # classes, input, state and query of the decoder
+        ("finetune", Form.TAGGING, {}, 0),
+    ],
+)
+def test_recurrent_layers_begin_by_glorot_and_heads_as_berts(adaptation, form, changes, recurrent):
+    chosen = settings.changed(settings.defaults(form, adaptation), changes)
+    network = models.load("lm_lstm").build(SHAPE, TOKENIZER.vocabulary)
+    weights = networks.weights(network.loss.variables)
+    outputs = (16, False) if form is Form.TAGGING else 16
+    made = Adapted(network, TOKENIZER.vocabulary, form, adaptation, outputs, chosen, lambda rows: 0.0)
+    made.reset(weights, 0)
+    first = [v.numpy() for v in made.own]
+    wide = 0
+    for value in (value for value in first if value.ndim >= 2):
+        expected = (2 / sum(value.shape)) ** 0.5
+        assert 0.85 < value.std() / expected < 1.15 or 0.85 < value.std() / 0.02 < 1.15
+        wide += 0.85 < value.std() / expected < 1.15
+    assert wide == recurrent
+    made.reset(weights, 1)
+    assert all(np.array_equal(a, v.numpy()) == (a.ndim < 2) for a, v in zip(first, made.own, strict=True))
+    made.reset(weights, 0)
+    assert all(np.array_equal(a, v.numpy()) for a, v in zip(first, made.own, strict=True))

@@ -66,8 +66,8 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
         sentence += rounds * len(corpus.sentences)  # the last window goes on at the beginning
         tokens, places = np.zeros((2, batch, length), np.int32)
         tokens[row, column] = text[kept]
-        first = sentence[np.searchsorted(row, np.arange(batch))]  # of each row; in every stretch a token is kept
-        places[row, column] = column + _FAR * (sentence - first[row])
+        first = sentence[np.searchsorted(row, row)]  # of each token's row; where no token is kept, there is none
+        places[row, column] = column + _FAR * (sentence - first)
         return {
             "tokens": tokens,
             "places": places,

@@ -206,6 +206,14 @@ def test_skipgram_rows_are_the_text_without_what_was_dropped():
     assert len(seen) > 0.9 * 20_000
 
 
+def test_stretches_of_which_nothing_is_kept_are_empty_rows():
+    """One word again and again, half of all that there is: of 15 tokens on end often none is left."""
+    ids = np.concatenate([np.full(5000, 37), np.random.default_rng(0).integers(38, 3000, 5000)])
+    make = skipgram.batches(corpus([10] * 1000, ids), 4, 8)
+    kept = [make(step, 0)["windows"].any(axis=1) for step in range(300)]
+    assert any(not rows[-1] for rows in kept) and any(rows.all() for rows in kept)
+
+
 def test_blocks_change_nothing(monkeypatch):
     """Rows of 70 tokens in blocks of 32, of 7, and in one: the same loss, and the pairs that brute force finds."""
     encoder = WordVectors(Size(layers=0, width=6), 90)

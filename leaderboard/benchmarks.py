@@ -5,12 +5,11 @@ benchmark takes that mean, so a part is a task, or several tasks whose headlines
 takes another metric than the headline, it says which.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from leaderboard.grid import Cell, Column, Grid, Row
-from leaderboard.stats import Interval, Summary, summarise
+from leaderboard.stats import Interval, Summary, mean_of, summarise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +65,7 @@ class Benchmark:
         return found, found.interval.within(Interval(low, high))
 
     def _mean(self, values: Mapping[str, float]) -> float:
-        return _mean([_mean([values[name] for name in part]) for part in self.parts])
+        return mean_of([mean_of([values[name] for name in part]) for part in self.parts])
 
 
 BENCHMARKS = (
@@ -101,7 +100,3 @@ BENCHMARKS = (
         ),
     ),
 )  # fmt: skip
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)

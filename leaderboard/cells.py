@@ -15,7 +15,7 @@ from leaderboard import charts
 from leaderboard.costs import is_number
 from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
 from leaderboard.record import Record
-from leaderboard.stats import Interval, Summary
+from leaderboard.stats import Interval, Summary, mean_of
 from leaderboard.text import clean, number
 
 _POINTS = 6  # points of a learning curve that are written out
@@ -121,7 +121,7 @@ def _curve(cell: Cell) -> str:
 
 def _mean(values: Sequence[Any]) -> float:
     known = [float(value) for value in values if is_number(value)]
-    return math.fsum(known) / len(known) if known else math.nan
+    return mean_of(known) if known else math.nan
 
 
 def _inert(text: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leaderboard.grid import Row
+from leaderboard.stats import mean_of
 
 _MIB = 2**20
 _LARGEST = 2**63
@@ -50,4 +51,4 @@ def _most(parts: Iterable[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return mean_of(values) if values else None

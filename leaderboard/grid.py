@@ -14,7 +14,7 @@ from typing import Any
 
 from leaderboard.ranks import Rank, ranks, together
 from leaderboard.record import Record
-from leaderboard.stats import Error, Interval, Summary, error, from_examples, summarise
+from leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise
 
 _KIND_WORDS = {
     "pretrained": "pre-trained",
@@ -205,7 +205,7 @@ class Grid:
         if not cells or any(cell is None or not cell.ok for cell in cells):
             return {}
         seeds = set.intersection(*(set(cell.values) for cell in cells))
-        return {seed: math.fsum(cell.values[seed] for cell in cells) / len(cells) for seed in sorted(seeds)}
+        return {seed: mean_of([cell.values[seed] for cell in cells]) for seed in sorted(seeds)}
 
     def definition(self) -> str:
         """The average in words, so that nobody has to guess what was averaged."""

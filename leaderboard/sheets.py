@@ -7,6 +7,7 @@ from typing import Any
 from leaderboard import charts
 from leaderboard.costs import is_number
 from leaderboard.grid import Column, Grid, Row
+from leaderboard.stats import LARGEST
 from leaderboard.text import duration, number, quantity
 
 _AXES = ("representation", "architecture", "objectives", "extensions")
@@ -77,7 +78,7 @@ def models(grid: Grid, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]:
     """Average against every cost that was measured: one plane each, and one table for all of them."""
-    scored = [row for row in grid.rows if math.isfinite(grid.macro_summary(row).mean)]
+    scored = [row for row in grid.rows if abs(grid.macro_summary(row).mean) < LARGEST]
     lines = [{"number": i, "row": row, "costs": []} for i, row in enumerate(scored, 1)]
     drawn: list[dict[str, Any]] = []
     for name, (title, unit) in _MEASURES.items():

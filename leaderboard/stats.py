@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CONFIDENCE = 0.95
+LARGEST = 1e150
+"""From here on squares are no numbers any more: spreads are unknown, and nothing is drawn."""
 _CHUNK = 4_000_000  # counts held at once by the bootstrap, about 32 MB
 _MOST_UNDEFINED = 0.05  # share of undefined replicates from which an interval says nothing
 
@@ -44,15 +46,22 @@ class Summary:
     """t interval of the mean over seeds; NaN when n = 1."""
 
 
+def mean_of(values: Sequence[float]) -> float:
+    """Their mean; infinite or NaN where one of them is, or where floats end."""
+    try:
+        return math.fsum(values) / len(values)
+    except (OverflowError, ValueError):  # of partial sums, and of infinities of both signs
+        return sum(values) / len(values)
+
+
 def summarise(values: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
-    """Mean, sample standard deviation and Student's t interval of the mean. NaN throughout for no values."""
+    """Mean, sample standard deviation and Student's t interval of the mean. NaN throughout for no values; NaN but for
+    the mean where one is not finite, or too large to be squared."""
     x = [float(value) for value in values]  # a handful each time, but of thousands of cells: arrays would be slower
     nowhere = Interval(math.nan, math.nan)
-    if not x or not all(map(math.isfinite, x)):
-        return Summary(n=len(x), mean=sum(x) / len(x) if x else math.nan, sd=math.nan, interval=nowhere)
-    mean = math.fsum(x) / len(x)
-    if len(x) == 1:
-        return Summary(n=1, mean=mean, sd=math.nan, interval=nowhere)
+    mean = mean_of(x) if x else math.nan
+    if len(x) < 2 or not all(abs(value) < LARGEST for value in x):
+        return Summary(n=len(x), mean=mean, sd=math.nan, interval=nowhere)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in x) / (len(x) - 1))
     half = _t(len(x) - 1, confidence) * sd / math.sqrt(len(x))
     return Summary(n=len(x), mean=mean, sd=sd, interval=Interval(mean - half, mean + half))
@@ -72,7 +81,8 @@ class Error(NamedTuple):
 def from_examples(examples: Sequence[Interval]) -> float:
     """Variance over examples: the mean squared standard error behind 95 % intervals; NaN where one is unknown."""
     errors = [(high - low) / (2 * 1.959963984540054) for low, high in examples]
-    return math.fsum(error**2 for error in errors) / len(errors) if errors else math.nan
+    known = errors and all(abs(error) < LARGEST for error in errors)
+    return math.fsum(error**2 for error in errors) / len(errors) if known else math.nan
 
 
 def error(summary: Summary, examples: float) -> Error:
@@ -86,7 +96,8 @@ def error(summary: Summary, examples: float) -> Error:
         return Error(math.sqrt(examples), math.inf)
     seeds = summary.sd**2 / summary.n
     total = seeds + (examples if math.isfinite(examples) else 0.0)
-    freedom = (summary.n - 1) * (total / seeds) ** 2 if seeds > 0 else math.inf if total > 0 else summary.n - 1
+    more = total / seeds if seeds > 0 else math.inf
+    freedom = (summary.n - 1) * (more * more) if seeds > 0 or total > 0 else summary.n - 1
     return Error(math.sqrt(total), freedom)
 
 

@@ -17,7 +17,9 @@ import pytest
 from leaderboard import board, tables
 from leaderboard.arrange import arrange
 from leaderboard.charts import front
+from leaderboard.gate import gate
 from leaderboard.record import RecordError, write
+from leaderboard.verdicts import INCONCLUSIVE
 from tests.leaderboard.made import CARD, blank, record, world
 from tests.leaderboard.pages import Page, run
 
@@ -41,6 +43,18 @@ def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
     assert "nan" in page.text and "inf" in page.text
     values = [attributes["data-v"] for tag, attributes in page.elements if tag == "td" and "data-v" in attributes]
     assert "3.000" in values and {type(float(value)) for value in values if value} == {float}  # the others are blanks
+
+
+@pytest.mark.parametrize("values", [(1e200, 2e200), (1.5e308, 1.7e308), (math.inf, -math.inf), (-1.5e308, 1.5e308)])
+def test_scores_too_large_to_reckon_with_go_through_every_output(tmp_path, values):
+    """A language model that diverged has a perplexity of 1e200 before it has none."""
+    scores = [{"headline": {"value": one, "low": one / 3, "high": one}} for one in values]
+    made = [record(task, seed=i, scores=scores[i]) for i in (0, 1) for task in ("wikitext2", "cola", "sst2")]
+    run(tmp_path, [*made, record(name="gpt", seed=0), record(name="gpt", task="wikitext2", seed=0)])
+    assert "GPT" in Page(board.build([tmp_path], tmp_path / "site").read_text()).text
+    assert all("GPT" in board.text([tmp_path], format) for format in board.FORMATS)
+    board.write_exports([tmp_path], tmp_path / "site")
+    assert gate(tmp_path, tmp_path, lambda *_: None).verdict == INCONCLUSIVE
 
 
 def test_numbers_that_no_run_would_write_break_no_page():

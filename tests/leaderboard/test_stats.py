@@ -13,6 +13,7 @@ from leaderboard.stats import (
     bootstrap_rows,
     combined,
     differences,
+    from_examples,
     summarise,
 )
 
@@ -44,6 +45,9 @@ def test_summary_of_few_or_odd_values():
     assert one.mean == 4 and math.isnan(one.sd) and math.isnan(one.interval.low)
     assert math.isnan(summarise([1.0, math.nan]).mean)
     assert summarise([2.0, 2.0]).interval == (2, 2)
+    huge = summarise([1e308, 1e308])  # whose sum is more than a float holds
+    assert huge.mean == math.inf and math.isnan(huge.sd) and math.isnan(huge.interval.low)
+    assert summarise([1e200, 3e200]).mean == 2e200 and math.isnan(from_examples([Interval(0.0, 1e200)]))
 
 
 def test_an_interval_ends_where_its_quantity_does():

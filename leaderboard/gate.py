@@ -16,6 +16,7 @@ import numpy as np
 from leaderboard import comparison, margins, resampling, sides
 from leaderboard.baseline import BaselineError
 from leaderboard.comparison import Drop
+from leaderboard.costs import is_number
 from leaderboard.gate_cost import Time, compare_costs, compare_time
 from leaderboard.record import Record, RecordError
 from leaderboard.resampling import Scored
@@ -149,7 +150,8 @@ def _drop(
     """The drop by the method that the records' provenance asks for: nobody chooses it."""
     shared = sorted(set(scored[0]) & set(scored[1]))
     alike = one.weights() == other.weights() and set(one.records) == set(other.records) and bool(shared)
-    examples = int(one.first.task.get("examples") or 0)
+    known = one.first.task.get("examples")
+    examples = int(known) if is_number(known) else 0
     if alike and set(scored[0]) == set(scored[1]) and _identical(scored):
         seeds = (len(shared), len(shared))
         return Drop(value=0.0, variance=0.0, freedom=math.inf, method=IDENTICAL, seeds=seeds, examples=examples), ()

@@ -122,6 +122,9 @@ def check_part(name: str, value: Any) -> None:
         raise LayoutError(f"the key must be at least 12 hexadecimal digits, not '{value[:40]}'.")
     if name == "scores":
         _check_scores(value)
+    if name == "task":
+        for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
+            _check_number(value.get(one), allowed, f"task.{one}")
     if name == "row":
         for entry in _reported(value):
             for one, allowed in (("task", (str,)), ("metric", (str,)), ("value", _NUMBER)):
@@ -149,9 +152,13 @@ def _check_scores(scores: dict[str, Any]) -> None:
             _expect(..., _NUMBER, f"scores.{name}.value")
         for bound, allowed in (("value", _NUMBER), ("low", _MAYBE), ("high", _MAYBE)):
             if type(found := score.get(bound)) is not float:
-                _expect(found, allowed, f"scores.{name}.{bound}")
-                if isinstance(found, int) and abs(found) > sys.float_info.max:
-                    raise LayoutError(f"scores.{name}.{bound} is larger than any score.")
+                _check_number(found, allowed, f"scores.{name}.{bound}")
+
+
+def _check_number(value: Any, allowed: tuple, place: str) -> None:
+    _expect(value, allowed, place)
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise LayoutError(f"{place} is larger than any score.")
 
 
 def _reported(row: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,9 +5,10 @@ to; Matthews correlation moves twice as far as accuracy does for the same answer
 examples are worth: less than that cannot be told on a test set of that size.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
+
+from leaderboard.costs import is_number
 
 MACRO = 1.0
 """Margin of the mean drop over all cells, in points."""
@@ -27,6 +28,6 @@ def margin(task: Mapping[str, Any], base: float, chosen: Mapping[str, float] | N
         return RELATIVE[metric] * abs(base)
     usual = max((BY_METRIC.get(part, DEFAULT) for part in metric.split("+")), default=DEFAULT)
     examples = task.get("examples")
-    if not task["higher_is_better"] or not isinstance(examples, int | float) or not math.isfinite(examples):
+    if not task["higher_is_better"] or not is_number(examples):
         return usual
     return max(usual, 100 * _EXAMPLES / examples) if examples > 0 else usual

@@ -254,6 +254,7 @@ def test_margins():
     task = {"name": "sst2", "headline": "accuracy", "higher_is_better": True, "examples": 1000}
     assert margins.margin(task, 80) == 1.0 and margins.margin(task | {"headline": "mcc"}, 50) == 2.0
     assert margins.margin(task | {"examples": 56}, 80) == pytest.approx(200 / 56)
+    assert margins.margin(task | {"examples": 10**400}, 80) == margins.margin(task | {"examples": "many"}, 80) == 1.0
     assert margins.margin(task, 80, {"sst2": 0.3}) == 0.3
     assert margins.margin(task | {"headline": "perplexity", "higher_is_better": False}, 50) == 1.0
 

@@ -129,6 +129,8 @@ def test_newer_schema_says_what_to_do(tmp_path):
         ({"key": "../../etc"}, "hexadecimal"),
         ({"scores": {"headline": 3}}, "scores.headline.value must be number"),
         ({"scores": {"headline": {"value": "high"}}}, "scores.headline.value must be number, found 'high'"),
+        ({"task": record().task | {"examples": [1]}}, "task.examples must be int or null, found [1]"),
+        ({"task": record().task | {"chance": 10**400}}, "task.chance is larger than any score"),
         ({"predictions": {"file": "../x", "sha256": ""}}, "outside the run folder"),
         ({"extra": 1}, "unknown field 'extra'"),
     ],

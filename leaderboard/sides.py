@@ -57,7 +57,7 @@ class Group:
     @property
     def trained(self) -> bool:
         """Whether chance had a part in it besides the examples: seeds then stand for training again."""
-        return self.identity[4] not in _AS_IT_IS
+        return self.identity[4].partition(":")[0] not in _AS_IT_IS  # "prompt:shots=4" is prompting
 
     def weights(self) -> set[str | None]:
         """The hashes of the pre-trained weights that the seeds started from, as far as they came to know them."""

@@ -88,8 +88,9 @@ def test_the_mode_follows_from_provenance(tmp_path):
     other = cells(salt=1, pretraining={"weights_sha256": "0" * 64})
     name, notes = method("weights", cells(), other)
     assert name == "mixed t" and "own spread is not in the interval" in notes[0]
-    asis = {"adaptation": {"name": "prompt"}, "seeds": [0]}
-    assert method("artifact", cells(**asis), cells(salt=1, **asis))[0] == "McNemar, exact"
+    for number, prompting in enumerate(("prompt", "prompt:shots=2")):
+        asis = {"adaptation": {"name": prompting}, "seeds": [0]}
+        assert method(f"artifact{number}", cells(**asis), cells(salt=1, **asis))[0] == "McNemar, exact"
     name, notes = method("bare", cells(), (record(task="sst2", seed=s, value=80.0 + s) for s in range(5)))
     assert name == "scores and their intervals only" and "intervals were used" in notes[0]
 

@@ -22,6 +22,8 @@ TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here
 TABLE_3 = ("method", "type", "layers", "loss", "speed-up", "parameters", "parameters here", "source", "licence")
 GLUE = ("GLUE reported", "GLUE split", "GLUE source", "GLUE measured", "GLUE seeds", "GLUE low", "GLUE high")
 _FIELDS = {"layers": "layers", "speed-up": "speed_up", "source": "source_model", "licence": "licence"}
+FROZEN = ("features", "fused", "likelihood", "mapping", "probe", "prompt", "stacked", "taglm", "words")
+"""Adaptations under which the model stays as it is."""
 NOT_IN_CARD = "[not-in-card]"
 
 
@@ -35,7 +37,7 @@ def table_2(grid: Grid) -> list[dict[str, Any]]:
             "objective": _words(row.card.get("objectives")),
             **_sizes(row),
             **_glue(grid, row, glue()),
-            "FT": "yes" if row.adaptation == "finetune" else f"no ({row.adaptation})",
+            "FT": _tuned(row),
         }
         for row in _carded(grid)
     ]
@@ -64,6 +66,12 @@ def glue() -> Benchmark:
 def compressed_glue() -> Benchmark:
     """The average of the survey's table 3."""
     return next(one for one in BENCHMARKS if "table 3" in one.title)
+
+
+def _tuned(row: Row) -> str:
+    """Whether all weights learn the task, and how where that is not plain fine-tuning: "yes (ulmfit)"."""
+    answer = "no" if row.adaptation.partition(":")[0] in FROZEN else "yes"
+    return answer if row.adaptation == "finetune" else f"{answer} ({row.adaptation})"
 
 
 def _carded(grid: Grid) -> Sequence[Row]:

@@ -7,10 +7,12 @@ import math
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench import adapt
 from leaderboard import board, export, survey, tables
 from leaderboard.arrange import arrange
 from leaderboard.record import write
@@ -123,6 +125,16 @@ def test_table_2_has_reported_beside_measured():
     other = frame[frame.model == "GPT"].iloc[0]
     assert other["GLUE source"] == "[not-reported]" and other["objective"] == "[not-in-card]"
     assert other["GLUE measured"] == f"[{len(GLUE) - 1} of {len(GLUE)} tasks missing]"
+
+
+def test_table_2_says_what_is_fine_tuned():
+    asked = ("finetune", "finetune:layers=top", "ulmfit:concat=0", "features", "prompt:shots=4")
+    frame = tables.table_2([record(adaptation={"name": name}) for name in asked])
+    told = {"yes", "yes (finetune:layers=top)", "yes (ulmfit:concat=0)", "no (features)", "no (prompt:shots=4)"}
+    assert set(frame.FT) == told
+    texts = {name: (Path(adapt.__file__).parent / f"{name}.py").read_text() for name in adapt.names()}
+    kept = [name for name, text in texts.items() if re.search(r'^SUMMARY = ".*(frozen|no training)', text, re.M)]
+    assert tuple(kept) == survey.FROZEN
 
 
 def test_table_3_holds_the_compressed_models_only():

@@ -1,7 +1,7 @@
 """From records to the grid: which records share a row, a column and a cell, and which must not.
 
-Scores of two task versions, two data sets or two pre-training corpora are never averaged; where one label covers
-several of them, each gets a row or column of its own and a note says so.
+Scores of two task versions, two data sets, two pre-training corpora or, of one seed, two budgets are never averaged;
+where one label covers several of them, each gets a row or column of its own that says which.
 """
 
 import math
@@ -74,9 +74,9 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
     for key in sorted(by_name):
         label, name, size, kind, division, adaptation = key
         members = by_name[key]
-        seen = Counter((column_of[id(record)][1], record.seed) for record in members)
-        twice = any(count > 1 for count in seen.values())
-        parts = _parts(members, lambda record, twice=twice: _pretraining_identity(record, budget=twice))
+        made = {(record.seed, _pretraining_identity(record, budget=True)) for record in members if record.pretraining}
+        apart = len({(seed, identity[:2]) for seed, identity in made}) < len(made)
+        parts = _parts(members, lambda record, apart=apart: _pretraining_identity(record, budget=apart))
         for identity, part_members in parts:
             row = Row(
                 name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
@@ -131,8 +131,8 @@ def _task_identity(record: Record) -> tuple | None:
 
 
 def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
-    """Corpus and tokenizer; the budget only where one seed occurs twice, since a budget in minutes differs from seed
-    to seed."""
+    """Corpus and tokenizer; the budget only where those of one seed differ, on one task or on two, since a budget in
+    minutes differs from seed to seed."""
     made = record.pretraining
     if not made:
         return None

@@ -110,6 +110,10 @@ def test_corpora_are_never_mixed():
     assert len(grid.rows) == 2 and len({row.title for row in grid.rows}) == 2
     budgets = [record(value=10.0), record(value=20.0, pretraining={"tokens": 5})]
     assert len(arrange(budgets).rows) == 2  # the same seed twice: the budget tells them apart
+    grid = arrange([record(value=10.0), record(task="sst2", value=90.0, pretraining={"tokens": 5})])
+    assert [grid.macro(row) for row in grid.rows] == [{}, {}]  # on two tasks: no average of the two budgets
+    again = [record(), record(adaptation={"settings": {"epochs": 9}}), record(seed=1, pretraining={"tokens": 5})]
+    assert len(arrange(again).rows) == 1  # the same seed twice, after the same pre-training
     minutes = [record(value=10.0), record(seed=1, value=20.0, pretraining={"tokens": 5})]
     assert len(arrange(minutes).rows) == 1  # a budget in minutes gives every seed another number of tokens
 

@@ -60,8 +60,10 @@ class Group:
         return self.identity[4].partition(":")[0] not in _AS_IT_IS  # "prompt:shots=4" is prompting
 
     def weights(self) -> set[str | None]:
-        """The hashes of the pre-trained weights that the seeds started from, as far as they came to know them."""
-        return {record.pretraining.get("weights_sha256") for record in self.records.values() if record.pretraining}
+        """The hashes of all pre-trained weights that the seeds started from, as far as they came to know them."""
+        own = [record.pretraining for record in self.records.values() if record.pretraining]
+        others = [about for record in self.records.values() for _, about in _beside(record.adaptation, "neighbours")]
+        return {about.get("weights_sha256") for about in (*own, *others)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +122,34 @@ def recipe_of(record: Record) -> dict[str, Any]:
     known["task.higher_is_better"] = task["higher_is_better"]
     known["adaptation.version"] = record.adaptation.get("version", 1)  # records of before there were others lack it
     known |= {f"settings.{name}": value for name, value in record.adaptation["settings"].items()}
-    if made and record.row["division"] == "published":
-        known["pretraining.weights_sha256"] = made.get("weights_sha256")
-    elif made:
-        known |= {f"pretraining.{name}": made.get(name) for name in ("corpus_sha256", "seed", "steps", "tokens")}
-        known["pretraining.tokenizer"] = (made.get("tokenizer") or {}).get("sha256")
+    if made:
+        known |= _pretraining(made, record.row["division"] == "published")
+    for model, about in _beside(record.adaptation, "neighbours"):
+        own = _pretraining(about, about.get("steps") is None)
+        known |= {f"{name} of {model}": value for name, value in own.items()}
+    for other, about in _beside(task, "beside"):
+        known |= {f"task.{name} of {other}": about.get(name) for name in ("version", "data_sha256")}
     return known
+
+
+def _pretraining(made: Mapping[str, Any], published: bool) -> dict[str, Any]:
+    if published:
+        return {"pretraining.weights_sha256": made.get("weights_sha256")}
+    known = {f"pretraining.{name}": made.get(name) for name in ("corpus_sha256", "seed", "steps", "tokens")}
+    return known | {"pretraining.tokenizer": (made.get("tokenizer") or {}).get("sha256")}
+
+
+def _beside(part: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Other models that a cell reads, or other tasks that it learns, with what a record says of each."""
+    found = part.get(name)
+    return [pair for pair in found.items() if isinstance(pair[1], Mapping)] if isinstance(found, Mapping) else []
 
 
 def differing(one: Group, other: Group) -> list[str]:
     """The parts of two groups' recipes that differ, in words."""
     names = _apart(one.recipe, other.recipe, _scoreless(one.records) or _scoreless(other.records))
-    return [_LABELS.get(name, name.replace("settings.", "setting ")) for name in names]
+    words = (name.partition(" of ") for name in names)
+    return [_LABELS.get(name, name.replace("settings.", "setting ")) + of + whose for name, of, whose in words]
 
 
 def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any], scoreless: bool) -> list[str]:

@@ -134,6 +134,22 @@ def test_another_recipe_is_no_number(tmp_path, changes, words):
     assert only(found).drop is None
 
 
+def test_what_a_cell_reads_and_learns_besides_is_of_its_recipe(tmp_path):
+    """A random twin that is stacked on GloVe's vectors, of which those of HEAD were trained longer."""
+    made = record().pretraining
+
+    def stacked(value, **changes):
+        adaptation = {"name": "stacked", "neighbours": {"glove": made | changes}}
+        return [record(seed=s, value=value, kind="random", adaptation=adaptation) for s in range(5)]
+
+    found = between(tmp_path / "models", [stacked(50.0)], [stacked(80.0, tokens=5)])
+    assert only(found).reason == "HEAD ran it with another pre-training tokens of glove."
+    moved = between(tmp_path / "weights", [stacked(50.0)], [stacked(80.0, weights_sha256="0" * 64)])
+    assert "other weights" in " ".join(only(moved).notes) and not only(moved).drop.paired
+    sides = [[record(task_={"beside": {"trec": {"version": n, "data_sha256": "0"}}})] for n in (1, 2)]
+    assert "another task version of trec" in only(between(tmp_path / "tasks", *([one] for one in sides))).reason
+
+
 def test_diverged_seeds_are_counted_and_tested(tmp_path):
     def gone(count, start=0, text="The loss is not finite."):
         return [blank("diverged", text, "diverged", task="sst2", seed=s) for s in range(start, start + count)]

@@ -47,7 +47,7 @@ function line(column, first, second) {
   cell(found && Number.isFinite(found.low) ? `${number(found.low, true)} to ${number(found.high, true)}` : "", NaN);
   cell(found ? String(found.n) : "", found ? found.n : NaN);
   const better = found && (found.low > 0 || found.high < 0) ? (found.low > 0) === column.higher : null;
-  row.append(element("td", !found ? "" : better === null ? (found.n > 1 ? "not separable" : "one seed") : better ? "first" : "second"));
+  row.append(element("td", !found ? "" : Number.isNaN(found.mean) ? "no number" : better === null ? (found.n > 1 ? "not separable" : "one seed") : better ? "first" : "second"));
   row.append(exampleButtons(column, first, second));
   return row;
 }

@@ -30,14 +30,15 @@ function readState(hash) {
   return text.includes("=") ? Object.fromEntries(new URLSearchParams(text)) : null;
 }
 
-// First minus second over the seeds that both have: mean and Student's t interval (t: 97.5 % quantiles by freedom).
+// First minus second over the seeds that both have: mean and Student's t interval (t: 97.5 % quantiles by freedom). A
+// seed whose score is no number (null) leaves none: without it a diverged model would be the better for that.
 function difference(first, second, seeds, t) {
   if (!first || !second) return null;
   const theirs = new Map(seeds[second[0]].map((seed, i) => [seed, second[1][i]]));
   const values = seeds[first[0]]
     .map((seed, i) => [first[1][i], theirs.get(seed)])
-    .filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b))
-    .map(([a, b]) => a - b);
+    .filter(([, b]) => b !== undefined)
+    .map(([a, b]) => (a === null || b === null ? NaN : a - b));
   const n = values.length;
   if (!n) return null;
   const mean = values.reduce((sum, x) => sum + x, 0) / n;
@@ -48,7 +49,7 @@ function difference(first, second, seeds, t) {
 }
 
 function mean(cell) {
-  return cell ? cell[1].reduce((sum, x) => sum + x, 0) / cell[1].length : NaN;
+  return cell && cell[1].every(Number.isFinite) ? cell[1].reduce((sum, x) => sum + x, 0) / cell[1].length : NaN;
 }
 
 // Whether a prediction is right, null where a task has no right and wrong (a number, a text, a likelihood).

@@ -197,6 +197,12 @@ class TestScript:
             {"n": 1, "mean": 0, "low": None, "high": None},
         ]
 
+    def test_a_seed_without_a_number_leaves_none(self):
+        """The page has null for a perplexity that is infinite, and null counts as 0 in a sum."""
+        told = "console.log(JSON.stringify([logic.mean(a[0]), logic.mean(a[1]), logic.difference(...a)]))"
+        found = self.call(told, [0, [80.0, None]], [0, [40.0, 42.0]], [[0, 1]], [12.7])
+        assert found == [None, 41.0, {"n": 2, "mean": None, "low": None, "high": None}]
+
     def test_examples_by_who_is_right(self):
         first = [["1", "0", "0"], ["2", "1", "0"], ["3", "1", "1"], ["4", "1", "0"], ["only", "1", "1"]]
         second = [["4", "1", "1"], ["3", "1", "0"], ["2", "1", "0"], ["1", "0", "0"]]

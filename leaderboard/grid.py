@@ -172,6 +172,8 @@ class Cell:
 
 
 _ANYWHERE = Interval(-math.inf, math.inf)
+NO_SEED = "no seed has every task"
+"""Why a row that lacks no task has no average."""
 NOT_RUN = ("not-run", "No record of this cell was found.")
 
 

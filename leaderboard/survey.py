@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leaderboard.benchmarks import BENCHMARKS, Benchmark
-from leaderboard.grid import Grid, Row
+from leaderboard.grid import NO_SEED, Grid, Row
 
 COMPRESSION = {
     "pruning": "pruning",
@@ -97,7 +97,8 @@ def _glue(grid: Grid, row: Row, average: Benchmark) -> dict[str, Any]:
     ]
     summary, interval = average.summary(grid, row)
     count = len(average.tasks)
-    code = "" if summary.n else f"[{count - len(_scored(grid, row, average))} of {count} tasks missing]"
+    missing = count - len(_scored(grid, row, average))
+    code = "" if summary.n else f"[{missing} of {count} tasks missing]" if missing else f"[{NO_SEED}]"
     return {
         "GLUE reported": entries[0]["value"] if entries else None,
         "GLUE split": str(entries[0].get("split") or "") if entries else "[not-reported]",

@@ -10,7 +10,7 @@ from leaderboard import survey
 from leaderboard.arrange import arrange
 from leaderboard.benchmarks import BENCHMARKS
 from leaderboard.costs import COSTS, cost_of
-from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
+from leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
 from leaderboard.record import Record
 from leaderboard.stats import Interval, Summary, differences, summarise
 from leaderboard.text import csv_cell, markdown_cell, number
@@ -65,7 +65,7 @@ def macro(records: Records) -> pd.DataFrame:
         missing = [column.title for column in grid.averaged if not _scored(grid, row, column)]
         rank = str(grid.ranks().get(row, ""))
         numbers = _numbers(grid.macro_summary(row), grid.macro_interval(row))
-        lines.append([*_identity(row), *numbers, rank, ", ".join(missing)])
+        lines.append([*_identity(row), *numbers, rank, _lacking(missing, numbers) if grid.averaged else ""])
     frame = _frame(lines, [*_IDENTITY, *_SUMMARY, "rank", "missing"])
     frame.attrs["definition"] = grid.definition()
     return frame
@@ -89,8 +89,9 @@ def benchmark_lines(grid: Grid) -> tuple[list[dict[str, Any]], str]:
     lines = []
     for benchmark in shown:
         for row in grid.rows:
-            missing = ", ".join(benchmark.missing(grid, row))
-            values = [benchmark.title, *_identity(row), *_numbers(*benchmark.summary(grid, row)), missing]
+            numbers = _numbers(*benchmark.summary(grid, row))
+            missing = _lacking(benchmark.missing(grid, row), numbers)
+            values = [benchmark.title, *_identity(row), *numbers, missing]
             lines.append(dict(zip(heads, values, strict=True)))
     return lines, " ".join(benchmark.definition for benchmark in shown)
 
@@ -217,6 +218,11 @@ def _numbers(summary: Summary, interval: Interval | None = None) -> list[float |
     if not summary.n:
         return [0, None, None, None, None]
     return [summary.n, summary.mean, summary.sd, *(interval or summary.interval)]
+
+
+def _lacking(missing: Sequence[str], numbers: Sequence[Any]) -> str:
+    """Why there is no average: titles of tasks without a score, or that no seed has them all; "" where there is one."""
+    return ", ".join(missing) or ("" if numbers[0] else NO_SEED)
 
 
 def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from leaderboard import sheets, survey, tables
 from leaderboard.cells import Places, places, score
 from leaderboard.costs import cost_of
-from leaderboard.grid import Grid, Row
+from leaderboard.grid import NO_SEED, Grid, Row
 from leaderboard.ranks import separable
 from leaderboard.record import Record
 from leaderboard.stats import Interval, Summary, differences
@@ -145,7 +145,7 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place:
         "filters": {name: _axis(row, name) for name in _FILTERS},
         "macro": score(macro, interval),
         "rank": rank,
-        "missing": f"{scored} of {len(grid.averaged)} tasks" if grid.averaged and not macro.n else "",
+        "missing": _missing(scored, len(grid.averaged)) if grid.averaged and not macro.n else "",
         "plot": _plot(macro, interval, scale),
         "cost": {
             "parameters": (spent["parameters"], quantity(spent["parameters"])),
@@ -160,6 +160,10 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place:
             "device": spent["device"],
         },
     }
+
+
+def _missing(scored: int, tasks: int) -> str:
+    return f"{scored} of {tasks} tasks" if scored < tasks else NO_SEED
 
 
 def _twin(grid: Grid, row: Row, twin: Row) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from leaderboard import board, tables
+from leaderboard import board, survey, tables
 from leaderboard.arrange import arrange
 from leaderboard.stats import summarise
 from tests.leaderboard.made import blank, record
@@ -50,6 +50,16 @@ def test_average_only_for_complete_rows_and_says_what_it_is():
         and "Not in it: WikiText-2" in frame.attrs["definition"]
     )
     assert frame.model.tolist() == ["BERT", "GPT"]
+
+
+def test_a_row_that_lacks_no_task_but_has_no_seed_in_common_says_so():
+    made = [record(seed=0), record(task="sst2", seed=1)]
+    assert tables.macro(made).missing.tolist() == ["no seed has every task"]
+    assert "no seed has every task" in Page(board.render(made)).text and "2 of 2 tasks" not in board.render(made)
+    glue = [record(task=name, seed=int(name == "cola")) for name in survey.glue().tasks]
+    assert tables.benchmarks(glue).missing.tolist()[0] == "no seed has every task"
+    assert tables.table_2(glue)["GLUE measured"].tolist() == ["[no seed has every task]"]
+    assert tables.macro([record(task="wikitext2")]).missing.tolist() == [""]  # nothing to average
 
 
 def test_twins_are_compared_seed_by_seed():

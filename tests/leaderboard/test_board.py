@@ -119,6 +119,11 @@ def test_model_and_task_sheets():
     assert "gone 20 % of the way from chance" in text  # (60.5 - 50.9) / (100 - 50.9)
 
 
+def test_what_the_intervals_leave_out_stands_on_the_page():
+    """`bench.run` pre-trains a model once, with seed 0, whatever the seeds of its cells are."""
+    assert "another pre-training of the same model would change is therefore in no" in Page(board.render([])).text
+
+
 def test_how_many_neighbours_are_separable_stands_on_the_page():
     made = [record(name=name, value=value) for name, value in (("a", 90.0), ("b", 89.5), ("c", 20.0))]
     assert "Of 2 pairs of neighbours in the ranking, 1 is certainly different." in Page(board.render(made)).text

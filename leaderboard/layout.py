@@ -81,6 +81,11 @@ for _place, _allowed in _LAYOUT.items():
 _REQUIRED = frozenset(_PLACES)
 
 
+_PRETRAINING = (("tokenizer", _PART_OR_NULL), ("corpus_sha256", _TEXT_OR_NULL), ("weights_sha256", _TEXT_OR_NULL))
+_PRETRAINING += (("tokens", _MAYBE),)
+"""What tells pre-trainings apart, each where it is known."""
+
+
 def restore_part(name: str, value: Any) -> Any:
     """The field ``name`` with "nan" and its kin as floats wherever a number belongs, and nowhere else: a model may be
     called nan."""
@@ -122,10 +127,14 @@ def check_part(name: str, value: Any) -> None:
         raise LayoutError(f"the key must be at least 12 hexadecimal digits, not '{value[:40]}'.")
     if name == "scores":
         _check_scores(value)
+    if name == "pretraining" and value:
+        for one, allowed in _PRETRAINING:
+            _expect(value.get(one), allowed, f"pretraining.{one}")
     if name == "task":
         for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
             _check_number(value.get(one), allowed, f"task.{one}")
     if name == "row":
+        _expect((value["card"] or {}).get("extensions"), (list, None), "row.card.extensions")
         for entry in _reported(value):
             for one, allowed in (("task", (str,)), ("metric", (str,)), ("value", _NUMBER)):
                 found = entry.get(one, ...) if isinstance(entry, dict) else ...

@@ -3,7 +3,8 @@
 Toutanova & Chen, 2015: Observed versus latent features for knowledge base and text inference, CVSC. Licence: CC BY 4.0
 (Freebase). Official files: train.txt, valid.txt, test.txt, ``head<TAB>relation<TAB>tail`` (272115, 17535 and 20466
 triples; 14541 entities, 237 relations). Names are numbers such as /m/027rn; KG-BERT's entity2text.txt has their texts,
-and relation2text.txt those of relations, which are otherwise read off the relation's own name.
+among those of all 14951 of FB15k, and relation2text.txt those of relations, which are otherwise read off the relation's
+own name.
 
 Questions and ranks are those of `tasks.wn18rr`.
 """
@@ -43,4 +44,5 @@ TASK = replace(
     folders=("FB15k-237", "fb15k-237"),
     files=FILES,
     read=read,
+    version=2,  # since only entities of the three files are candidates
 )

@@ -40,7 +40,8 @@ def spelled(relation: str) -> str:
 def questions(
     path: Path, every: Sequence[Path], entities: Mapping[str, str], relations: Mapping[str, str]
 ) -> Iterator[Example]:
-    """Two examples for each triple of ``path``: which tail, which head? ``entities`` are the candidates, with texts.
+    """Two examples for each triple of ``path``: which tail, which head? Candidates are the names in the triples of
+    ``every`` file, with their texts among ``entities``, which may be those of a larger graph.
 
     What the triples of ``every`` file answer to the same question is right as well. Ids are "3-tail", "3-head" with
     the triple's number from 0, which is the ``group`` too.
@@ -53,10 +54,12 @@ def questions(
             right["tail", head, relation].add(tail)
             right["head", tail, relation].add(head)
     others = {question: frozenset(names) for question, names in right.items()}
+    there = {given for _, given, _ in right}
+    candidates = {name: said for name, said in entities.items() if name in there}
     for count, (_, (head, relation, tail)) in enumerate(triples(path)):
         text = relations.get(relation) or spelled(relation)
         for kind, given, answer, asked in (("tail", head, tail, text), ("head", tail, head, f"{INVERSE} {text}")):
-            gold = Target(answer, entities, others[kind, given, relation], kind=kind)
+            gold = Target(answer, candidates, others[kind, given, relation], kind=kind)
             yield Example(
                 id=f"{count}-{kind}", inputs=(Piece(entities[given], given), asked), gold=gold, group=str(count)
             )

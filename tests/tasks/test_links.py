@@ -45,9 +45,11 @@ def test_texts_of_two_columns_go_first(tmp_path: Path) -> None:
     folder = _graph(tmp_path / "FB15k-237", named=False)
     with pytest.raises(MissingData, match="entity2text.txt"):
         tasks.load("fb15k237").examples(tmp_path, "test")
-    write_rows(folder / "entity2text.txt", *(f"{n}\tThing {n}" for n in "1234"))
+    write_rows(folder / "entity2text.txt", *(f"{n}\tThing {n}" for n in "01234"))
     task = tasks.load("fb15k237")
-    assert task.examples(tmp_path, "test")[0].inputs == ("Thing 1", "hypernym")
+    first = task.examples(tmp_path, "test")[0]
+    assert first.inputs == ("Thing 1", "hypernym")
+    assert set(first.gold.candidates) == set("1234"), "KG-BERT's file has texts of all of FB15k"
     write_rows(folder / "relation2text.txt", "_hypernym\tis a kind of")
     assert task.examples(tmp_path, "test")[1].inputs == ("Thing 3", "inverse is a kind of")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tasks.files import lines, pick
 from tasks.forms import Form
-from tasks.metrics.bleu import bleu
+from tasks.metrics.bleu import APART, bleu_into
 from tasks.parallel import languages, matched
 from tasks.task import DataError, Example, Source, Task
 
@@ -80,9 +80,10 @@ def variant(pair: str) -> Task:
             for split, parts in SETS.items()
         },
         read=read if default else partial(read_pair, source=source, target=target),
-        metrics=(bleu,),
+        metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
+        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
         extra={"languages": codes},
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tasks.files import pick
 from tasks.forms import Form
-from tasks.metrics.bleu import bleu
+from tasks.metrics.bleu import APART, bleu_into
 from tasks.parallel import languages, together
 from tasks.task import Download, Example, Source, Task
 
@@ -64,9 +64,10 @@ def variant(pair: str) -> Task:
         folders=("multi30k", "multi30k/data/task1/raw"),
         files={split: (_names(split, source), _names(split, target)) for split in SETS},
         read=read if default else partial(read_pair, source=source, target=target),
-        metrics=(bleu,),
+        metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
+        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
         downloads=tuple(
             Download(url=f"{_URL}{name}", to=f"multi30k/{name}")
             for split in SETS

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tasks.files import pick
 from tasks.forms import Form
-from tasks.metrics.bleu import bleu
+from tasks.metrics.bleu import APART, bleu_into
 from tasks.parallel import languages, together
 from tasks.task import Example, Source, Task
 
@@ -53,9 +53,10 @@ def variant(pair: str) -> Task:
         folders=(f"plain/{source}-{target}", f"plain/{target}-{source}", "plain"),
         files={split: (_names(split, source), _names(split, target)) for split in SETS},
         read=read if default else partial(read_pair, source=source, target=target),
-        metrics=(bleu,),
+        metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
+        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
         extra={"languages": (source, target)},
     )
 

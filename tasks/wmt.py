@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tasks.files import pick
 from tasks.forms import Form
-from tasks.metrics.bleu import bleu
+from tasks.metrics.bleu import APART, bleu_into
 from tasks.parallel import languages, together
 from tasks.task import Example, Source, Task, UnknownTask
 
@@ -57,9 +57,10 @@ def variant(name: str) -> Task:
         folders=(f"wmt{year}/{source}-{target}", f"wmt{year}/{target}-{source}", f"wmt{year}"),
         files={s: (_names(s, int(year), source), _names(s, int(year), target)) for s in ("train", "dev", "test")},
         read=read if default else partial(read_pair, year=int(year), source=source, target=target),
-        metrics=(bleu,),
+        metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
+        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
         extra={"languages": (source, target)},
     )
 

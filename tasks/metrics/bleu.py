@@ -1,20 +1,27 @@
 """Corpus BLEU (Papineni et al., 2002), chrF (Popovic, 2015) and TER (Snover et al., 2006), by sacrebleu with its
 defaults (Post, 2018), and its signatures, which say in one line how each was computed.
 
-BLEU: tokenizer 13a, mixed case, exponential smoothing. chrF: character 6-grams, beta 2. TER: edits and shifts of words
-in lower case, over the references' mean length; lower is better, and it may pass 100. Texts must be detokenised.
+BLEU: tokenizer 13a, or sacrebleu's own for Chinese, Japanese and Korean (`bleu_into`), mixed case, exponential
+smoothing. chrF: character 6-grams, beta 2. TER: edits and shifts of words in lower case, over the references' mean
+length; lower is better, and it may pass 100; words are what blanks divide, whatever the language. Texts must be
+detokenised.
+
 sacrebleu keeps per-sentence counts for its own bootstrap; the same counts serve ours. They are behind underscores, so
 the version is pinned and a test holds our figures against ``corpus_score``.
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from tasks.metrics.additive import Additive
 from tasks.metrics.common import hypotheses, references
+from tasks.task import DataError
+
+APART = ("zh", "ja", "ko")
+"""Languages whose words sacrebleu tells apart in a way of their own, for BLEU."""
 
 _BLEU = 10
 """Columns of BLEU: words of prediction and reference, then right and all n-grams for n = 1 .. 4."""
@@ -26,14 +33,18 @@ _TER = 2
 
 
 @cache
-def _scorers() -> tuple[Any, Any, Any]:
+def _scorers(language: str = "") -> tuple[Any, Any, Any]:
     from sacrebleu.metrics import BLEU, CHRF, TER  # a fifth of a second: not before a score is asked for
 
-    # ``force`` only silences the warning about texts that look tokenised.
-    return BLEU(force=True), CHRF(), TER()
+    try:  # ``force`` only silences the warning about texts that look tokenised.
+        return BLEU(force=True, trg_lang=language), CHRF(), TER()
+    except RuntimeError as error:  # Japanese and Korean are told apart by dictionaries
+        raise DataError(
+            f"BLEU into '{language}' takes a tokenizer that is not installed: pip install 'sacrebleu[{language}]'."
+        ) from error
 
 
-def _statistics(gold: Sequence[Sequence[str]], predictions: Sequence[str]) -> np.ndarray:
+def _statistics(gold: Sequence[Sequence[str]], predictions: Sequence[str], language: str = "") -> np.ndarray:
     if not len(gold):
         return np.zeros((0, _BLEU + _CHRF + _TER))
     guesses = hypotheses(predictions)
@@ -42,7 +53,7 @@ def _statistics(gold: Sequence[Sequence[str]], predictions: Sequence[str]) -> np
     most = max(map(len, texts_of))
     padded = [texts + [None] * (most - len(texts)) for texts in texts_of]
     streams = list(zip(*padded, strict=True))
-    parts = [scorer._extract_corpus_statistics(guesses, streams) for scorer in _scorers()]
+    parts = [scorer._extract_corpus_statistics(guesses, streams) for scorer in _scorers(language)]
     return np.concatenate([np.array(part, np.float64) for part in parts], axis=1)  # [N, 30]
 
 
@@ -56,9 +67,9 @@ def _value(sums: np.ndarray) -> dict[str, float]:
     }
 
 
-def _signatures(gold: Sequence[Sequence[str]]) -> dict[str, str]:
+def _signatures(gold: Sequence[Sequence[str]], language: str = "") -> dict[str, str]:
     counts, found = {len(texts) for texts in references(gold)}, {}
-    for name, scorer in zip(("bleu", "chrf", "ter"), _scorers(), strict=True):
+    for name, scorer in zip(("bleu", "chrf", "ter"), _scorers(language), strict=True):
         scorer.num_refs = min(counts) if len(counts) == 1 else -1  # -1: not every sentence has as many
         found[name] = str(scorer.get_signature())
     return found
@@ -66,3 +77,11 @@ def _signatures(gold: Sequence[Sequence[str]]) -> dict[str, str]:
 
 bleu = Additive(_statistics, _value, _signatures)
 """{"bleu", "chrf", "ter"} in percent, over the whole corpus (not the mean over sentences)."""
+
+
+@cache
+def bleu_into(language: str) -> Additive:
+    """`bleu` of texts in ``language``, as sacrebleu scores translations into it."""
+    if language not in APART:
+        return bleu
+    return Additive(partial(_statistics, language=language), _value, partial(_signatures, language=language))

@@ -14,10 +14,11 @@ from rouge_score.rouge_scorer import RougeScorer
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
+import tasks
 from tasks.forms import Answer
 from tasks.metrics.accuracy import accuracy
 from tasks.metrics.additive import Additive
-from tasks.metrics.bleu import bleu
+from tasks.metrics.bleu import bleu, bleu_into
 from tasks.metrics.correlation import correlation
 from tasks.metrics.entity_f1 import entities, entity_f1, iob2
 from tasks.metrics.f1 import binary_f1
@@ -201,6 +202,20 @@ def test_bleu_chrf_and_ter_equal_sacrebleu() -> None:
         assert found["bleu"] == sacrebleu.corpus_bleu(guess, streams).score
         assert found["chrf"] == sacrebleu.corpus_chrf(guess, streams).score
         assert found["ter"] == sacrebleu.corpus_ter(guess, streams).score
+
+
+def test_words_that_no_blanks_divide_are_told_apart_as_sacrebleu_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    gold, guess = [("今天天气很好，我们去公园。",), ("你好 2026！",)], ["今天天气很好，我们去公园吧。", "您好 2026！"]
+    official = sacrebleu.metrics.BLEU(trg_lang="zh")
+    right = official.corpus_score(guess, [[texts[0] for texts in gold]]).score
+    task = tasks.load("wmt-17-en-zh")
+    found = task.score(gold, guess)
+    assert found["bleu"] == found["headline"] == right > bleu(gold, guess)["bleu"] + 50
+    assert task.metrics[0].signatures(gold)["bleu"] == str(official.get_signature()) and task.version == 2
+    assert bleu_into("de") is bleu and tasks.load("wmt").version == 1
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(DataError, match=r"pip install 'sacrebleu\[ja\]'"):
+        bleu_into("ja")(gold, guess)
 
 
 def test_bleu_takes_any_number_of_references() -> None:

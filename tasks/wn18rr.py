@@ -73,4 +73,5 @@ TASK = Task(
     metrics=(ranking, directions),
     headline="mrr",
     report="test",
+    version=2,  # since candidates that a model does not tell apart tie
 )

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from bench.adapt.asking import Asked
+from bench.adapt.heads import compared
 from bench.adapt.settings import Settings
 from bench.cost import Traced, phase
 from models.tokenizers import Tokenizer
@@ -95,12 +96,11 @@ def predictions(form: Form, examples: Sequence[Example], words: Sequence[str], f
     number = {word: place for place, word in enumerate(words)}
     if form is Form.SIMILARITY:
         return [float(found[number[one]] @ found[number[other]]) for one, other in (e.inputs for e in examples)]
-    results = []
-    for example in examples:
-        a, b, c = (found[number[word]] for word in example.inputs)
-        candidates = list(example.gold.candidates)
-        places = {word: place for place, word in enumerate(candidates)}
-        scores = found[[number[word] for word in candidates]] @ (b - a + c)  # [C]
+    candidates, results = list(examples[0].gold.candidates), []
+    places = {word: place for place, word in enumerate(candidates)}
+    a, b, c = (found[[number[e.inputs[i]] for e in examples]] for i in range(3))  # [N, D]
+    every = compared(b - a + c, found[[number[word] for word in candidates]])  # [N, C]
+    for example, scores in zip(examples, every, strict=True):
         others = [places[word] for word in example.gold.others]
         left = scores.copy()
         left[others] = -np.inf

@@ -6,7 +6,7 @@ import pytest
 from bench import baselines, estimate
 from bench import cell as cells
 from bench.adapt import settings as adaptation_settings
-from bench.adapt.heads import ranking, stack
+from bench.adapt.heads import compared, ranking, stack
 from bench.adapt.settings import Settings
 from bench.answers import Context
 from bench.plan import Cell, Row, rows_of
@@ -62,6 +62,16 @@ def test_other_rows_are_questions_and_then_all_candidates():
     found = made.predictions(asked, rows, outputs)
     assert found == [3, 2] and [guess.best for guess in found] == ["2", "4"]
     assert made.predictions([ask("1", "4", others=("2", "3")), asked[1]], rows, outputs) == [1, 2]
+
+
+def test_candidates_that_a_model_does_not_tell_apart_tie():
+    rng = np.random.default_rng(0)
+    asked, offered = (rng.normal(size=(n, 64)).astype(np.float32) for n in (50, 300))
+    twins = rng.integers(0, 300, 3001)
+    found = compared(asked, offered[twins])
+    assert np.allclose(found, asked @ offered[twins].T, atol=1e-4)
+    for scores in found:
+        assert len(set(zip(twins.tolist(), scores.tolist(), strict=True))) == len(set(twins.tolist()))
 
 
 def test_the_loss_leaves_out_what_is_right_as_well():

@@ -110,3 +110,12 @@ def classes(count: int) -> int:
     while width < count:
         width *= 4
     return width
+
+
+def compared(asked: np.ndarray, offered: np.ndarray) -> np.ndarray:
+    """The products [Q, C] of the vectors ``asked`` [Q, D] with those ``offered`` [C, D]. Equal ones of these have equal
+    products, so that ranks see a tie: a matrix product rounds them apart, by where they stand in it."""
+    number: dict[bytes, int] = {}
+    places = [number.setdefault(vector.tobytes(), len(number)) for vector in offered]
+    _, first = np.unique(places, return_index=True)
+    return (asked @ offered[first].T)[:, places]

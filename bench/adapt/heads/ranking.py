@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.heads import Row, layout, stack
+from bench.adapt.heads import Row, compared, layout, stack
 from bench.adapt.settings import Settings
 from models.tokenizers import Tokenizer
 from tasks.forms import Rank
@@ -73,7 +73,7 @@ class Codec:
         names, found = list(examples[0].gold.candidates) if examples else [], []
         number = {name: place for place, name in enumerate(names)}
         for first in range(0, len(examples), _CHUNK):
-            scores = asked[first : first + _CHUNK] @ offered.T  # [n, C]
+            scores = compared(asked[first : first + _CHUNK], offered)  # [n, C]
             for example, row in zip(examples[first : first + _CHUNK], scores, strict=True):
                 others = [number[name] for name in example.gold.others]
                 found.append(Rank(rank(row, number[example.gold], others), best=names[int(np.argmax(row))]))

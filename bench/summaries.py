@@ -30,7 +30,8 @@ def oracle(pieces: Sequence[str], reference: str, most: int) -> list[int]:
     """Indices of at most ``most`` of ``pieces``, sorted: one after the other, the one that raises the sum of ROUGE-1
     and ROUGE-2 F1 against ``reference`` most; of equals the first, and none that does not raise it.
 
-    As in the authors' code a text is the set of its n-grams, none of which goes over the end of a sentence.
+    As in the authors' code a text is the set of its n-grams. None goes over the end of a sentence; theirs of the
+    reference do.
     """
     wanted = [_grams([*sentences(reference)], n) for n in (1, 2)]
     each = [[_grams([piece], n) for n in (1, 2)] for piece in pieces]

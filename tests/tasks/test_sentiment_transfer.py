@@ -106,7 +106,7 @@ def test_files_of_predictions_are_scored_with_the_folder(data: Path, tmp_path: P
 
 def test_salience_by_hand() -> None:
     """ "awful" comes twice in unkind texts and never in kind ones: (2 + 1) / (0 + 1)."""
-    found = Salience(UNKIND + KIND, ["0"] * 4 + ["1"] * 4, smoothing=1.0, threshold=2.5)
+    found = Salience(UNKIND + KIND, ["0"] * 4 + ["1"] * 4, smoothing=1.0, threshold=3.0)
     assert found(("awful",), "0", "1") == 3.0 and found(("awful",), "1", "0") == pytest.approx(1 / 3)
     assert found(("soup", "was"), "0", "1") == 1.0
     assert found.places(["an", "awful", "soup", ",", "never", "again"], "0", "1") == [1, 4]
@@ -119,15 +119,15 @@ def test_rare_runs_need_not_be_counted() -> None:
     rng = random.Random(3)
     texts = [" ".join(rng.choices("abcde", [4, 2, 1, 1, 1], k=6)) for _ in range(80)]
     labels = [str(int("a b" in text or "c" in text)) for text in texts]
-    found = Salience(texts, labels, smoothing=0.5, threshold=6.0)
+    found = Salience(texts, labels, smoothing=1.0, threshold=3.0)  # runs of two words that come twice are over it
 
     def count(run: tuple[str, ...], label: str) -> int:
         lines = [text.split() for text, own in zip(texts, labels, strict=True) if own == label]
         return sum(other == run for line in lines for _, other in runs(line, len(run)))
 
     every = {run for text in texts for size in range(1, 5) for _, run in runs(text.split(), size)}
-    over = [{run for run in every if found(run, a, b) >= 6.0} for a, b in ("01", "10")]
-    expected = [{run for run in every if (count(run, a) + 0.5) / (count(run, b) + 0.5) >= 6.0} for a, b in ("01", "10")]
+    over = [{run for run in every if found(run, a, b) >= 3.0} for a, b in ("01", "10")]
+    expected = [{run for run in every if (count(run, a) + 1) / (count(run, b) + 1) >= 3.0} for a, b in ("01", "10")]
     assert over == expected and over[0] and any(len(run) > 2 for run in over[1])
 
 

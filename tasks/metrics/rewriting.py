@@ -37,7 +37,7 @@ class Judge:
         from sklearn.linear_model import LogisticRegression
 
         texts, labels = self.read()
-        if len(set(labels)) < 2:
+        if len({label for text, label in zip(texts, labels, strict=True) if text.split()}) < 2:
             raise DataError("A judge needs training texts of two labels, and there are those of one. Fetch all files.")
         vectorizer = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
         return vectorizer, LogisticRegression(C=4.0, max_iter=1000).fit(vectorizer.fit_transform(texts), labels)

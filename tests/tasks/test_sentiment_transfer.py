@@ -88,8 +88,9 @@ def test_a_judge_is_asked_of_its_own_texts_and_learns_once() -> None:
     mixed = [*other, Rewriting(("x",), source="awful", wanted="1", judge=judge)]
     assert rewriting(mixed, ["a", "b", "lovely"])["accuracy"] == pytest.approx(200 / 3)
     assert rewriting(mixed, ["a", "b", "lovely"])["judge"] == pytest.approx(200 / 3)
-    with pytest.raises(DataError, match="texts of two labels"):
-        Judge(lambda: (["a"], ["0"]))(["a"])
+    for unread in ((["a"], ["0"]), (["a", " "], ["0", "1"]), (["", ""], ["0", "1"])):
+        with pytest.raises(DataError, match="texts of two labels"):
+            Judge(lambda unread=unread: unread)(["a"])
 
 
 def test_files_of_predictions_are_scored_with_the_folder(data: Path, tmp_path: Path) -> None:

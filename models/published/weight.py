@@ -41,6 +41,9 @@ class Weight:
         found = [arrays[name][self.skipped :] for name in self.theirs]
         found = [array.T if self.transposed else array for array in found]
         part = (*shape[:-1], shape[-1] // len(found)) if shape else shape
+        # As many numbers may lie the other way round.
+        if any(array.shape != (self.reshaped or part) for array in found):
+            raise ValueError(f"They have the shapes {[array.shape for array in found]}.")
         if not shape:
             return found[0].reshape(shape)
         joined = np.concatenate([array.reshape(part) for array in found], axis=-1)

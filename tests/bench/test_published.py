@@ -236,6 +236,15 @@ def _wider(path):
     (path / "config.json").write_text(json.dumps(config | {"intermediate_size": 80}))
 
 
+def _turned(path):
+    """As many numbers, the other way round."""
+    from safetensors.numpy import load_file, save_file
+
+    arrays = load_file(path / "model.safetensors")
+    name = "bert.encoder.layer.0.intermediate.dense.weight"
+    save_file(arrays | {name: arrays[name].T.copy()}, path / "model.safetensors")
+
+
 def _cut_weights(path):
     file = path / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-8])
@@ -291,6 +300,7 @@ def _untied(path):
         (_no_width, "does not say 'hidden_size'"),
         (_relu, "hidden_act is 'relu'"),
         (_wider, r"does not fit the shape that config.json tells"),
+        (_turned, r"intermediate.dense.weight \(16, 64\) does not fit the shape that config.json tells"),
         (_cut_weights, "damaged or cut short"),
         (_lying_header, "damaged or cut short"),
         (_no_weights, "has no weights"),

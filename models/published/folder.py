@@ -80,6 +80,12 @@ class Folder:
                 raise published.Unsupported(
                     f"{self.path}: {copy} differs from {weight.theirs[0]}, and the network here has one for both."
                 )
+        whole = next((name for name, array in given.items() if array.dtype.kind != "f"), None)
+        if whole:  # their scales stand apart, in arrays that no table here knows
+            raise published.Unsupported(
+                f"{self.path}: {whole} holds whole numbers ({given[whole].dtype}), so the model was quantised. Load it "
+                "with transformers in float32 and save it."
+            )
         if weight.vocabulary:
             given = {name: _vocabulary.to_ours(array, self.tokenizer) for name, array in given.items()}
         return np.ascontiguousarray(weight.read(given, shape))

@@ -245,6 +245,15 @@ def _turned(path):
     save_file(arrays | {name: arrays[name].T.copy()}, path / "model.safetensors")
 
 
+def _quantised(path):
+    """As bitsandbytes leaves it: whole numbers, and their scales beside them."""
+    from safetensors.numpy import load_file, save_file
+
+    arrays, name = load_file(path / "model.safetensors"), "bert.encoder.layer.0.intermediate.dense."
+    whole, scale = (arrays[f"{name}weight"] * 40).astype(np.int8), np.ones(64, np.float32)
+    save_file(arrays | {f"{name}weight": whole, f"{name}SCB": scale}, path / "model.safetensors")
+
+
 def _cut_weights(path):
     file = path / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-8])
@@ -301,6 +310,7 @@ def _untied(path):
         (_relu, "hidden_act is 'relu'"),
         (_wider, r"does not fit the shape that config.json tells"),
         (_turned, r"intermediate.dense.weight \(16, 64\) does not fit the shape that config.json tells"),
+        (_quantised, r"intermediate.dense.weight holds whole numbers \(int8\), so the model was quantised"),
         (_cut_weights, "damaged or cut short"),
         (_lying_header, "damaged or cut short"),
         (_no_weights, "has no weights"),

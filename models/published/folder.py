@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -138,11 +138,16 @@ def read(path: Path) -> Folder:
         config = _of_preset(path, config)
     name, table = table_of(config)
     try:
-        size = table.size(config)
+        size = _possible(table.size(config))
     except KeyError as error:
         raise PublishedError(f"{path / 'config.json'} does not say {error}. Fetch it again.") from error
     except published.Unsupported as error:
         raise published.Unsupported(f"{path} cannot be read as {name}: {error}") from error
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise PublishedError(
+            f"{path / 'config.json'} tells a shape that no network has ({error}): layers, widths, heads and length are "
+            "whole numbers above 0, and the heads divide the width, which is even. Fetch it again."
+        ) from error
     if preset:
         file, makers = _keras_hub.arrays(path, config)
         files, arrays = [file], _arrays.Arrays(makers)
@@ -160,6 +165,17 @@ def read(path: Path) -> Folder:
     )
 
 
+def _possible(size: Size) -> Size:
+    """``size``; `ValueError` where no network can have it."""
+    numbers = asdict(size)
+    numbers["embedding"] = numbers["embedding"] or size.width
+    if any(type(number) is not int or number < 1 for number in numbers.values()) or size.width % 2:
+        raise ValueError(size)
+    if size.width % size.heads:
+        raise ValueError(f"{size.heads} heads in {size.width}")
+    return size
+
+
 def _of_preset(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a preset, once they are known to be computed here."""
     try:
@@ -169,6 +185,8 @@ def _of_preset(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         raise PublishedError(f"{path / 'config.json'} does not say {error}. Save the preset again.") from error
     except published.Unsupported as error:
         raise published.Unsupported(f"{path} is a preset of keras-hub. {error}") from error
+    except TypeError as error:
+        raise PublishedError(f"{path / 'config.json'} is no preset's: {error}. Save the preset again.") from error
     return found
 
 
@@ -183,7 +201,7 @@ def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
                 return name, table
             except published.Unsupported as error:
                 refused = refused or error
-            except KeyError:
+            except (ArithmeticError, KeyError, TypeError):  # whoever asks for the size says what is wrong
                 return name, table
     if refused:
         raise refused

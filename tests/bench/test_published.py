@@ -236,6 +236,14 @@ def _wider(path):
     (path / "config.json").write_text(json.dumps(config | {"intermediate_size": 80}))
 
 
+def _saying(**settings):
+    def harm(path):
+        config = json.loads((path / "config.json").read_text())
+        (path / "config.json").write_text(json.dumps(config | settings))
+
+    return harm
+
+
 def _turned(path):
     """As many numbers, the other way round."""
     from safetensors.numpy import load_file, save_file
@@ -308,6 +316,15 @@ def _untied(path):
         (_other_type, "'llama' are not read here. Known: "),
         (_no_width, "does not say 'hidden_size'"),
         (_relu, "hidden_act is 'relu'"),
+        (_saying(num_attention_heads=3), r"config.json tells a shape that no network has \(3 heads in 16\)"),
+        (_saying(num_attention_heads=0), "tells a shape that no network has"),
+        (_saying(num_hidden_layers="2"), "tells a shape that no network has"),
+        (_saying(num_hidden_layers=-1), "tells a shape that no network has"),
+        (_saying(hidden_size=None), "tells a shape that no network has"),
+        (_saying(max_position_embeddings=24.0), "tells a shape that no network has"),
+        (_saying(model_type="t5", num_layers=1, d_model="8", num_heads=1, d_ff=8), "tells a shape that no network has"),
+        (_saying(model_type="t5", num_layers=1, d_model=8, num_heads=0, d_ff=8), "tells a shape that no network has"),
+        (_saying(registered_name="keras_hub>BertBackbone", config=5), "config.json is no preset's"),
         (_wider, r"does not fit the shape that config.json tells"),
         (_turned, r"intermediate.dense.weight \(16, 64\) does not fit the shape that config.json tells"),
         (_quantised, r"intermediate.dense.weight holds whole numbers \(int8\), so the model was quantised"),

@@ -38,7 +38,12 @@ def _processed(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template 
         return None
     words = tokenizers.models.WordLevel({"a": 0, "b": 1, "": 2}, unk_token="")
     stand_in = json.loads(tokenizers.Tokenizer(words).to_str()) | {"post_processor": processor}
-    asked = tokenizers.Tokenizer.from_str(json.dumps(stand_in))
+    try:
+        asked = tokenizers.Tokenizer.from_str(json.dumps(stand_in))
+    except Exception as error:  # the package's parser raises bare Exceptions
+        raise PublishedError(
+            f"The `tokenizers` package cannot read this tokenizer's post-processor: {error}. Fetch it again."
+        ) from error
     single, pair = asked.encode("a"), asked.encode("a", "b")
     (a,), (first,), (second,) = (
         [place for place, text in enumerate(encoding.sequence_ids) if text == number]

@@ -30,6 +30,8 @@ from models.published._slow import SLOW, slow
 from models.tokenizers import Tokenizer, Vocabulary
 
 FILES = ("tokenizer.json", *SLOW)
+_MOST = 1 << 22
+"""Ids that a vocabulary may have; the largest published ones have a quarter of that."""
 _KINDS = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
 _ROLES = {
     "pad": (("pad_token",), ("[PAD]", "<pad>"), "pad_token_id"),
@@ -59,7 +61,9 @@ def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, A
         rows = [_role(name, ids, settings, config) for name in _ROLES] + _sentinels(ids)
         template = _templates.found(spec, rows, str(config.get("model_type")))
         return _renumbered(spec, ids, rows, settings, template)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except PublishedError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise PublishedError(
             f"The tokenizer in {folder} is not in the form that the `tokenizers` package writes ({error!r}). "
             "Save it anew with a recent release of transformers."
@@ -81,7 +85,7 @@ def json_of(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
     except OSError as error:
         raise PublishedError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PublishedError(f"{path} is no whole JSON file: it is damaged or cut short. Fetch it again.") from error
     if not isinstance(found, dict):
         raise PublishedError(f"{path} holds no JSON object. Fetch it again.")
@@ -188,7 +192,15 @@ def _ids(spec: Mapping[str, Any]) -> dict[str, int]:
     """Every token's id in the original, added tokens included."""
     vocab = spec["model"]["vocab"]
     pieces = {piece: i for i, (piece, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
-    return pieces | {token["content"]: token["id"] for token in spec.get("added_tokens") or ()}
+    pieces |= {token["content"]: token["id"] for token in spec.get("added_tokens") or ()}
+    owners: dict[int, str] = {}
+    for piece, number in pieces.items():
+        if type(number) is not int or not 0 <= number < _MOST:
+            raise ValueError(f"It gives {piece!r} the id {number!r}, not one of 0 to {_MOST - 1}")
+        if number in owners:
+            raise ValueError(f"It gives {owners[number]!r} and {piece!r} the same id, {number}")
+        owners[number] = piece
+    return pieces
 
 
 def _role(name: str, ids: Mapping[str, int], settings: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:

@@ -163,3 +163,36 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path):
     (tmp_path / "spiece.model").write_bytes(b"no protocol buffer")
     with pytest.raises(PublishedError, match="cannot be read"):
         _vocabulary.read(tmp_path, {"model_type": "t5"})
+
+
+def _with_id(number):
+    return lambda spec: spec["model"]["vocab"].update(dog=number)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (_with_id(-5), "gives 'dog' the id -5"),
+        (_with_id(1.5), "gives 'dog' the id 1.5"),
+        (_with_id(10**10), "gives 'dog' the id 10000000000"),
+        (_with_id(7), "and 'dog' the same id, 7|'dog' and .* the same id, 7"),
+        (lambda spec: spec["model"].update(vocab="x"), "not in the form"),
+        (lambda spec: spec["model"].update(vocab=[["a"]]), "not in the form"),
+        (lambda spec: spec.update(post_processor={"type": "Unheard"}), "cannot read this tokenizer's post-processor"),
+        (lambda spec: spec["post_processor"].update(single=[]), "not in the form"),
+    ],
+)
+def test_hostile_tokenizers_are_sentences(harm, message, tmp_path):
+    """Pieces that share an id would lose all but one of them, and a distant id ask for room up to it."""
+    made.wordpiece(tmp_path)
+    spec = json.loads((tmp_path / "tokenizer.json").read_text())
+    harm(spec)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec))
+    with pytest.raises(PublishedError, match=message):
+        _vocabulary.read(tmp_path, {})
+
+
+def test_nested_json_is_a_sentence(tmp_path):
+    (tmp_path / "tokenizer.json").write_text("[" * 200_000)
+    with pytest.raises(PublishedError, match="damaged or cut short"):
+        _vocabulary.read(tmp_path, {})

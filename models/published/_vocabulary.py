@@ -213,7 +213,8 @@ def _role(name: str, ids: Mapping[str, int], settings: Mapping[str, Any], config
     for token in usual:
         if token in ids:
             return ids[token]
-    return config.get(number)
+    found = config.get(number)
+    return found if found in ids.values() else None  # -1 and ids behind the last stand for none there
 
 
 def _sentinels(ids: Mapping[str, int]) -> list[int | None]:

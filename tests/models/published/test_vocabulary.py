@@ -69,6 +69,17 @@ def test_rows_go_there_and_back(kind, tmp_path):
     np.testing.assert_array_equal(_vocabulary.to_theirs(ours, tokenizer), table[:-3])
 
 
+@pytest.mark.parametrize("number", [-1, 999, "x", [0]])
+def test_padding_that_the_tokenizer_lacks_is_none(number, tmp_path):
+    """Exported, -1 would be written over the last piece."""
+    made.endings(tmp_path)
+    tokenizer = _vocabulary.read(tmp_path, {"model_type": "openai-gpt", "pad_token_id": number})
+    places, size = _vocabulary.permutation(tokenizer)
+    table = np.arange(2.0 * size).reshape(size, 2)
+    assert places[0] is None
+    np.testing.assert_array_equal(_vocabulary.to_theirs(_vocabulary.to_ours(table, tokenizer), tokenizer), table)
+
+
 @every_kind
 def test_it_is_saved_and_loaded_as_others(kind, tmp_path):
     _, tokenizer = both(kind, tmp_path)

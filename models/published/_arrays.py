@@ -61,12 +61,14 @@ def safetensors(path: Path) -> dict[str, _Maker]:
             if name != "__metadata__":
                 begin, end = entry["data_offsets"]
                 shape, kind = tuple(entry["shape"]), _SAFETENSORS[entry["dtype"]]
-                if 8 + length + end > size or end - begin != math.prod(shape) * _itemsize(kind) or begin < 0:
+                if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
+                    raise _damaged(path)
+                if 8 + length + end > size or end - begin != math.prod(shape) * _itemsize(kind):
                     raise _damaged(path)
                 found[name] = _from_disk(path, 8 + length + begin, shape, kind)
     except KeyError as error:
         raise PublishedError(f"{path} holds numbers of the kind {error}, which are not read here.") from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(path) from error
     return found
 

@@ -234,7 +234,7 @@ def _open(path: Path) -> tuple[list[Path], _arrays.Arrays]:
 
 def _shards(path: Path, index: str) -> list[Path]:
     names = _vocabulary.json_of(path / index).get("weight_map")
-    if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
+    if not isinstance(names, dict) or not names or any(Path(str(name)).name != name for name in names.values()):
         raise PublishedError(f"{path / index} does not name files of this folder. Fetch it again.")
     return [path / name for name in sorted(set(names.values()))]
 

@@ -1,9 +1,12 @@
-"""Tensors of a pickle that say of themselves where they lie: none may reach beyond the storage that it names."""
+"""Tensors that say of themselves where they lie: none may reach beyond the file or the storage that it names."""
+
+import json
+import struct
 
 import numpy as np
 import pytest
 
-from models.published import PublishedError, _arrays
+from models.published import PublishedError, _arrays, folder
 
 
 def made(offset, shape, strides):
@@ -37,3 +40,25 @@ def test_what_lies_outside_is_damage(offset, shape, strides):
     """A negative stride reaches before the storage though the last entry lies inside: (1, 0) of the fourth is at -1."""
     with pytest.raises(PublishedError, match="damaged or cut short"):
         made(offset, shape, strides)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"a": {"dtype": "F32", "shape": [-2, -2], "data_offsets": [0, 16]}}',
+        '{"a": {"dtype": "F32", "shape": [2.0, 2], "data_offsets": [0, 16]}}',
+        '{"a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [-16, 0]}}',
+        "[" * 200_000,
+    ],
+)
+def test_a_table_that_does_not_fit_is_damage(header, tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + bytes(16))
+    with pytest.raises(PublishedError, match="damaged or cut short"):
+        _arrays.safetensors(path)
+
+
+def test_an_index_without_arrays_is_a_sentence(tmp_path):
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {}}))
+    with pytest.raises(PublishedError, match="does not name files of this folder"):
+        folder._open(tmp_path)

@@ -11,10 +11,13 @@ from bench.console import say
 from bench.engine import networks
 from bench.errors import OK, UsageError
 from models.card import Size
+from models.published import PublishedError
 from models.published import folder as folders
 from models.tokenizers import Tokenizer
 
 _SHOWN = 4  # names in a message
+_MORE = 4
+"""Weights that a network may have for each byte of a folder: heads may be missing, but not most of it."""
 
 
 def import_folder(*, folder: Path, out: Path, name: str | None = None) -> int:
@@ -24,6 +27,13 @@ def import_folder(*, folder: Path, out: Path, name: str | None = None) -> int:
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
     checkpoint.check_free(out)
     found = folders.read(folder)
+    module, vocabulary = models.load(found.model), found.tokenizer.vocabulary
+    parameters, embedding = module.parameters(found.size, vocabulary)
+    if parameters > _MORE * found.stored:
+        raise PublishedError(
+            f"{folder / 'config.json'} tells of {parameters:,} weights, but the files of weights hold {found.stored:,} "
+            "bytes. Are both from one model?"
+        )
     network = networks.build(found.model, found.size, found.tokenizer, 0)
     arrays = networks.weights(network.loss.variables)
     read, absent, unused = found.weights({path: array.shape for path, array in arrays.items()})
@@ -31,8 +41,6 @@ def import_folder(*, folder: Path, out: Path, name: str | None = None) -> int:
         say(f"Not in the folder, so the objective's weights begin afresh: {_some(absent)}.")
     if unused:
         say(f"In the folder, but of no use here: {_some(unused)}.")
-    module, vocabulary = models.load(found.model), found.tokenizer.vocabulary
-    parameters, embedding = module.parameters(found.size, vocabulary)
     unknown: dict[str, Any] = dict.fromkeys(("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256"))
     about = unknown | {
         "kind": "pretrained",

@@ -43,6 +43,8 @@ class Folder:
     arrays: Mapping[str, np.ndarray]
     sha256: str
     """Of the file of weights; of the shards' sums, where there are several."""
+    stored: int
+    """Bytes of the files of weights."""
 
     def weights(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
         """Arrays by path for the variables of ``loss``, whose ``shapes`` are given; the paths of the objective's
@@ -162,6 +164,7 @@ def read(path: Path) -> Folder:
         tokenizer=_keras_hub.tokenizer(path, config) if preset else _vocabulary.read(path, config),
         arrays=arrays,
         sha256=_sha256(files),
+        stored=sum(file.stat().st_size for file in files),
     )
 
 

@@ -123,6 +123,7 @@ def _untied(path):
         (_saying(max_position_embeddings=24.0), "tells a shape that no network has"),
         (_saying(model_type="t5", num_layers=1, d_model="8", num_heads=1, d_ff=8), "tells a shape that no network has"),
         (_saying(model_type="t5", num_layers=1, d_model=8, num_heads=0, d_ff=8), "tells a shape that no network has"),
+        (_saying(num_hidden_layers=10**9), r"tells of 3,\d+,\d+,\d+,\d+ weights, but the files of weights hold"),
         (_saying(registered_name="keras_hub>BertBackbone", config=5), "config.json is no preset's"),
         (_wider, r"does not fit the shape that config.json tells"),
         (_turned, r"intermediate.dense.weight \(16, 64\) does not fit the shape that config.json tells"),

@@ -6,7 +6,7 @@
 The first line is for two cores over several evenings: stop it at any moment, the same command goes on. The second is
 for accelerators; 1.3e18 FLOPs are about what ELECTRA-small took, four days of one V100 (1.4e18; Clark et al.,
 2020, table 1). Fine-tuning is capped in steps, so that a cell takes minutes: scores compare with each other, not with
-published ones. CoVe, which learns from pairs, is not applicable over running text: its twin stands alone.
+published ones. CoVe and BiSkip, which learn from pairs, are not applicable over running text: their twins stand alone.
 """
 
 import models

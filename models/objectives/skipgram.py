@@ -35,7 +35,8 @@ frequency: a vocabulary of subwords, or of a small world, has few rare ones."""
 BLOCK = 32
 """S at most. 16 and 64 take up to 1.3 times as long (rows of 512 tokens, width 100); without blocks a row of T tokens
 takes T / (S + 2 W) times the products."""
-_FAR = 1 << 16
+FAR = 1 << 16
+"""Between the places of two texts; wider than any window."""
 
 
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
@@ -67,7 +68,7 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
         tokens, places = np.zeros((2, batch, length), np.int32)
         tokens[row, column] = text[kept]
         first = sentence[np.searchsorted(row, row)]  # of each token's row; where no token is kept, there is none
-        places[row, column] = column + _FAR * (sentence - first)
+        places[row, column] = column + FAR * (sentence - first)
         return {
             "tokens": tokens,
             "places": places,
@@ -115,8 +116,9 @@ class SkipGram(keras.layers.Layer):
         return {"loss": (true + NEGATIVES * tf.reduce_sum(each)) / total}
 
 
-def blocks(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """``values`` [B, T, ...] cut into N blocks of S: [B, N, S, ...], and with the W to either side: [B, N, R, ...].
+def blocks(values: tf.Tensor, beside: int = WINDOW) -> tuple[tf.Tensor, tf.Tensor]:
+    """``values`` [B, T, ...] cut into N blocks of S, [B, N, S, ...], and with so many ``beside`` at either end, [B, N,
+    R, ...].
 
     The last block is filled up with zeros, and so is what lies outside of the row. S is `BLOCK` at most.
     """
@@ -125,9 +127,9 @@ def blocks(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     size = -(-length // number)
     values = tf.pad(values, [[0, 0], [0, number * size - length], *([[0, 0]] * len(rest))])
     own = tf.reshape(values, [rows, number, size, *rest])
-    nothing = tf.zeros_like(own[:, :1, :WINDOW])
-    before = tf.concat([nothing, own[:, :-1, -WINDOW:]], axis=1)
-    after = tf.concat([own[:, 1:, :WINDOW], nothing], axis=1)
+    nothing = tf.zeros_like(own[:, :1, :beside])
+    before = tf.concat([nothing, own[:, :-1, -beside:]], axis=1)
+    after = tf.concat([own[:, 1:, :beside], nothing], axis=1)
     return own, tf.concat([before, own, after], axis=2)
 
 
@@ -137,6 +139,6 @@ def contexts_of(batch: dict[str, Any]) -> tf.Tensor:
     places, windows = tf.convert_to_tensor(batch["places"]), tf.convert_to_tensor(batch["windows"])  # [B, T]
     centres, others = blocks(places)
     reach, present = blocks(windows)
-    others = tf.where(present > 0, others, -_FAR)
+    others = tf.where(present > 0, others, -FAR)
     away = tf.abs(centres[..., None] - others[:, :, None])  # the own place is 0 away
     return (away <= reach[..., None]) & (away > 0)

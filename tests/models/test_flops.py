@@ -124,6 +124,8 @@ HAND = {
     # 10 words of the one block, 5 places on either side of it and 64 noise words, 8 wide.
     "word2vec": (0, 2 * 8 * 84),
     "fasttext": (0, 2 * 8 * 84),
+    # Up to 20 places on either side, but no more than the block has, and 64 noise words of both languages.
+    "biskip": (0, 2 * 8 * (10 + 2 * 10 + 2 * 64)),
     # The shares of the 20 places in a mean have no gradient.
     "cbow": (0, 2 * 8 * (20 * 2 / 3 + 64)),
     # 100 words are told apart by 7 turns, and ways may have 8 more; 10 neighbours go down each.

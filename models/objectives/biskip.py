@@ -1,0 +1,148 @@
+"""Bilingual skip-gram: tell the words around a word, and around its place in the translation, from random ones.
+
+Luong, Pham and Manning (2015): skip-gram within both languages and from each into the other, at equal weights,
+
+    L = - mean over pairs (w, c) of  ln s(u_c . v_w) + k E_{n ~ p_c} ln s(- u_n . v_w)
+
+where c is near w in its own text, or near the place in the other text that w is aligned with, and p_c is the noise
+distribution of the language of c (`models.objectives.skipgram` has the rest). Of the paper's two alignments it is the
+one that needs no aligner: word i of S belongs to place i T / S of T. As in the authors' program the word at that place
+is no context itself, and windows are laid when frequent words have been dropped.
+
+The corpus has pairs, as in `models.objectives.translation`. A row lays the two texts of a pair into one another like
+the halves of a zip, in the order of i / S, so that all that is near stands within one band, W' to either side, and
+costs one product a block. Lost are the farthest contexts where one text is over three times as long as the other.
+"""
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.word_vectors import initializer
+from models.corpus import Corpus
+from models.objectives.sampling import Runs, generator, take
+from models.objectives.skipgram import FAR, NEGATIVES, SHARED, WINDOW, blocks, subsampling
+from models.objectives.translation import check
+from models.pretrainable import Batches
+from models.tokenizers import Vocabulary
+
+BAND = 4 * WINDOW
+"""W'."""
+_BLOCK = 1 << 20  # tokens that are counted together
+
+
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """(step, seed) to ``tokens``, ``languages``, ``windows`` int32 [B, T], ``places`` int32 [B, T, 2] and ``noise``
+    int32 [B, 2, K]. `CorpusUnfit` for a corpus of anything but pairs.
+
+    ``languages`` are 0 in first and 1 in second texts; ``places`` say where a token stands among the tokens of either
+    language: of its own, and where it is aligned in the other. ``windows`` are as for skip-gram.
+    """
+    check(corpus)
+    counts = _counts(corpus, vocabulary.size)  # [2, V]
+    kept_of, shares = zip(*map(subsampling, counts), strict=True)
+    keep, share = np.stack(kept_of), float(np.average(shares, weights=counts.sum(axis=1)))
+    span = round(length / share)
+    runs = Runs(corpus.ids, span)
+    reach = span + math.ceil(5 * math.sqrt(span * (1 - share) / share))  # five deviations of what is kept
+    noise = np.cumsum(counts**0.75, axis=1)
+    noise /= noise[:, -1:]
+
+    def make(step: int, seed: int) -> dict[str, np.ndarray]:
+        rng = generator(seed, step)
+        where = runs.starts(step, batch, seed)[:, None] + np.arange(reach)  # [B, R]
+        text = take(corpus.ids, where)
+        rounds, inside = np.divmod(where, corpus.tokens)
+        sentence = corpus.sentences.searchsorted(inside, side="right") - 1
+        language = sentence % 2
+        kept = rng.random(text.shape, np.float32) < keep[language, text]
+        count = np.cumsum(kept, axis=1)
+        kept &= count <= length
+        begin, size, other, others = _bounds(corpus, sentence)
+        aligned = other + (inside - begin) * others // size - inside + np.arange(reach)  # columns, [B, R]
+        there = np.clip(aligned, 0, reach - 1)
+        linked = (there == aligned) & np.take_along_axis(kept, there, axis=1)
+        beside = np.where(linked, np.take_along_axis(count, there, axis=1), -FAR // 2)  # without a link nothing is near
+        document = sentence // 2 + rounds * (len(corpus.sentences) // 2)
+        document -= document[:, :1]
+        places = np.where(language[..., None] == [0, 1], count[..., None], beside[..., None])  # [B, R, 2]
+        places += FAR * document[..., None]
+        # The zip: by document, then by how far into its text a token is; what is dropped goes to the end.
+        order = np.where(kept, document + (inside - begin + 0.5) / size, np.inf).argsort(axis=1, kind="stable")
+        order = order[:, :length]
+        here = np.take_along_axis(kept, order, axis=1)
+        return {
+            "tokens": np.where(here, np.take_along_axis(text, order, axis=1), 0).astype(np.int32),
+            "languages": np.take_along_axis(language, order, axis=1).astype(np.int32),
+            "places": np.take_along_axis(places, order[..., None], axis=1).astype(np.int32),
+            "windows": (rng.integers(1, WINDOW + 1, here.shape) * here).astype(np.int32),
+            "noise": _drawn(noise, rng.random((batch, 2, SHARED))),
+        }
+
+    return make
+
+
+def _bounds(corpus: Corpus, sentence: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Where each ``sentence`` begins, its size, and the same of its translation."""
+    begins = [corpus.sentences.take(sentence), corpus.sentences.take(sentence ^ 1)]
+    ends = [corpus.sentences.take(sentence + 1), corpus.sentences.take((sentence ^ 1) + 1)]
+    return begins[0], ends[0] - begins[0], begins[1], ends[1] - begins[1]
+
+
+def _counts(corpus: Corpus, vocabulary: int) -> np.ndarray:
+    """How often each id occurs in first and in second texts, float64 [2, V]; reads the corpus once."""
+    counts = np.zeros(2 * vocabulary)
+    for begin in range(0, corpus.tokens, _BLOCK):
+        where = np.arange(begin, min(begin + _BLOCK, corpus.tokens))
+        language = (corpus.sentences.searchsorted(where, side="right") - 1) % 2
+        counts += np.bincount(take(corpus.ids, where) + vocabulary * language, minlength=2 * vocabulary)
+    return counts.reshape(2, vocabulary)
+
+
+def _drawn(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Ids [B, 2, K] of each language's noise words."""
+    found = [np.searchsorted(each, uniform[:, language]) for language, each in enumerate(cumulative)]
+    return np.stack(found, axis=1).astype(np.int32)
+
+
+class BiSkip(keras.layers.Layer):
+    """``loss`` of a table of word vectors: holds the second table, of the words as contexts."""
+
+    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+        super().__init__(name=name)
+        self.encoder = encoder
+        self.contexts = self.add_weight(encoder.table.shape, initializer(encoder.width), name="contexts")
+        self.built = True
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"pairs": tf.math.count_nonzero(contexts_of(batch), dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        totals = totals or self.totals(batch)
+        pairs = tf.cast(contexts_of(batch), tf.float32)  # [B, N, S, R]
+        centres = self.encoder(batch, seed=seed).tokens  # [B, T, D]
+        own, _ = blocks(centres, BAND)  # [B, N, S, D]
+        _, around = blocks(tf.gather(self.contexts.value, batch["tokens"]), BAND)  # [B, N, R, D]
+        near = tf.cast(tf.matmul(own, around, transpose_b=True), tf.float32)  # [B, N, S, R]
+        total = tf.reduce_sum(tf.math.softplus(-near) * pairs)
+        _, languages = blocks(tf.convert_to_tensor(batch["languages"]), BAND)  # [B, N, R]
+        for language in (0, 1):
+            noise = tf.gather(self.contexts.value, batch["noise"][:, language])  # [B, K, D]
+            far = tf.cast(tf.matmul(centres, noise, transpose_b=True), tf.float32)  # [B, T, K]
+            false, _ = blocks(tf.reduce_mean(tf.math.softplus(far), axis=2))  # [B, N, S]
+            into = tf.cast(languages == language, tf.float32)[:, :, None]  # [B, N, 1, R]
+            total += NEGATIVES * tf.reduce_sum(false * tf.reduce_sum(pairs * into, axis=3))
+        return {"loss": total / tf.cast(tf.maximum(totals["pairs"], 1), tf.float32)}
+
+
+def contexts_of(batch: dict[str, Any]) -> tf.Tensor:
+    """Whether the second token, of a block and what is beside it, is a context of the first, of the block: bool [B, N,
+    S, R]."""
+    parts = (tf.convert_to_tensor(batch[name]) for name in ("places", "languages", "windows"))
+    (centres, others), (_, languages), (reach, present) = (blocks(part, BAND) for part in parts)
+    away = tf.abs(centres[:, :, :, None] - others[:, :, None])  # [B, N, S, R, 2]
+    away = tf.where(languages[:, :, None] == 0, away[..., 0], away[..., 1])  # among the tokens of the second's language
+    return (away <= reach[..., None]) & (away > 0) & (present > 0)[:, :, None]

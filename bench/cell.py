@@ -62,7 +62,7 @@ def _record(
         key=cell.key,
         status=status,
         reason=reason,
-        row=row_of(cell),
+        row=row_of(cell) | _read_by(cell, context),
         pretraining=_pretraining(context.weights),
         task=_sheet(task, cell, context, outcome),
         adaptation=_adaptation(cell, context),
@@ -153,6 +153,11 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
         **{name: about[name] for name in names},
         **{name: about[name] for name in newer if name in about},
     }
+
+
+def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
+    """The tokenizer of a network that nothing was pre-trained for; that of others stands with their pre-training."""
+    return {"tokenizer": context.tokenizer.about} if cell.row.kind == "random" and context.tokenizer else {}
 
 
 def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def pretrain(
         "parameters_embedding": embedding,
         "loss": course.curve[-1]["loss"] if course.curve else None,
         "curve": course.curve,
-        "tokenizer": {"kind": tokenizer.kind, "size": tokenizer.vocabulary.size, "sha256": tokenizer.fingerprint},
+        "tokenizer": tokenizer.about,
     }
     if not writes:
         return Checkpoint(out, result, {})

@@ -54,7 +54,7 @@ def import_folder(*, folder: Path, out: Path, name: str | None = None) -> int:
         "afresh": absent,
         "parameters": parameters,
         "parameters_embedding": embedding,
-        "tokenizer": {"kind": found.tokenizer.kind, "size": vocabulary.size, "sha256": found.tokenizer.fingerprint},
+        "tokenizer": found.tokenizer.about,
     }
     texts = {"tokenizer.json": found.tokenizer.to_json()}
     checkpoint.write(out, about=about, arrays={"weights": arrays | read}, texts=texts)

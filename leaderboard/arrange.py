@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from leaderboard.grid import Cell, Column, Grid, Row
+from leaderboard.grid import Cell, Column, Grid, Row, tokenizer_of
 from leaderboard.record import Record
 from leaderboard.stats import summarise
 
@@ -132,11 +132,10 @@ def _task_identity(record: Record) -> tuple | None:
 
 def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
     """Corpus and tokenizer; the budget only where those of one seed differ, on one task or on two, since a budget in
-    minutes differs from seed to seed."""
-    made = record.pretraining
-    if not made:
+    minutes differs from seed to seed. Random weights have a tokenizer."""
+    made, tokenizer = record.pretraining or {}, tokenizer_of(record)
+    if not made and tokenizer is None:
         return None
-    tokenizer = (made.get("tokenizer") or {}).get("sha256")
     return (made.get("corpus_sha256"), tokenizer, made.get("tokens") if budget else None)
 
 
@@ -144,8 +143,9 @@ def _pretraining_words(identity: Hashable | None, records: Sequence[Record]) -> 
     if identity is None:
         return ""
     corpus, tokenizer, tokens = identity
-    made = next(record.pretraining for record in records if record.pretraining)
-    words = f"{made.get('corpus')} {str(corpus)[:6]}, tokenizer {str(tokenizer)[:6]}"
+    made = next((record.pretraining for record in records if record.pretraining), None)
+    words = f"tokenizer {str(tokenizer)[:6]}"
+    words = f"{made.get('corpus')} {str(corpus)[:6]}, {words}" if made else words
     return f"{words}, {tokens:,} tokens" if tokens is not None else words
 
 

@@ -34,6 +34,11 @@ _ADAPTATION_WORDS = {
 _ONE_SEED = re.compile(r" --seed \d+(?=\s|$)")
 
 
+def tokenizer_of(record: Record) -> str | None:
+    """SHA-256 of what cut the texts of ``record``; None where that is not known, or nothing did."""
+    return ((record.pretraining or record.row).get("tokenizer") or {}).get("sha256")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
     """One line of the board; ``part`` tells rows apart that would otherwise look the same (another corpus, say).
@@ -63,6 +68,10 @@ class Row:
     @cached_property
     def card(self) -> dict[str, Any]:
         return next((record.row["card"] for record in self.records if record.row["card"]), {})
+
+    @cached_property
+    def tokenizer(self) -> str | None:
+        return next(filter(None, map(tokenizer_of, self.records)), None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

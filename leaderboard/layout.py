@@ -134,6 +134,7 @@ def check_part(name: str, value: Any) -> None:
         for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
             _check_number(value.get(one), allowed, f"task.{one}")
     if name == "row":
+        _expect(value.get("tokenizer"), _PART_OR_NULL, "row.tokenizer")
         _expect((value["card"] or {}).get("extensions"), (list, None), "row.card.extensions")
         for entry in _reported(value):
             for one, allowed in (("task", (str,)), ("metric", (str,)), ("value", _NUMBER)):

@@ -170,9 +170,17 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 
 def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
-    """Each pre-trained row with the random row of the same network, size and adaptation."""
-    random = {_network(row): row for row in grid.rows if row.kind == "random"}
-    return [(row, random[_network(row)]) for row in grid.rows if row.kind == "pretrained" and _network(row) in random]
+    """Each pre-trained row with the random row of the same network, size and adaptation, over the same tokens as far as
+    that is known."""
+    random: dict[tuple[str, str, str], dict[str | None, Row]] = {}
+    for row in grid.rows:
+        if row.kind == "random":
+            random.setdefault(_network(row), {})[row.tokenizer] = row
+    pairs = []
+    for row in grid.rows:
+        if row.kind == "pretrained" and (twins := random.get(_network(row))):
+            pairs.append((row, twins.get(row.tokenizer) or twins.get(None)))
+    return [(row, twin) for row, twin in pairs if twin]
 
 
 def twin_difference(grid: Grid, row: Row, twin: Row, column: Column) -> Summary:

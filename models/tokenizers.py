@@ -125,6 +125,11 @@ class Tokenizer:
         return _fingerprint(self.kind, self._spec, self.imported)
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What checkpoints and records say of it."""
+        return {"kind": self.kind, "size": self.vocabulary.size, "sha256": self.fingerprint}
+
+    @property
     def spec(self) -> dict[str, Any]:
         """A copy of the `tokenizers` package's JSON form."""
         return json.loads(json.dumps(self._spec))

@@ -29,6 +29,8 @@ SUMMARY = "no training; cosines and sums of the vectors of single words"
 
 _BATCH = 8
 """Rows are filled up to a multiple of this."""
+_CHUNK = 256
+"""Questions whose scores of all candidates are in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,16 @@ def predictions(form: Form, examples: Sequence[Example], words: Sequence[str], f
         return [float(found[number[one]] @ found[number[other]]) for one, other in (e.inputs for e in examples)]
     candidates, results = list(examples[0].gold.candidates), []
     places = {word: place for place, word in enumerate(candidates)}
-    a, b, c = (found[[number[e.inputs[i]] for e in examples]] for i in range(3))  # [N, D]
-    every = compared(b - a + c, found[[number[word] for word in candidates]])  # [N, C]
-    for example, scores in zip(examples, every, strict=True):
-        others = [places[word] for word in example.gold.others]
-        left = scores.copy()
-        left[others] = -np.inf
-        best = candidates[int(np.argmax(left))]
-        results.append(Rank(rank(scores, places[str(example.gold)], others), best=best))
+    offered = found[[number[word] for word in candidates]]  # [C, D]
+    for first in range(0, len(examples), _CHUNK):
+        asked = examples[first : first + _CHUNK]
+        a, b, c = (found[[number[e.inputs[i]] for e in asked]] for i in range(3))  # [n, D]
+        for example, scores in zip(asked, compared(b - a + c, offered), strict=True):
+            others = [places[word] for word in example.gold.others]
+            left = scores.copy()
+            left[others] = -np.inf
+            best = candidates[int(np.argmax(left))]
+            results.append(Rank(rank(scores, places[str(example.gold)], others), best=best))
     return results
 
 

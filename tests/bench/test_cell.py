@@ -82,6 +82,7 @@ def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, ada
     assert result.status == "ok", result.reason
     found = record.read(record.write(context.out, result))
     assert found.task["source"] == "microworld, first 48" and found.task["examples"] > 0
+    assert found.row["tokenizer"] == context.tokenizer.about and found.adaptation["version"] == 1
     value = found.headline
     assert value["low"] <= value["value"] <= value["high"]
     assert found.cost["parameters"] > 0 and found.cost["seconds"]["total"] > 0

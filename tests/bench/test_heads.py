@@ -235,6 +235,15 @@ def test_generated_text_ends_at_its_end_symbol():
     assert made.predictions([example], [row], [np.array([*targets[1:], 9, 9])]) == ["The old river"]
 
 
+def test_where_the_metric_counts_lines_a_sentence_is_one():
+    """WordPiece writes no line ends, and rougeLsum compares sentence by sentence."""
+    ids = np.array([*TOKENIZER.encode(["The old miller lives near the river . Vodia sees Zürich ."])[0], V.sep])
+    (text,) = codec(generation, "cnn_dailymail").predictions([], [], [ids])
+    assert text.split("\n") == ["The old miller lives near the river.", "Vodia sees Zürich."]
+    (text,) = codec(generation, "xsum").predictions([], [], [ids])
+    assert "\n" not in text and text.endswith("Zürich.")
+
+
 def test_every_form_has_stated_defaults():
     for form in Form:
         for adaptation in ("finetune", "features"):

@@ -62,6 +62,21 @@ def test_a_row_that_lacks_no_task_but_has_no_seed_in_common_says_so():
     assert tables.macro([record(task="wikitext2")]).missing.tolist() == [""]  # nothing to average
 
 
+def test_twins_read_the_same_tokens():
+    """Two runs of one model over two vocabularies: 20 and 40 points above their own twins."""
+    made = []
+    for sha256, levels in (("1" * 64, (60.0, 40.0)), ("2" * 64, (90.0, 50.0))):
+        tokenizer = {"kind": "bpe", "size": 8000, "sha256": sha256}
+        made.append(record(value=levels[0], pretraining={"tokenizer": tokenizer}))
+        made.append(record(kind="random", value=levels[1], row={"tokenizer": tokenizer}))
+    frame = tables.twins(made)
+    assert sorted(frame["mean"]) == [20.0, 40.0] and len(tables.scores(made)) == 4
+    assert {"tokenizer 111111", "tokenizer 222222"} <= set(tables.scores(made).variant)
+    older = [record(value=60.0), record(kind="random", value=50.0)]  # says nothing of its tokens
+    assert tables.twins(older)["mean"].tolist() == [10.0]
+    assert tables.twins([made[0], made[3]]).empty
+
+
 def test_twins_are_compared_seed_by_seed():
     levels = {"pretrained": (60.0, 61.0, 65.0), "random": (50.0, 52.0, 53.0)}
     made = [record(kind=kind, seed=seed, value=v) for kind in levels for seed, v in enumerate(levels[kind])]

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bench import summaries
 from bench.adapt import NotApplicable
 from bench.adapt.heads import Row, layout
 from bench.adapt.settings import Settings
@@ -21,6 +22,8 @@ class Codec:
         if train and not any(example.gold for example in train):
             raise NotApplicable("no-targets", "because nothing in its training set says what is to be written.")
         self.tokenizer, self.settings, self.outputs = tokenizer, settings, settings.label_smoothing
+        self.by_line = task.headline == "rougeLsum"
+        """Whether the metric wants a sentence a line, which not every tokenizer can write."""
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         vocabulary, room = self.tokenizer.vocabulary, self.settings.target_length - 2
@@ -41,7 +44,8 @@ class Codec:
         texts = []
         for ids in outputs:
             ends = np.flatnonzero(ids == self.tokenizer.vocabulary.sep)
-            texts.append(self.tokenizer.decode(ids[: ends[0]] if len(ends) else ids))
+            text = self.tokenizer.decode(ids[: ends[0]] if len(ends) else ids)
+            texts.append("\n".join(summaries.sentences(text)) if self.by_line else text)
         return texts
 
 

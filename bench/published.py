@@ -4,6 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import models
 from bench import checkpoint
 from bench.checkpoint import CheckpointError
@@ -37,6 +39,11 @@ def import_folder(*, folder: Path, out: Path, name: str | None = None) -> int:
     network = networks.build(found.model, found.size, found.tokenizer, 0)
     arrays = networks.weights(network.loss.variables)
     read, absent, unused = found.weights({path: array.shape for path, array in arrays.items()})
+    if broken := [path for path, array in read.items() if not np.isfinite(array).all()]:
+        raise PublishedError(
+            f"{folder} holds weights that are NaN or infinite (here {_some(broken)}): its model diverged, or was saved "
+            "in a precision that cannot hold it."
+        )
     if absent:
         say(f"Not in the folder, so the objective's weights begin afresh: {_some(absent)}.")
     if unused:

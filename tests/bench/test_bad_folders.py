@@ -53,6 +53,12 @@ def _saying(**settings):
     return harm
 
 
+def _infinite(path):
+    arrays = load_file(path / "model.safetensors")
+    arrays["bert.encoder.layer.0.intermediate.dense.bias"][3] = np.inf
+    save_file(arrays, path / "model.safetensors")
+
+
 def _turned(path):
     """As many numbers, the other way round."""
     arrays = load_file(path / "model.safetensors")
@@ -126,6 +132,7 @@ def _untied(path):
         (_saying(num_hidden_layers=10**9), r"tells of 3,\d+,\d+,\d+,\d+ weights, but the files of weights hold"),
         (_saying(registered_name="keras_hub>BertBackbone", config=5), "config.json is no preset's"),
         (_wider, r"does not fit the shape that config.json tells"),
+        (_infinite, r"holds weights that are NaN or infinite \(here encoder/"),
         (_turned, r"intermediate.dense.weight \(16, 64\) does not fit the shape that config.json tells"),
         (_quantised, r"intermediate.dense.weight holds whole numbers \(int8\), so the model was quantised"),
         (_cut_weights, "damaged or cut short"),

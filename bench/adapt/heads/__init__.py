@@ -7,8 +7,9 @@ gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises.
 
 A codec may begin where another adaptation ends: its ``first`` names that one and its settings, and ``follow(examples,
 rows, outputs)`` is told what it says of the same examples. Where other models are read besides, ``join(tokenizers)``
-tells it what those read. ``together`` is how many rows are answered at once. Where
-rows have a ``task``, a batch to learn from has those of one.
+tells it what those read. ``together`` is how many rows are answered at once. Where rows have a ``task``, a batch to
+learn from has those of one. A head names in ``glorot`` those of its matrices that begin by the variance of Glorot and
+Bengio; all others begin as BERT's heads.
 
 Every model that was trained here reads the same layout, published ones that of their own template
 (`models._template`); each makes of it what its paper did (the first token, the last one, the mean ...):

@@ -17,14 +17,12 @@ costs one product a block. Lost are the farthest contexts where one text is over
 import math
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.word_vectors import initializer
 from models.corpus import Corpus
 from models.objectives.sampling import Runs, generator, take
-from models.objectives.skipgram import FAR, NEGATIVES, SHARED, WINDOW, blocks, subsampling
+from models.objectives.skipgram import FAR, NEGATIVES, SHARED, WINDOW, SkipGram, blocks, subsampling
 from models.objectives.translation import check
 from models.pretrainable import Batches
 from models.tokenizers import Vocabulary
@@ -108,14 +106,8 @@ def _drawn(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     return np.stack(found, axis=1).astype(np.int32)
 
 
-class BiSkip(keras.layers.Layer):
-    """``loss`` of a table of word vectors: holds the second table, of the words as contexts."""
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder = encoder
-        self.contexts = self.add_weight(encoder.table.shape, initializer(encoder.width), name="contexts")
-        self.built = True
+class BiSkip(SkipGram):
+    """``loss`` of a table of word vectors: with skip-gram's second table, of the words as contexts."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.math.count_nonzero(contexts_of(batch), dtype=tf.int32)}

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from bench.adapt.asking import Asked
-from bench.adapt.heads import compared
+from bench.adapt.heads import against
 from bench.adapt.settings import Settings
 from bench.cost import Traced, phase
 from models.tokenizers import Tokenizer
@@ -100,11 +100,11 @@ def predictions(form: Form, examples: Sequence[Example], words: Sequence[str], f
         return [float(found[number[one]] @ found[number[other]]) for one, other in (e.inputs for e in examples)]
     candidates, results = list(examples[0].gold.candidates), []
     places = {word: place for place, word in enumerate(candidates)}
-    offered = found[[number[word] for word in candidates]]  # [C, D]
+    compare = against(found[[number[word] for word in candidates]])
     for first in range(0, len(examples), _CHUNK):
         asked = examples[first : first + _CHUNK]
         a, b, c = (found[[number[e.inputs[i]] for e in asked]] for i in range(3))  # [n, D]
-        for example, scores in zip(asked, compared(b - a + c, offered), strict=True):
+        for example, scores in zip(asked, compare(b - a + c), strict=True):
             others = [places[word] for word in example.gold.others]
             left = scores.copy()
             left[others] = -np.inf

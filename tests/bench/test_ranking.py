@@ -6,7 +6,7 @@ import pytest
 from bench import baselines, estimate
 from bench import cell as cells
 from bench.adapt import settings as adaptation_settings
-from bench.adapt.heads import compared, ranking, stack
+from bench.adapt.heads import against, ranking, stack
 from bench.adapt.settings import Settings
 from bench.answers import Context
 from bench.plan import Cell, Row, rows_of
@@ -68,7 +68,7 @@ def test_candidates_that_a_model_does_not_tell_apart_tie():
     rng = np.random.default_rng(0)
     asked, offered = (rng.normal(size=(n, 64)).astype(np.float32) for n in (50, 300))
     twins = rng.integers(0, 300, 3001)
-    found = compared(asked, offered[twins])
+    found = against(offered[twins])(asked)
     assert np.allclose(found, asked @ offered[twins].T, atol=1e-4)
     for scores in found:
         assert len(set(zip(twins.tolist(), scores.tolist(), strict=True))) == len(set(twins.tolist()))

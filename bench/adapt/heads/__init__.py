@@ -19,7 +19,7 @@ Every model that was trained here reads the same layout, published ones that of 
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,10 +113,11 @@ def classes(count: int) -> int:
     return width
 
 
-def compared(asked: np.ndarray, offered: np.ndarray) -> np.ndarray:
-    """The products [Q, C] of the vectors ``asked`` [Q, D] with those ``offered`` [C, D]. Equal ones of these have equal
-    products, so that ranks see a tie: a matrix product rounds them apart, by where they stand in it."""
+def against(offered: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Vectors [Q, D] to their products [Q, C] with those ``offered`` [C, D]. Equal ones of these have equal products,
+    so that ranks see a tie: a matrix product rounds them apart, by where they stand in it."""
     number: dict[bytes, int] = {}
     places = [number.setdefault(vector.tobytes(), len(number)) for vector in offered]
     _, first = np.unique(places, return_index=True)
-    return (asked @ offered[first].T)[:, places]
+    distinct = offered[first].T
+    return lambda asked: (asked @ distinct)[:, places]

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.heads import Row, compared, stack
+from bench.adapt.heads import Row, against, stack
 from bench.adapt.settings.mapping import Own
 from models.tokenizers import Tokenizer
 from tasks.forms import Rank
@@ -68,7 +68,7 @@ class Codec:
         vectors = np.stack([output[0] for output in outputs])
         number = {row.note: place for place, row in enumerate(rows) if row.note is not None}
         asked, offered = vectors[: len(number)], vectors[len(number) :]
-        scores = compared(asked, offered)  # [questions, C]: cosines
+        scores = against(offered)(asked)  # [questions, C]: cosines
         if self.settings.csls:
             scores = csls(scores, self.settings.neighbours)
         names = list(examples[0].gold.candidates)

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.heads import Row, compared, layout, stack
+from bench.adapt.heads import Row, against, layout, stack
 from bench.adapt.settings import Settings
 from models.tokenizers import Tokenizer
 from tasks.forms import Rank
@@ -72,8 +72,9 @@ class Codec:
         asked, offered = vectors[: len(examples)], vectors[len(examples) :]
         names, found = list(examples[0].gold.candidates) if examples else [], []
         number = {name: place for place, name in enumerate(names)}
+        compare = against(offered)
         for first in range(0, len(examples), _CHUNK):
-            scores = compared(asked[first : first + _CHUNK], offered)  # [n, C]
+            scores = compare(asked[first : first + _CHUNK])  # [n, C]
             for example, row in zip(examples[first : first + _CHUNK], scores, strict=True):
                 others = [number[name] for name in example.gold.others]
                 found.append(Rank(rank(row, number[example.gold], others), best=names[int(np.argmax(row))]))

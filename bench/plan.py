@@ -18,6 +18,7 @@ from bench.budget import Budget
 from bench.errors import UsageError
 from tasks import load
 from tasks.forms import Form
+from tasks.task import Task
 
 RANDOM = "random-"
 _ONLY = {
@@ -201,11 +202,11 @@ def variant(adaptation: str) -> tuple[str, dict[str, str]]:
 
 
 def settings_of(
-    form: Form, adaptation: str, suite: Mapping[str, Mapping[str, float]], chosen: Mapping[str, Any]
+    task: Task, adaptation: str, suite: Mapping[str, Mapping[str, float]], chosen: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Defaults of the form, then the suite's changes, then the user's."""
-    settings = adaptation_settings.defaults(form, adaptation)
-    for name in ("", str(form), f"{form}/{adaptation}"):
+    """Defaults of the task's form, then the suite's changes, the general ones first, then the user's."""
+    settings = adaptation_settings.defaults(task.form, adaptation)
+    for name in ("", str(task.form), f"{task.form}/{adaptation}", task.name, f"{task.name}/{adaptation}"):
         settings = adaptation_settings.changed(settings, suite.get(name, {}))
     return adaptation_settings.recorded(adaptation_settings.changed(settings, chosen))
 
@@ -240,7 +241,7 @@ def cells_of(
                 adaptation = adaptation_of(row, task.form, asked)
                 method, own = (name, changes) if adaptation == asked else (adaptation, {})
                 given = adaptation_settings.applying(settings or {}, method, asked_for)
-                chosen = settings_of(task.form, method, suite_settings or {}, {**given, **own})
+                chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
                 here = adaptation_settings.read(method, chosen).of(task.name)
                 chosen, also = adaptation_settings.recorded(here), here.models(task.form)
                 # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.

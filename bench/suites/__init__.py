@@ -29,7 +29,8 @@ class Suite:
     recipe: Mapping[str, float] = field(default_factory=dict)
     """Changes to `bench.engine.recipe.Recipe`."""
     settings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Changes to the adaptations' settings, by form, by "<form>/<adaptation>", or under "" for all."""
+    """Changes to the adaptations' settings, the general before the particular: under "" for all, by form, by
+    "<form>/<adaptation>", by task, by "<task>/<adaptation>"."""
     embedded: bool = False
     """Runs on the microworld when no data folder is given."""
 

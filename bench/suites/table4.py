@@ -28,5 +28,8 @@ SUITE = Suite(
         "tagging": {"batch": 32, "max_steps": 600, "learning_rate": 1e-3},
         "tagging/features": {"learning_rate": 3e-3},
         "classification/features": {"learning_rate": 2e-3},
+        # 84 % of the answers are "None", and after 6,400 of its 15,008 questions a model says nothing else
+        "sentihood": {"batch": 64, "max_steps": 1000, "learning_rate": 1e-3},
+        "sentihood/features": {"learning_rate": 2e-3},
     },
 )

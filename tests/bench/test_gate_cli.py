@@ -220,7 +220,7 @@ def test_the_project_s_own_baseline_is_whole_small_and_of_its_suite():
     assert found == set(itertools.product(suite.models, suite.tasks, range(suite.seeds)))
     for one in records:
         task = tasks.load(one.task["name"])
-        assert dict(one.adaptation["settings"]) == settings_of(task.form, "finetune", suite.settings, {})
+        assert dict(one.adaptation["settings"]) == settings_of(task, "finetune", suite.settings, {})
         assert one.task["version"] == task.version and one.status == "ok"
         assert rescore.scored(one, [perf.OWN]) is not None
     assert main(["gate", str(perf.OWN), str(perf.OWN), "--strict"]) == 0

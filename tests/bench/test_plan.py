@@ -123,12 +123,14 @@ def test_an_unknown_adaptation_is_told_with_the_choices():
 
 def test_settings_come_from_form_suite_and_user_in_that_order():
     suite = {"": {"length": 64}, "tagging": {"epochs": 2}, "tagging/features": {"epochs": 5}}
-    assert plan.settings_of(CONLL.form, "finetune", suite, {})["epochs"] == 2
-    assert plan.settings_of(CONLL.form, "features", suite, {})["epochs"] == 5
-    assert plan.settings_of(CONLL.form, "features", suite, {"epochs": 9, "length": "32"}) | {
-        "epochs": 9,
-        "length": 32,
-    } == plan.settings_of(CONLL.form, "features", suite, {"epochs": 9, "length": "32"})
+    assert plan.settings_of(CONLL, "finetune", suite, {})["epochs"] == 2
+    assert plan.settings_of(CONLL, "features", suite, {})["epochs"] == 5
+    suite |= {"conll2003": {"epochs": 3}, "conll2003/features": {"batch": 8}, "sst2": {"epochs": 7}}
+    assert plan.settings_of(CONLL, "finetune", suite, {})["epochs"] == 3
+    found = plan.settings_of(CONLL, "features", suite, {})
+    assert (found["length"], found["epochs"], found["batch"]) == (64, 3, 8)
+    found = plan.settings_of(CONLL, "features", suite, {"epochs": 9, "length": "32"})
+    assert (found["length"], found["epochs"], found["batch"]) == (32, 9, 8)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_settings_come_from_form_suite_and_user_in_that_order():
 )
 def test_settings_that_do_not_fit_are_told(changes):
     with pytest.raises(SettingError, match=next(iter(changes))):
-        plan.settings_of(COLA.form, "finetune", {}, changes)
+        plan.settings_of(COLA, "finetune", {}, changes)
 
 
 def test_an_adaptation_may_bring_its_settings():

@@ -8,7 +8,6 @@ from bench import plan, suites
 from bench.adapt import settings
 from bench.commands.names import docstring
 from bench.engine.recipe import recipe_of
-from tasks.forms import Form
 
 
 @pytest.mark.parametrize("name", suites.names())
@@ -21,12 +20,10 @@ def test_a_suite_names_what_is_there(name):
     for task in map(tasks.load, suite.tasks):
         for adaptation in suite.adaptations:
             method, own = plan.variant(adaptation)
-            assert plan.settings_of(task.form, method, suite.settings, own)
-    for place in filter(None, suite.settings):
-        form, _, method = place.partition("/")
-        assert form in list(Form) and (not method or settings.defaults(Form(form), method)), place
-    assert all(
-        any(str(tasks.load(t).form) == place.partition("/")[0] for t in suite.tasks)
-        for place in suite.settings
-        if place
-    )
+            assert plan.settings_of(task, method, suite.settings, own)
+    named = {task: tasks.load(task).form for task in suite.tasks} | {
+        str(form): form for form in {tasks.load(task).form for task in suite.tasks}
+    }
+    for place in filter(None, suite.settings):  # each says something of a task of the suite
+        where, _, method = place.partition("/")
+        assert where in named and (not method or settings.defaults(named[where], method)), place

@@ -1,15 +1,17 @@
 """From records to the grid: which records share a row, a column and a cell, and which must not.
 
-Scores of two task versions, two data sets, two pre-training corpora or, of one seed, two budgets are never averaged;
-where one label covers several of them, each gets a row or column of its own that says which.
+Scores of two task versions, two data sets, two pre-training corpora or, of one seed, two budgets are never averaged,
+whether they are the row's own or those of models that it reads besides; where one label covers several of them, each
+gets a row or column of its own that says which.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import itemgetter
 
 from leaderboard.grid import Cell, Column, Grid, Row, tokenizer_of
-from leaderboard.record import Record
+from leaderboard.record import Record, beside
 from leaderboard.stats import summarise
 
 
@@ -74,17 +76,19 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
     for key in sorted(by_name):
         label, name, size, kind, division, adaptation = key
         members = by_name[key]
-        made = {(record.seed, _pretraining_identity(record, budget=True)) for record in members if record.pretraining}
-        apart = len({(seed, identity[:2]) for seed, identity in made}) < len(made)
-        parts = _parts(members, lambda record, apart=apart: _pretraining_identity(record, budget=apart))
-        for identity, part_members in parts:
-            row = Row(
-                name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
-                part=_pretraining_words(identity, part_members) if len(parts) > 1 else "", records=tuple(part_members),
-            )  # fmt: skip
-            rows.append(row)
-            for record in part_members:
-                row_of.setdefault(id(record), []).append(row)
+        own = _parts(members, _telling(members, _pretraining_identity))
+        beside = [_parts(part, _telling(part, _neighbours_identity)) for _, part in own]
+        for (identity, _), parts in zip(own, beside, strict=True):
+            for others, part in parts:
+                words = [_pretraining_words(identity, part)] if len(own) > 1 else []
+                words += [_neighbours_words(others)] if len(parts) > 1 else []
+                row = Row(
+                    name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
+                    part="; ".join(words), beside=others, records=tuple(part),
+                )  # fmt: skip
+                rows.append(row)
+                for record in part:
+                    row_of.setdefault(id(record), []).append(row)
     return tuple(rows), row_of
 
 
@@ -130,13 +134,37 @@ def _task_identity(record: Record) -> tuple | None:
     return (task["version"], task["data_sha256"], task.get("split"), task.get("examples"))
 
 
+def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:
+    """``identity``, with the budget only where those of one seed differ, on one task or on two, since a budget in
+    minutes differs from seed to seed."""
+    known = {(record.seed, identity(record, False), identity(record, True)) for record in records}
+    budget = len({(seed, short) for seed, short, _ in known}) < len(known)
+    return lambda record: identity(record, budget)
+
+
 def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
-    """Corpus and tokenizer; the budget only where those of one seed differ, on one task or on two, since a budget in
-    minutes differs from seed to seed. Random weights have a tokenizer."""
+    """Corpus and tokenizer, and tokens if asked for. Random weights have a tokenizer."""
     made, tokenizer = record.pretraining or {}, tokenizer_of(record)
     if not made and tokenizer is None:
         return None
     return (made.get("corpus_sha256"), tokenizer, made.get("tokens") if budget else None)
+
+
+def _neighbours_identity(record: Record, budget: bool) -> tuple | None:
+    """What `_pretraining_identity` has of the row, of each model that is read besides; None where there is none."""
+    found = []
+    for name, made in sorted(beside(record.adaptation, "neighbours"), key=itemgetter(0)):
+        tokenizer = (made.get("tokenizer") or {}).get("sha256")
+        found.append((name, made.get("corpus_sha256"), tokenizer, made.get("tokens") if budget else None))
+    return tuple(found) or None
+
+
+def _neighbours_words(identity: Hashable | None) -> str:
+    of = [
+        f"{name} {str(corpus)[:6]}, tokenizer {str(tokenizer)[:6]}" + (f", {tokens:,} tokens" if tokens else "")
+        for name, corpus, tokenizer, tokens in identity or ()
+    ]
+    return f"beside {' and '.join(of)}" if of else ""
 
 
 def _pretraining_words(identity: Hashable | None, records: Sequence[Record]) -> str:

@@ -7,7 +7,7 @@ of that pair. Everything that was left out or could mislead ends up in ``notes``
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -53,6 +53,8 @@ class Row:
     division: str
     adaptation: str
     part: str = ""
+    beside: Hashable | None = None
+    """What is known of the pre-training of models that it reads besides."""
     records: tuple[Record, ...] = field(default=(), repr=False)
 
     @cached_property

@@ -164,6 +164,12 @@ def _closely(name: str, text: str) -> Record:
 _AGAIN = "Delete it and run the same command again: only this cell is redone."
 
 
+def beside(part: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Other models that a cell reads, or other tasks that it learns, with what a record says of each."""
+    found = part.get(name)
+    return [pair for pair in found.items() if isinstance(pair[1], Mapping)] if isinstance(found, Mapping) else []
+
+
 def slug(text: str) -> str:
     """``text`` as a part of a file name: lower-case ASCII letters, digits and hyphens, never empty, never a path."""
     plain = unicodedata.normalize("NFKD", str(text)).encode("ascii", "ignore").decode().lower()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.baseline import Baseline, verify
-from leaderboard.record import FOLDER, Record
+from leaderboard.record import FOLDER, Record, beside
 from leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
@@ -62,7 +62,7 @@ class Group:
     def weights(self) -> set[str | None]:
         """The hashes of all pre-trained weights that the seeds started from, as far as they came to know them."""
         own = [record.pretraining for record in self.records.values() if record.pretraining]
-        others = [about for record in self.records.values() for _, about in _beside(record.adaptation, "neighbours")]
+        others = [about for record in self.records.values() for _, about in beside(record.adaptation, "neighbours")]
         return {about.get("weights_sha256") for about in (*own, *others)}
 
 
@@ -124,10 +124,10 @@ def recipe_of(record: Record) -> dict[str, Any]:
     known |= {f"settings.{name}": value for name, value in record.adaptation["settings"].items()}
     if made:
         known |= _pretraining(made, record.row["division"] == "published")
-    for model, about in _beside(record.adaptation, "neighbours"):
+    for model, about in beside(record.adaptation, "neighbours"):
         own = _pretraining(about, about.get("steps") is None)
         known |= {f"{name} of {model}": value for name, value in own.items()}
-    for other, about in _beside(task, "beside"):
+    for other, about in beside(task, "beside"):
         known |= {f"task.{name} of {other}": about.get(name) for name in ("version", "data_sha256")}
     return known
 
@@ -137,12 +137,6 @@ def _pretraining(made: Mapping[str, Any], published: bool) -> dict[str, Any]:
         return {"pretraining.weights_sha256": made.get("weights_sha256")}
     known = {f"pretraining.{name}": made.get(name) for name in ("corpus_sha256", "seed", "steps", "tokens")}
     return known | {"pretraining.tokenizer": (made.get("tokenizer") or {}).get("sha256")}
-
-
-def _beside(part: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Other models that a cell reads, or other tasks that it learns, with what a record says of each."""
-    found = part.get(name)
-    return [pair for pair in found.items() if isinstance(pair[1], Mapping)] if isinstance(found, Mapping) else []
 
 
 def differing(one: Group, other: Group) -> list[str]:

@@ -171,15 +171,15 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
     """Each pre-trained row with the random row of the same network, size and adaptation, over the same tokens as far as
-    that is known."""
-    random: dict[tuple[str, str, str], dict[str | None, Row]] = {}
+    that is known, and beside the same neighbours."""
+    random: dict[tuple[str, str, str], dict[tuple[Any, Any], Row]] = {}
     for row in grid.rows:
         if row.kind == "random":
-            random.setdefault(_network(row), {})[row.tokenizer] = row
+            random.setdefault(_network(row), {})[row.tokenizer, row.beside] = row
     pairs = []
     for row in grid.rows:
         if row.kind == "pretrained" and (twins := random.get(_network(row))):
-            pairs.append((row, twins.get(row.tokenizer) or twins.get(None)))
+            pairs.append((row, twins.get((row.tokenizer, row.beside)) or twins.get((None, row.beside))))
     return [(row, twin) for row, twin in pairs if twin]
 
 

@@ -143,6 +143,31 @@ def test_corpora_are_never_mixed():
     assert len(arrange(minutes).rows) == 1  # a budget in minutes gives every seed another number of tokens
 
 
+def test_what_is_read_beside_is_not_mixed_either():
+    """Two runs of Flair stacked on GloVe's vectors, of which those of the second were trained for longer."""
+    made = record().pretraining
+
+    def stacked(value, kind="pretrained", tokens=20_000_000, **changes):
+        adaptation = {"name": "stacked", "neighbours": {"glove": made | {"tokens": tokens}}}
+        return record(name="flair", value=value, kind=kind, adaptation=adaptation, **changes)
+
+    longer = stacked(70.0, tokens=5_000_000_000)
+    twins = [stacked(40.0, kind="random"), stacked(45.0, kind="random", tokens=5_000_000_000)]
+    grid = arrange([stacked(60.0), longer, *twins, record(name="flair", task="wikitext2", value=9.0)])
+    titles = sorted(row.title for row in grid.rows if row.kind == "pretrained" and row.adaptation == "stacked")
+    assert len(titles) == 2 and "beside glove cccccc, tokenizer dddddd, 20,000,000 tokens" in titles[0]
+    found = sorted(_brought(grid, row, twin).mean for row, twin in tables.twin_rows(grid))
+    assert found == [20.0, 25.0]  # each from the twin that reads the same vectors
+    seeds = [stacked(60.0), stacked(70.0, tokens=5, seed=1)]
+    assert len(arrange(seeds).rows) == 1  # a budget in minutes
+    alone = arrange([stacked(60.0), record(name="flair", task="wikitext2", value=9.0)])
+    assert [row.title for row in alone.rows] == ["FLAIR (mini · pre-trained · stacked)"]
+
+
+def _brought(grid, row, twin):
+    return tables.twin_difference(grid, row, twin, next(one for one in grid.columns if one.task["name"] == "cola"))
+
+
 def test_perplexity_stands_in_every_row_of_its_model():
     made = [record(), record(adaptation={"name": "features"}), record(name="lm", task="wikitext2", value=9.0)]
     made += [record(task="wikitext2", value=30.0, adaptation={"name": "likelihood"})]

@@ -1,9 +1,9 @@
 """What the network of a cell answers, under whatever adaptation."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 
 import models
 import tasks
-from bench import checkpoint, cost, neighbours
+from bench import checkpoint, neighbours
 from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings, baked
 from bench.checkpoint import Checkpoint
-from bench.cost import phase
+from bench.cost import phase, writing_flops
 from bench.data import examples
+from bench.data.examples import Parts
 from bench.engine.stopping import SAVE_SECONDS
 from bench.neighbours import Neighbour
 from bench.plan import Cell
@@ -24,7 +25,7 @@ from leaderboard.record import slug
 from models.card import Size
 from models.tokenizers import Tokenizer
 from tasks.forms import Form
-from tasks.task import Example, Task
+from tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,171 +65,200 @@ class Outcome:
 
 
 def predictions_of(
-    cell: Cell,
-    context: Context,
-    task: Task,
-    settings: Settings,
-    train: Sequence[Example],
-    selection: Sequence[Example],
-    report: Sequence[Example],
-    outcome: Outcome,
+    cell: Cell, context: Context, task: Task, settings: Settings, parts: Parts, outcome: Outcome
 ) -> list[Any]:
-    """Predictions of a network for ``report``."""
+    """Predictions of a network for the report of ``parts``; what they cost goes to ``outcome``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
         adaptation = importlib.import_module(f"bench.adapt.{cell.method}")
-        from bench.adapt import heads, loop
-        from bench.adapt.asking import Asked
-        from bench.adapt.course import Bookmark
-
+        importlib.import_module("bench.adapt.loop")
     if reason := neighbours.unfit(cell):
         raise NotApplicable("beside-itself", f"because {reason}")
-    own = Neighbour(cell.row.model, context.shape, context.tokenizer)
-    counts = [models.load(one.model).parameters(one.shape, one.tokenizer.vocabulary) for one in (own, *context.also)]
-    everything, embedding = (sum(part) for part in zip(*counts, strict=True))
-    outcome.cost |= {
-        "parameters": everything,
-        "parameters_embedding": embedding,
-        "disk_bytes": 4 * everything,
-    }  # float32
-    with phase("build"):
-        arrays = _arrays(cell, context)
-    if respond := getattr(adaptation, "respond", None):
-        predictions, outcome.cost["flops_evaluate"] = respond(
-            Asked(
-                network=_unadapted(cell, context, arrays),
-                module=models.load(cell.row.model),
-                shape=context.shape,
-                tokenizer=context.tokenizer,
-                task=task,
-                settings=settings,
-                train=train,
-                report=report,
-                seed=cell.seed,
-            )
+    attempt = _Attempt(cell, context, task, settings, parts, outcome)
+    outcome.cost |= attempt.size()
+    respond = getattr(adaptation, "respond", None)
+    return attempt.as_it_is(respond) if respond else attempt.adapted()
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """The network of one cell at its task: what it learns, what it answers, and what both cost."""
+
+    cell: Cell
+    context: Context
+    task: Task
+    settings: Settings
+    parts: Parts
+    outcome: Outcome
+
+    @cached_property
+    def own(self) -> Neighbour:
+        """What the row's own network is built from."""
+        return Neighbour(self.cell.row.model, self.context.shape, self.context.tokenizer)
+
+    @cached_property
+    def module(self) -> Any:
+        return models.load(self.cell.row.model)
+
+    @cached_property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
+        from bench.adapt.adapted import random_weights
+
+        if self.context.weights is not None:
+            return weights_of(self.context.weights)
+        return random_weights(*self.own, self.cell.seed)
+
+    def size(self) -> dict[str, int]:
+        """Parameters of all that is read, and their place as float32."""
+        read = (self.own, *self.context.also)
+        counts = [models.load(one.model).parameters(one.shape, one.tokenizer.vocabulary) for one in read]
+        everything, embedding = (sum(part) for part in zip(*counts, strict=True))
+        return {"parameters": everything, "parameters_embedding": embedding, "disk_bytes": 4 * everything}
+
+    def as_it_is(self, respond: Callable[[Any], tuple[list[Any], float]]) -> list[Any]:
+        """What the adaptation's ``respond`` makes of a network that learns nothing."""
+        from bench.adapt.asking import Asked
+        from bench.engine import networks
+
+        with phase("build"):
+            network = networks.build(*self.own, 0)
+            networks.assign(network.loss.variables, self.arrays)
+            network.encoder.dropout = 0.0
+        asked = Asked(
+            network=network,
+            module=self.module,
+            shape=self.context.shape,
+            tokenizer=self.context.tokenizer,
+            task=self.task,
+            settings=self.settings,
+            train=self.parts.train,
+            report=self.parts.report,
+            seed=self.cell.seed,
         )
-        outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0}
+        predictions, self.outcome.cost["flops_evaluate"] = respond(asked)
+        self.outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0}
         return predictions
 
-    head = heads.of(cell.form, cell.method)
-    if cell.form is Form.GENERATION and cell.method == "features":
-        raise NotApplicable(
-            "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
-        )
-    parts = {"train": train, "selection": selection, "report": report}
-    with phase("encode"):
-        codec = head.Codec(task, context.tokenizer, settings, train)
-        if context.neighbours:
-            codec.join([other.tokenizer for other in context.also])
-    kept: dict[str, Mapping[str, np.ndarray]] = {}
-    bookmark = Bookmark(context.unfinished, context.save_every)
-    if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
-        method, own = first
+    def adapted(self) -> list[Any]:
+        """What the network answers under a head, after both have learnt."""
+        from bench.adapt import heads, loop
+        from bench.adapt.course import Bookmark
+
+        form, method, cost = self.cell.form, self.cell.method, self.outcome.cost
+        head = heads.of(form, method)
+        if form is Form.GENERATION and method == "features":
+            raise NotApplicable(
+                "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
+            )
         with phase("encode"):
-            other = heads.of(cell.form, method).Codec(task, context.tokenizer, own, train)
-        network, rows = _taught(cell, context, task, own, method, other, parts, arrays, outcome, bookmark)
-        for name, part in parts.items():
+            codec = head.Codec(self.task, self.context.tokenizer, self.settings, self.parts.train)
+            if self.context.neighbours:
+                codec.join([other.tokenizer for other in self.context.also])
+        bookmark, kept = Bookmark(self.context.unfinished, self.context.save_every), {}
+        if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
+            kept["first"] = self._followed(codec, *first, bookmark)
+        network, rows = self._taught(self.settings, method, codec, bookmark)
+        report = self.parts.report
+        with phase("evaluate"):
+            written = loop.outputs(network, rows["report"], getattr(codec, "together", 64))
+            predictions = codec.predictions(report, rows["report"], written)
+        if network.decoding:
+            cost["parameters"] += sum(int(np.prod(v.shape)) for v in network.own)
+            cost["disk_bytes"] = 4 * cost["parameters"]
+            own = (network.counts, self.context.shape, self.context.tokenizer.vocabulary)
+            cost["flops_evaluate"] += writing_flops(*own, rows["report"], written, network.writing.beam)
+        else:
+            cost["flops_evaluate"] += network.forward_flops(rows["report"])
+        if self.context.keep:
+            with phase("keep"):
+                self._keep(kept | {"weights": network.arrays()})
+        return predictions
+
+    def _followed(self, codec: Any, method: str, settings: Settings, bookmark: Any) -> Mapping[str, np.ndarray]:
+        """Teach a first network under the adaptation ``method``, and have ``codec`` take up what that one answers;
+        returns its weights."""
+        from bench.adapt import heads, loop
+
+        with phase("encode"):
+            own = heads.of(self.cell.form, method).Codec(self.task, self.context.tokenizer, settings, self.parts.train)
+        network, rows = self._taught(settings, method, own, bookmark)
+        for name, part in self.parts._asdict().items():
             with phase("evaluate" if name == "report" else "train"):  # the latency is that of answers to the report
                 numbers = loop.outputs(network, rows[name])
             with phase("encode"):
                 codec.follow(part, rows[name], numbers)
-            outcome.cost["flops_evaluate"] += network.forward_flops(rows[name])
-        if context.keep:
-            kept["first"] = network.arrays()
-    network, rows = _taught(cell, context, task, settings, cell.method, codec, parts, arrays, outcome, bookmark)
-    with phase("evaluate"):
-        written = loop.outputs(network, rows["report"], getattr(codec, "together", 64))
-        predictions = codec.predictions(report, rows["report"], written)
-    if network.decoding:
-        outcome.cost["parameters"] += sum(int(np.prod(v.shape)) for v in network.own)
-        outcome.cost["disk_bytes"] = 4 * outcome.cost["parameters"]
-        words, beam = context.tokenizer.vocabulary, network.writing.beam
-        reported = cost.writing_flops(network.counts, context.shape, words, rows["report"], written, beam)
-    else:
-        reported = network.forward_flops(rows["report"])
-    outcome.cost["flops_evaluate"] += reported
-    if context.keep:
-        with phase("keep"):
-            _keep(cell, context, task, kept | {"weights": network.arrays()})
-    return predictions
+            self.outcome.cost["flops_evaluate"] += network.forward_flops(rows[name])
+        return network.arrays() if self.context.keep else {}
 
+    def _taught(self, settings: Settings, method: str, codec: Any, bookmark: Any) -> tuple[Any, dict[str, Any]]:
+        """The network that learnt the task under the adaptation ``method``, from the cell's weights or from where
+        ``bookmark`` is, and the rows of all parts."""
+        from bench.adapt import adapted as shared
+        from bench.adapt import loop
 
-def _taught(
-    cell: Cell,
-    context: Context,
-    task: Task,
-    settings: Settings,
-    method: str,
-    codec: Any,
-    parts: Mapping[str, Sequence[Example]],
-    arrays: Mapping[str, np.ndarray],
-    outcome: Outcome,
-    bookmark: Any,
-) -> tuple[Any, dict[str, Any]]:
-    """The network that learnt ``task`` under the adaptation ``method``, from the weights ``arrays`` or from where
-    ``bookmark`` is, and the rows of all ``parts``; adds what it cost to ``outcome``."""
-    from bench.adapt import adapted as shared
-    from bench.adapt import loop
+        cell, selection = self.cell, self.parts.selection
+        with phase("load"):
+            others = examples.beside(cell, self.context.data, settings, [*selection, *self.parts.report])
+        with phase("encode"):
+            rows = {name: codec.rows(part) for name, part in self.parts._asdict().items()}
+            beside = codec.beside(others) if others else []
+        with phase("build"):
+            network = shared.adapted(*self.own, cell.form, method, codec.outputs, baked(settings), self.context.also)
+            network.reset(self.arrays, cell.seed, [weights_of(found) for found in self.context.neighbours])
+            network.writes(settings, cell.seed)
 
-    with phase("load"):
-        others = examples.beside(cell, context.data, settings, [*parts["selection"], *parts["report"]])
-    with phase("encode"):
-        rows = {name: codec.rows(part) for name, part in parts.items()}
-        beside = codec.beside(others) if others else []
-    with phase("build"):
-        own = (cell.row.model, context.shape, context.tokenizer)
-        network = shared.adapted(*own, cell.form, method, codec.outputs, baked(settings), context.also)
-        network.reset(arrays, cell.seed, [weights_of(found) for found in context.neighbours])
-        network.writes(settings, cell.seed)
+        # A task without a training set takes the model of another one, just as that one chooses it.
+        judge = tasks.load(self.task.extra.get("trained_on", self.task.name))
+        sign = 1.0 if judge.higher_is_better else -1.0
 
-    # A task without a training set takes the model of another one, just as that one chooses it.
-    judge = tasks.load(task.extra.get("trained_on", task.name))
-    sign = 1.0 if judge.higher_is_better else -1.0
-    selection = parts["selection"]
+        def selection_score() -> float:
+            if network.decoding:  # decoding the selection set each time would cost more than training
+                return -network.mean_loss(rows["selection"])
+            numbers = loop.outputs(network, rows["selection"], getattr(codec, "together", 64))
+            found = codec.predictions(selection, rows["selection"], numbers)
+            return sign * judge.score([e.gold for e in selection], found)["headline"]
 
-    def selection_score() -> float:
-        if network.decoding:  # decoding the selection set each time would cost more than training
-            return -network.mean_loss(rows["selection"])
-        numbers = loop.outputs(network, rows["selection"], getattr(codec, "together", 64))
-        found = codec.predictions(selection, rows["selection"], numbers)
-        return sign * judge.score([e.gold for e in selection], found)["headline"]
+        with phase("train"):
+            read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark)
+            course = loop.Course()
+            if joint := settings.joint():
+                course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score, bookmark)
+            course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
+        self.outcome.curve = course.curve
+        prepared = self.module.flops_per_token(self.context.shape, self.context.tokenizer.vocabulary, settings.length)
+        spent = {
+            "steps": course.steps + read.steps,
+            "tokens": course.tokens + read.tokens,
+            "flops": course.flops + read.tokens * prepared,
+            "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]),
+        }
+        for name, value in spent.items():
+            self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
+        return network, rows
 
-    with phase("train"):
-        read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark)
-        course = loop.Course()
-        if joint := settings.joint():
-            course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score, bookmark)
-        course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
-    outcome.curve = course.curve
-    module, vocabulary = models.load(cell.row.model), context.tokenizer.vocabulary
-    spent = {
-        "steps": course.steps + read.steps,
-        "tokens": course.tokens + read.tokens,
-        "flops": course.flops + read.tokens * module.flops_per_token(context.shape, vocabulary, settings.length),
-        "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]),
-    }
-    for name, value in spent.items():
-        outcome.cost[name] = outcome.cost.get(name, 0) + value
-    return network, rows
-
-
-def _unadapted(cell: Cell, context: Context, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The network with the weights that it begins from, without dropout."""
-    from bench.engine import networks
-
-    with phase("build"):
-        network = networks.build(cell.row.model, context.shape, context.tokenizer, 0)
-        networks.assign(network.loss.variables, arrays)
-        network.encoder.dropout = 0.0
-    return network
-
-
-def _arrays(cell: Cell, context: Context) -> Mapping[str, np.ndarray]:
-    """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
-    from bench.adapt.adapted import random_weights
-
-    if context.weights is not None:
-        return weights_of(context.weights)
-    return random_weights(cell.row.model, context.shape, context.tokenizer, cell.seed)
+    def _keep(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Save the adapted network as a checkpoint of its own, below the run folder: its ``weights``, and those of the
+        ``first`` one, if its codec goes on from the answers of another."""
+        cell, also = self.cell, self.context.also
+        about = {
+            "kind": "adapted",
+            "model": cell.row.model,
+            "size": cell.row.size,
+            "shape": asdict(self.context.shape),
+            "task": self.task.name,
+            "task_version": self.task.version,
+            "adaptation": cell.method,
+            "settings": dict(cell.settings),
+            "seed": cell.seed,
+            "cell": cell.key,
+            "limit": cell.limit,
+        }
+        texts = {"tokenizer.json": self.context.tokenizer.to_json()}
+        if also:
+            about["neighbours"] = [{"model": other.model, "shape": asdict(other.shape)} for other in also]
+            texts |= {neighbours.file_of(n): other.tokenizer.to_json() for n, other in enumerate(also, 1)}
+        name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.adaptation)}.s{cell.seed}"
+        checkpoint.write(self.context.out / "adapted" / name, about=about, arrays=arrays, texts=texts)
 
 
 @lru_cache(maxsize=4)
@@ -239,29 +269,3 @@ def _weights(folder: Path, sha256: str) -> dict[str, np.ndarray]:
 def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
     """The weights of a checkpoint, read once a process."""
     return _weights(found.folder, found.weights_sha256)
-
-
-def _keep(cell: Cell, context: Context, task: Task, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-    """Save the adapted network as a checkpoint of its own, below the run folder: its ``weights``, and those of the
-    ``first`` one, if its codec goes on from the answers of another."""
-    about = {
-        "kind": "adapted",
-        "model": cell.row.model,
-        "size": cell.row.size,
-        "shape": asdict(context.shape),
-        "task": task.name,
-        "task_version": task.version,
-        "adaptation": cell.method,
-        "settings": dict(cell.settings),
-        "seed": cell.seed,
-        "cell": cell.key,
-        "limit": cell.limit,
-    }
-    texts = {"tokenizer.json": context.tokenizer.to_json()}
-    if context.neighbours:
-        about["neighbours"] = [{"model": other.model, "shape": asdict(other.shape)} for other in context.also]
-        texts |= {neighbours.file_of(n): other.tokenizer.to_json() for n, other in enumerate(context.also, 1)}
-    folder = (
-        context.out / "adapted" / f"{cell.row.name}-{cell.row.size}.{task.name}.{slug(cell.adaptation)}.s{cell.seed}"
-    )
-    checkpoint.write(folder, about=about, arrays=arrays, texts=texts)

@@ -13,7 +13,7 @@ from bench.adapt.settings import read
 from bench.answers import Context, Outcome, predictions_of
 from bench.checkpoint import Checkpoint
 from bench.cost import Meter, phase
-from bench.data.examples import examples_of
+from bench.data.examples import parts_of
 from bench.plan import Cell
 from bench.scoring import score
 from leaderboard.record import Record
@@ -109,17 +109,17 @@ def now() -> str:
 def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
     settings = read(cell.method, cell.settings)
     with phase("load"):
-        train, selection, report = examples_of(cell, context.data, task, settings)
-    outcome.examples = len(report)
+        parts = parts_of(cell, context.data, task, settings)
+    outcome.examples = len(parts.report)
     if cell.row.kind == "baseline":
         with phase("train"):
-            predictions = baselines.predict(cell.row.name, task, train, report)
+            predictions = baselines.predict(cell.row.name, task, parts.train, parts.report)
     else:
-        predictions = predictions_of(cell, context, task, settings, train, selection, report, outcome)
+        predictions = predictions_of(cell, context, task, settings, parts, outcome)
     with phase("score"):
-        outcome.scores = score.scores(task, report, predictions)
-        outcome.signatures = score.signatures(task, report)
-        outcome.predictions = score.keep_predictions(context.out, cell.key, report, predictions)
+        outcome.scores = score.scores(task, parts.report, predictions)
+        outcome.signatures = score.signatures(task, parts.report)
+        outcome.predictions = score.keep_predictions(context.out, cell.key, parts.report, predictions)
 
 
 def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[A
     about = found.about
     settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
-    train, _, _ = splits(trained, data, settings, about["limit"])
+    train = splits(trained, data, settings, about["limit"]).train
     train = drawn(train, about["seed"], settings)  # what it learnt from says how its numbers are read
     codec = heads.of(task.form, about["adaptation"]).Codec(trained, tokenizer, settings, train)
     if also := neighbours.kept(found):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,23 +15,27 @@ from tasks.forms import Form
 from tasks.task import Example, Task
 
 
-def examples_of(
-    cell: Cell, data: Path, task: Task, settings: Settings
-) -> tuple[Sequence[Example], Sequence[Example], Sequence[Example]]:
+class Parts(NamedTuple):
+    """Examples to learn from, to stop by, and to report."""
+
+    train: Sequence[Example]
+    selection: Sequence[Example]
+    report: Sequence[Example]
+
+
+def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
     """`splits` for this cell's seed, or the text to model."""
     if cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):  # nothing learns
-        return [], [], read(task, data, task.report)[: cell.limit or None]
+        return Parts([], [], read(task, data, task.report)[: cell.limit or None])
     if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
         train = read(task, data, "train") if cell.row.kind == "baseline" else []
-        return train, [], read(task, data, task.report)[: cell.limit or None]
-    train, selection, report = splits(task, data, settings, cell.limit)
-    return drawn(train, cell.seed, settings), selection, report
+        return Parts(train, [], read(task, data, task.report)[: cell.limit or None])
+    parts = splits(task, data, settings, cell.limit)
+    return parts._replace(train=drawn(parts.train, cell.seed, settings))
 
 
-def splits(
-    task: Task, data: Path, settings: Settings, limit: int
-) -> tuple[list[Example], list[Example], list[Example]]:
-    """Examples to learn from, to stop by, and to report.
+def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
+    """The parts of a task that is learnt.
 
     Where the test labels are public, they are reported and the dev set says when to stop. Where they are not, the dev
     set is reported; stopping by it too would choose the best of many looks at the answer, so a part of the training
@@ -42,10 +47,10 @@ def splits(
     if all(example.gold is None for example in report):
         raise NotApplicable("no-labels", f"because the {task.report} split of {task.title} has no public labels.")
     if task.report != "dev" and "dev" in task.files:
-        return train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report
+        return Parts(train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report)
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))
     kept, stop = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
-    return kept, stop, report
+    return Parts(kept, stop, report)
 
 
 def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:

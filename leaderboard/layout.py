@@ -123,27 +123,8 @@ def check_part(name: str, value: Any) -> None:
             _expect(part, allowed, place)
         elif part is not None:
             _expect(part.get(above[-1], ...), allowed, place)
-    if name == "key" and not re.fullmatch(r"[0-9a-f]{12,}", value):
-        raise LayoutError(f"the key must be at least 12 hexadecimal digits, not '{value[:40]}'.")
-    if name == "scores":
-        _check_scores(value)
-    if name == "pretraining" and value:
-        for one, allowed in _PRETRAINING:
-            _expect(value.get(one), allowed, f"pretraining.{one}")
-    if name == "task":
-        for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
-            _check_number(value.get(one), allowed, f"task.{one}")
-    if name == "row":
-        _expect(value.get("tokenizer"), _PART_OR_NULL, "row.tokenizer")
-        _expect((value["card"] or {}).get("extensions"), (list, None), "row.card.extensions")
-        for entry in _reported(value):
-            for one, allowed in (("task", (str,)), ("metric", (str,)), ("value", _NUMBER)):
-                found = entry.get(one, ...) if isinstance(entry, dict) else ...
-                _expect(found, allowed, f"row.card.reported.{one}")
-    if name == "predictions" and value:
-        file = PurePosixPath(value["file"])
-        if file.is_absolute() or ".." in file.parts or "\\" in str(file):
-            raise LayoutError(f"the predictions file '{file}' would lie outside the run folder.")
+    if further := _FURTHER.get(name):
+        further(value)
 
 
 def check_whole(body: dict[str, Any]) -> None:
@@ -156,6 +137,39 @@ def check_whole(body: dict[str, Any]) -> None:
         raise LayoutError(f"a cell that is {body['status']} needs a reason with a code and a text.")
 
 
+def _check_key(key: str) -> None:
+    if not re.fullmatch(r"[0-9a-f]{12,}", key):
+        raise LayoutError(f"the key must be at least 12 hexadecimal digits, not '{key[:40]}'.")
+
+
+def _check_row(row: dict[str, Any]) -> None:
+    _expect(row.get("tokenizer"), _PART_OR_NULL, "row.tokenizer")
+    extensions = (row["card"] or {}).get("extensions")
+    _expect(extensions, (list, None), "row.card.extensions")
+    for one in extensions or ():
+        _expect(one, (str, bool, int, float, None), "row.card.extensions")
+    for entry in _reported(row):
+        for one, allowed in (("task", (str,)), ("metric", (str,)), ("value", _NUMBER)):
+            found = entry.get(one, ...) if isinstance(entry, dict) else ...
+            _expect(found, allowed, f"row.card.reported.{one}")
+
+
+def _check_pretraining(made: dict[str, Any] | None) -> None:
+    for one, allowed in _PRETRAINING if made else ():
+        _expect(made.get(one), allowed, f"pretraining.{one}")
+
+
+def _check_task(task: dict[str, Any]) -> None:
+    for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
+        _check_number(task.get(one), allowed, f"task.{one}")
+
+
+def _check_predictions(predictions: dict[str, Any] | None) -> None:
+    file = PurePosixPath(predictions["file"] if predictions else "")
+    if file.is_absolute() or ".." in file.parts or "\\" in str(file):
+        raise LayoutError(f"the predictions file '{file}' would lie outside the run folder.")
+
+
 def _check_scores(scores: dict[str, Any]) -> None:
     for name, score in scores.items():
         if not isinstance(score, dict):
@@ -163,6 +177,17 @@ def _check_scores(scores: dict[str, Any]) -> None:
         for bound, allowed in (("value", _NUMBER), ("low", _MAYBE), ("high", _MAYBE)):
             if type(found := score.get(bound)) is not float:
                 _check_number(found, allowed, f"scores.{name}.{bound}")
+
+
+_FURTHER = {
+    "key": _check_key,
+    "row": _check_row,
+    "pretraining": _check_pretraining,
+    "task": _check_task,
+    "scores": _check_scores,
+    "predictions": _check_predictions,
+}
+"""What a field must be besides what `_PLACES` tells."""
 
 
 def _check_number(value: Any, allowed: tuple, place: str) -> None:

@@ -133,6 +133,10 @@ def test_newer_schema_says_what_to_do(tmp_path):
         ({"pretraining": {"tokenizer": "bpe"}}, "pretraining.tokenizer must be dict or null, found 'bpe'"),
         ({"pretraining": {"corpus_sha256": [1]}}, "pretraining.corpus_sha256 must be str or null, found [1]"),
         ({"row": record().row | {"card": {"extensions": 5}}}, "row.card.extensions must be list or null, found 5"),
+        (
+            {"row": record().row | {"card": {"extensions": ["x", {}]}}},
+            "row.card.extensions must be str or null, found {}",
+        ),
         ({"task": record().task | {"chance": 10**400}}, "task.chance is larger than any score"),
         ({"predictions": {"file": "../x", "sha256": ""}}, "outside the run folder"),
         ({"extra": 1}, "unknown field 'extra'"),

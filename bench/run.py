@@ -13,11 +13,12 @@ from bench.baselines import beside
 from bench.budget import Budget
 from bench.checkpoint import Checkpoint, CheckpointError
 from bench.data import corpora, sources
+from bench.engine.networks import sized
 from bench.engine.recipe import recipe_of
 from bench.engine.stopping import SAVE_SECONDS
 from bench.errors import OK, UsageError
 from bench.execute import Staff, execute
-from bench.plan import Plan, Pretraining, Row
+from bench.plan import Cell, Plan, Pretraining, Row
 from bench.suites import Suite
 from bench.work import Job
 from models.card import Size
@@ -56,7 +57,7 @@ def run_suite(
     """Run the suite called ``suite``, changed by the options; returns the exit status."""
     chosen = suites.load(suite)
     changes = dict(chosen.recipe) | dict(recipe or {})
-    recipe_of(changes)  # what does not fit is told before anything is made
+    trained = recipe_of(changes).length  # what does not fit is told before anything is made
     out = out or Path("runs") / suite
     if data is None and not chosen.embedded:
         raise UsageError(
@@ -109,6 +110,7 @@ def run_suite(
         limit=limit or 0,
         neighbour=neighbour,
     )
+    check_lengths(cells, trained)
     whole = Plan(pretrainings=tuple(trainings.values()), cells=cells)
     if dry_run:
         from bench.estimate import table
@@ -123,7 +125,7 @@ def run_suite(
         tokenizer=path,
         tokenizers={other: str(corpora.tokenizer(files, other, size)) for other in further},
         keep=keep,
-        length=max(int(cell.settings["length"]) for cell in cells),
+        length=trained,
         strategy=strategy,
         save_every=save_every,
     )
@@ -239,6 +241,20 @@ def check_rows(rows: Sequence[Row]) -> None:
             module = models.load(row.model)
             if row.size not in module.SIZES:
                 raise models.UnknownModel(f"{row.model} has no size '{row.size}'; it has {', '.join(module.SIZES)}.")
+
+
+def check_lengths(cells: Sequence[Cell], trained: int) -> None:
+    """Inputs that are longer than the networks are made for, with ``trained`` tokens in pre-training, are told before
+    anything is trained."""
+    for cell in cells:
+        for name in (cell.row.model, *cell.neighbours) if cell.row.model else ():
+            longest = sized(models.load(name), cell.row.size, trained).length
+            if cell.settings["length"] > longest:
+                raise UsageError(
+                    f"{name} reads at most {longest} tokens, but {cell.task} asks for {cell.settings['length']:g}. "
+                    f"Add --set length={longest}, or --recipe length={cell.settings['length']:g} to pre-train with as "
+                    "many."
+                )
 
 
 def _tasks(names: Sequence[str] | None) -> list[Task]:

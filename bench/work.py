@@ -40,6 +40,7 @@ class Job:
     """Path of the shared tokenizer, or "" when no row needs one."""
     keep: bool
     length: int
+    """Tokens that a pre-training reads at a time: a random twin is the same network, as long as that."""
     checkpoint: str = ""
     """The checkpoint that ``evaluate`` was given; otherwise rows find theirs below ``pretrained/``."""
     tokenizers: dict[str, str] = field(default_factory=dict)

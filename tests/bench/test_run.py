@@ -15,7 +15,7 @@ import tasks
 from bench import pretrain, run, suites
 from bench.data import sources
 from bench.engine import distribute
-from bench.errors import CELLS_FAILED, OK
+from bench.errors import CELLS_FAILED, OK, UsageError
 from bench.run import run_suite
 from bench.work import Worker
 from leaderboard import record
@@ -135,6 +135,18 @@ def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path,
 
     run_suite(**options)
     assert asked["staff"].workers is None and asked["job"].strategy == "one"
+
+
+def test_inputs_too_long_are_told_before_the_training_and_a_twin_is_as_long_as_its_model(world, tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("gpt",), "tasks": ("wikitext2", "cola")}
+    with pytest.raises(UsageError, match="gpt reads at most 512 tokens, but wikitext2 asks for 600. Add --set length"):
+        run_suite(**options, settings={"length": 600})
+    for recipe, long in (({}, 512), ({"length": 600}, 600)):
+        run_suite(**options, recipe=recipe, settings={"length": long})
+        worker, cells = Worker(tmp_path, asked["whole"], asked["job"]), asked["whole"].cells
+        assert {worker._shape(cell, None).length for cell in cells if cell.row.kind == "random"} == {long}
 
 
 def test_workers_stand_elsewhere_and_find_what_was_named_from_here(world, tmp_path, monkeypatch):

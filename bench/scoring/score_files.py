@@ -88,7 +88,19 @@ def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] 
             _choice(example, guess, predictions)
         if task.form is Form.FEW_SHOT:
             _class(example, guess, predictions)
+        if ranked:
+            _rank(example, guess, predictions)
     return right, guesses
+
+
+def _rank(example: Example, guess: Rank, predictions: Path) -> None:
+    target = example.gold
+    last = len(target.candidates) - len(target.others - {target})
+    if guess > last:
+        wrong = f"the rank {guess:g} of {example.id} is beyond its {last} candidates"
+        raise DataError(f"{predictions}: {wrong}.")
+    if guess.best is not None and guess.best not in target.candidates:
+        raise DataError(f"{predictions}: {guess.best!r:.60}, the best for {example.id}, is none of its candidates.")
 
 
 def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:

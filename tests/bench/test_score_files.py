@@ -201,6 +201,23 @@ def _squad(path: Path) -> Path:
     return _write(path, json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": rows}]}]}))
 
 
+def test_ranks_and_names_that_no_candidate_can_have(tmp_path: Path) -> None:
+    _write(tmp_path / "questions-words.txt", ": capitals\nathens greece rome italy\nparis france rome italy\n")
+    guess, right = tmp_path / "ranks.jsonl", {"id": "3", "prediction": 1.5, "best": "italy"}
+    for value, best, message in (
+        (3, "greece", None),  # six words, less the three that the question names
+        (4, None, "the rank 4 of 2 is beyond its 3 candidates"),
+        (2, "Italia", "'Italia', the best for 2, is none of its candidates"),
+    ):
+        row = {"id": "2", "prediction": value} | ({"best": best} if best else {})
+        _write(guess, f"{json.dumps(row)}\n{json.dumps(right)}\n")
+        if message is None:
+            assert score("word_analogy", tmp_path, guess)["examples"] == 2
+            continue
+        with pytest.raises(DataError, match=message):
+            score("word_analogy", tmp_path, guess)
+
+
 def test_squad(tmp_path: Path) -> None:
     gold, guess = _squad(tmp_path / "any name.json"), tmp_path / "pred.json"
     found = score("squad11", gold, _write(guess, '{"b": "the y!", "a": ""}'))

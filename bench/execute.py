@@ -13,8 +13,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bench import environment
-from bench.checkpoint import write_text
+from bench import checkpoint, environment
+from bench.checkpoint import MANIFEST, write_text
 from bench.console import Bar, duration, progress, say
 from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from bench.executors import Died, Done, Event, Executor, Ready
@@ -212,8 +212,8 @@ def _status(path: Path) -> str:
 
 
 def set_failures_aside(out: Path) -> None:
-    """Move records of failed and diverged cells to ``superseded/`` and forget failed pre-trainings, so that they run
-    again."""
+    """Move records of failed and diverged cells and damaged checkpoints to ``superseded/`` and forget failed
+    pre-trainings, so that they run again."""
     aside = out / "superseded"
     for path in (out / "records").glob("*.json"):
         if _status(path) in ("failed", "diverged"):
@@ -221,3 +221,13 @@ def set_failures_aside(out: Path) -> None:
             os.replace(path, aside / f"{path.stem}.{int(path.stat().st_mtime)}.json")
     for note in (out / "pretrained").glob("*.failed.json"):
         note.unlink()
+    for manifest in (out / "pretrained").glob(f"*/{MANIFEST}"):
+        folder = manifest.parent
+        try:
+            found = checkpoint.read(folder)
+            for name in found.files:
+                found.path(name)
+        except checkpoint.CheckpointError as error:
+            say(f"{error} It is set aside.")
+            aside.mkdir(exist_ok=True)
+            os.replace(folder, aside / f"{folder.name}.{int(manifest.stat().st_mtime)}")

@@ -3,7 +3,7 @@
 import pytest
 
 from bench import checkpoint
-from bench.execute import _settled
+from bench.execute import _settled, set_failures_aside
 from bench.plan import Plan
 from bench.work import Job, Worker, checkpoint_of, failure_of, folder_of
 from leaderboard import record
@@ -43,6 +43,18 @@ def test_what_was_pretrained_and_damaged_is_made_again(pretrained, tmp_path):
     manifest = pretrained / checkpoint.MANIFEST
     manifest.write_bytes(manifest.read_bytes()[:-30])
     assert not _settled(tmp_path, BERT) and checkpoint_of(tmp_path, BERT) is None
+
+
+def test_another_try_makes_damaged_weights_again_and_leaves_intact_ones(pretrained, tmp_path, capsys):
+    set_failures_aside(tmp_path)
+    assert _settled(tmp_path, BERT)
+    weights = pretrained / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    assert _settled(tmp_path, BERT)  # the manifest alone does not tell
+    set_failures_aside(tmp_path)
+    assert not _settled(tmp_path, BERT) and str(weights) in capsys.readouterr().err
+    (aside,) = (tmp_path / "superseded").iterdir()
+    assert (aside / "weights.safetensors").exists()
 
 
 def test_who_dies_after_the_last_write_has_done_the_work(worker, pretrained, tmp_path):

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -199,15 +200,18 @@ def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:
         if path is None:
             missing += 1
         else:
-            counts[_status(path)] += 1
+            counts[_status(path, say)] += 1
     return counts, missing
 
 
-def _status(path: Path) -> str:
-    """How the cell of a record ended; a record that cannot be read counts as failed."""
+def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
+    """How the cell of a record ended; one that is damaged is named to ``tell``, and counts as failed."""
+    from leaderboard import record
+
     try:
-        return json.loads(path.read_bytes())["status"]
-    except (ValueError, KeyError):
+        return record.read(path).status
+    except record.RecordError as error:
+        tell(str(error))
         return "failed"
 
 

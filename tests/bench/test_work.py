@@ -3,7 +3,7 @@
 import pytest
 
 from bench import checkpoint
-from bench.execute import _settled, set_failures_aside
+from bench.execute import _outcomes, _settled, set_failures_aside
 from bench.plan import Plan
 from bench.work import Job, Worker, checkpoint_of, failure_of, folder_of
 from leaderboard import record
@@ -55,6 +55,16 @@ def test_another_try_makes_damaged_weights_again_and_leaves_intact_ones(pretrain
     assert not _settled(tmp_path, BERT) and str(weights) in capsys.readouterr().err
     (aside,) = (tmp_path / "superseded").iterdir()
     assert (aside / "weights.safetensors").exists()
+
+
+@pytest.mark.parametrize("damage", [lambda b: b.replace(b'"failed"', b'"ok"'), lambda b: b"[]", lambda b: b[:99]])
+def test_a_damaged_record_is_named_and_counts_as_failed_whatever_it_says(worker, tmp_path, capsys, damage):
+    worker.give_up(CELLS[0], DIED)
+    (path,) = (tmp_path / "records").iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    assert _outcomes(PLAN, tmp_path) == ({"failed": 1}, 0) and path.name in capsys.readouterr().err
+    set_failures_aside(tmp_path)
+    assert not path.exists() and len(list((tmp_path / "superseded").iterdir())) == 1
 
 
 def test_who_dies_after_the_last_write_has_done_the_work(worker, pretrained, tmp_path):

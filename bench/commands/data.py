@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bench.commands.options import KINDS, Existing, Location
+from bench.commands.options import KINDS, Existing, Location, Seconds
 from bench.errors import ENVIRONMENT, OK, printable
 
 
@@ -98,7 +98,7 @@ def check(folder: Path, as_json: bool) -> int:
 )
 @click.option("--again", is_flag=True, help="Fetch also what is there already.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), default=30.0, show_default=True, help="Seconds a server may be silent."
+    "--timeout", type=Seconds(min=1, max=86400), default=30.0, show_default=True, help="Seconds a server may be silent."
 )
 def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> None:
     """Fetch the official files of each TASK into a data folder, check their sums, unpack them.

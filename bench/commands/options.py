@@ -1,5 +1,6 @@
 """Option types and sets of options that several commands share."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,16 @@ class Existing(Location):
         if self.folder and not path.is_dir():
             raise EnvironmentProblem(f"The {self.what} {path} is a file, but a folder is needed.")
         return path
+
+
+class Seconds(click.FloatRange):
+    """A stretch of time. To click, what is no number lies in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 class Spread(click.Command):
@@ -133,7 +144,7 @@ def save_option(function: Callable) -> Callable:
     """How often what trains is saved."""
     return click.option(
         "--save-every",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(min=0, min_open=True),
         default=SAVE_SECONDS,
         show_default=True,
         metavar="SECONDS",

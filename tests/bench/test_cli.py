@@ -88,6 +88,8 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["run", "demo", "--tokens", "-5"], 2, ["--tokens", "positive"]),
         (["run", "demo", "--tokens", "nan"], 2, ["--tokens", "positive"]),
         (["run", "demo", "--steps", "1.5"], 2, ["--steps", "whole"]),
+        (["pretrain", "bert", "--out", "x", "--save-every", "nan"], 2, ["--save-every", "not a number"]),
+        (["data", "fetch", "sst2", "--data", "x", "--timeout", "1e20"], 2, ["--timeout", "86400"]),
         (["run", "demo", "--set", "rate"], 2, ["key=value", "rate"]),
         (["run", "demo", "--set", "a=1", "--set", "a=2"], 2, ["twice"]),
         (["run", "demo", "--recipe", "batch"], 2, ["--recipe takes key=value", "batch"]),

@@ -208,10 +208,14 @@ def _seal(manifest: Mapping[str, Any]) -> str:
 
 
 def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk does not say which file it had no room for
+        raise
 
 
 def _replace(fresh: Path, folder: Path) -> None:

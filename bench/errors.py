@@ -49,6 +49,7 @@ STATUSES = {
     "leaderboard.record.RecordError": ENVIRONMENT,
 }
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _DISK = {
     errno.ENOSPC: "The disk is full",
     errno.EDQUOT: "The disk quota is used up",
@@ -76,7 +77,8 @@ def sentence(error: BaseException) -> str:
         return "The machine ran out of memory: take a smaller --size, --batch or --limit, or fewer --jobs."
     if isinstance(error, OSError) and _known(error) is None:
         what = _DISK.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
-        return printable(f"{what}: {error.filename}." if error.filename else f"{what}.")
+        next_step = " Make room, and give the same command again." if error.errno in _NO_ROOM else ""
+        return printable((f"{what}: {error.filename}." if error.filename else f"{what}.") + next_step)
     text = str(error) or type(error).__name__
     return printable(text if status(error) != UNEXPECTED else f"{type(error).__name__}: {text}")
 

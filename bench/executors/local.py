@@ -88,15 +88,15 @@ class Local:
         self._events.put(Died(worker, f"Worker {worker} {how}; {self._log(worker)} holds what it said."))
 
     def _listen(self, worker: int, process: subprocess.Popen) -> None:
-        """Pass on what a worker says, and keep it. Tracebacks stay in the log: people are told by the exit."""
+        """Pass on what a worker says, and keep it. Tracebacks stay in the log: people are told by the exit. On a full
+        disk it is read all the same, or the worker would wait for ever."""
         prefix, quiet = f"[{worker}] " if self.workers > 1 else "", False
-        with open(self._log(worker), "a", encoding="utf-8") as log:
-            for line in process.stderr:
+        for line in process.stderr:
+            with contextlib.suppress(OSError), open(self._log(worker), "a", encoding="utf-8") as log:
                 log.write(line)
-                log.flush()
-                quiet = quiet or line.startswith("Traceback ")
-                if not quiet:
-                    say(prefix + line.rstrip())
+            quiet = quiet or line.startswith("Traceback ")
+            if not quiet:
+                say(prefix + line.rstrip())
 
     def _log(self, worker: int) -> Path:
         return self._logs / f"worker-{worker}.log"

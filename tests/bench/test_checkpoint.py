@@ -118,6 +118,15 @@ def test_nothing_half_written_when_the_disk_is_full(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_names_the_file_that_it_had_no_room_for(tmp_path, monkeypatch):
+    def no_room(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_room)
+    with pytest.raises(OSError, match=r"No space left on device: '.*record\.json"):
+        checkpoint.write_text(tmp_path / "record.json", "{}")
+
+
 def test_its_names_are_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
     """After a power cut a folder must not be there without its files: earlier states are deleted then."""
     done, sync, rename = [], checkpoint._sync, os.rename

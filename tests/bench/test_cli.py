@@ -220,7 +220,7 @@ def test_a_path_is_what_a_user_means_by_it(monkeypatch: pytest.MonkeyPatch, tmp_
     [
         (errors.UsageError("no"), 2, "no"),
         (errors.EnvironmentProblem("gone"), 4, "gone"),
-        (OSError(28, "No space left on device", "big.bin"), 4, "The disk is full: big.bin."),
+        (OSError(28, "No space left on device", "big.bin"), 4, "The disk is full: big.bin. Make room, and"),
         (FileExistsError(17, "File exists", "runs"), 4, "A folder was expected, but this is a file: runs."),
         (PermissionError(13, "Permission denied", "locked"), 4, "Permission denied: locked."),
         (MemoryError(), 4, "out of memory"),
@@ -289,7 +289,10 @@ def test_a_full_disk_behind_stdout_is_a_sentence() -> None:
         done = subprocess.run(
             [sys.executable, "-m", "bench", "ls"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
         )
-    assert (done.returncode, done.stderr) == (4, "ptmbench: The disk is full.\n")
+    assert (done.returncode, done.stderr) == (
+        4,
+        "ptmbench: The disk is full. Make room, and give the same command again.\n",
+    )
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -20,6 +21,7 @@ from bench.data.sources import fingerprint
 from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from bench.executors import Died, Done, Ready
 from bench.executors import ray as on_ray
+from bench.executors.local import Local
 from bench.plan import Plan
 from bench.run import run_suite
 from bench.work import Job
@@ -29,6 +31,14 @@ from tests.bench.test_schedule import cell
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOOR = {"suite": "demo", "models": ("majority",), "baselines": False}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which only Linux has")
+def test_what_a_worker_says_is_read_to_its_end_where_the_disk_is_full(tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "worker-0.log").symlink_to("/dev/full")
+    Local(tmp_path, 1, 1)._listen(0, SimpleNamespace(stderr=["one\n", "two\n"]))
+    assert capsys.readouterr().err == "one\ntwo\n"
 
 
 @pytest.fixture(scope="module")

@@ -165,7 +165,7 @@ def cell_options(function: Callable) -> Callable:
         ),
         click.option(
             "--threads",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=1024),  # TensorFlow starts them all; some thousands stall a machine
             help="Threads of each worker; the cores shared out if not given. Scores repeat exactly with as many.",
         ),
         click.option(

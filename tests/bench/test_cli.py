@@ -83,6 +83,7 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["run", "demo", "--seeds", "0"], 2, ["--seeds", "0"]),
         (["run", "demo", "--seed", "4294967296"], 2, ["--seed", "4294967295"]),
         (["pretrain", "bert", "--out", "out", "--seed", "4294967296"], 2, ["--seed", "4294967295"]),
+        (["run", "demo", "--threads", "4000"], 2, ["--threads", "1024"]),
         (["run", "demo", "--steps", "many"], 2, ["--steps", "many", "20e6"]),
         (["run", "demo", "--steps", "1", "--flops", "2"], 2, ["--steps", "--flops"]),
         (["run", "demo", "--tokens", "-5"], 2, ["--tokens", "positive"]),

@@ -99,7 +99,7 @@ def _json_lines(lines: Iterable[str], number: int) -> Iterator[list[str]]:
             continue
         try:
             text = json.loads(line)["text"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f'line {place}: expected a JSON object with a "text", found {line[:60]!r}.') from error
         if not isinstance(text, str):
             raise ValueError(f'line {place}: "text" must be a string, found {text!r:.60}.')

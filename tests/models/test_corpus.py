@@ -124,6 +124,7 @@ def test_folders_are_read_in_order(tmp_path):
         ("not.txt.gz", b"plain text", "gzip"),
         ("bad.jsonl", b'{"text": "ok"}\n{"text": 3}\n', "line 2"),
         ("worse.jsonl", b'{"text": "ok"}\n\nnothing\n', "line 3"),
+        ("deep.jsonl", b'{"text": "ok"}\n' + b"[" * 100_000, "line 2"),
         ("one.pairs.tsv", b"a\tb\n\nc\n", "line 3: expected a text, one tab and its translation, found 'c"),
         ("three.pairs.tsv", b"a\tb\tc\n", "line 1"),
     ],

@@ -76,7 +76,7 @@ class Adapted:
             self.learning += inside.trainable_variables
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True}
         self.step = getattr(self.adaptation, "Step", TrainStep)(self._loss, self.learning, **options)
-        # An adaptation may have the network learn something else first: (rows, settings, seed) to a `Course`.
+        # An adaptation may have the network learn something else first: (rows, settings, seed, bookmark) to a `Course`.
         first = getattr(self.adaptation, "First", None)
         self.first = first(network, vocabulary, form, **options) if first else None
         self.counts: Any = None

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -84,16 +83,9 @@ def train(
 
 
 def prepare(adapted: Any, rows: Sequence[Row], settings: Settings, seed: int, bookmark: Bookmark | None) -> Course:
-    """What the adaptation has ``adapted`` learn of the texts of ``rows`` before there is a head."""
-    if not adapted.first:
-        return Course()
-    bookmark = bookmark or Bookmark()
-    course, _ = bookmark.begin(adapted)
-    if not course.finished:
-        course = replace(adapted.first(rows, settings, seed), finished=True)
-        if bookmark.due(course):
-            bookmark.save(adapted, course, adapted.state())
-    return course
+    """What the adaptation has ``adapted`` learn of the texts of ``rows`` before there is a head; it goes on from where
+    ``bookmark`` is."""
+    return adapted.first(rows, settings, seed, bookmark or Bookmark()) if adapted.first else Course()
 
 
 def _batches(rows: Sequence[Row], settings: Settings, seed: int) -> Iterator[list[Row]]:

@@ -22,10 +22,11 @@ import numpy as np
 from keras import ops
 
 from bench.adapt import NotApplicable
-from bench.adapt.course import Course
+from bench.adapt.course import Bookmark, Course
 from bench.adapt.heads import Row
 from bench.adapt.rated import RatedStep
 from bench.adapt.settings.ulmfit import Own
+from bench.engine.stopping import Stop
 from bench.errors import Diverged
 from models.architectures.parts import HIDDEN
 from models.corpus import Corpus
@@ -81,7 +82,8 @@ def rate(step: RatedStep, number: int, steps: int, settings: Own, unfreeze: int 
 
 
 class First:
-    """The language model's own objective on the texts of the training set, by a step that is traced once."""
+    """The language model's own objective on the texts of the training set, by a step that is traced once. What
+    `bench.adapt.course.Bookmark` keeps of it are all weights of the language model."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, form: Form, **options: Any):
         if network.log_likelihood is None:
@@ -91,21 +93,40 @@ class First:
         self.network, self.vocabulary = network, vocabulary
         self.step = RatedStep(network.loss, network.loss.trainable_variables, **options)
 
-    def __call__(self, rows: Sequence[Row], settings: Own, seed: int) -> Course:
-        course, corpus = Course(), corpus_of(rows, self.vocabulary)
+    def __call__(self, rows: Sequence[Row], settings: Own, seed: int, bookmark: Bookmark) -> Course:
+        self.step.reset()
+        (course, _), corpus = bookmark.begin(self), corpus_of(rows, self.vocabulary)
         per_step = settings.batch * settings.length
         steps = math.ceil(corpus.tokens * settings.lm_epochs / per_step)
-        if not steps:
+        if course.steps == steps:
             return course
-        self.step.reset()
         make = self.network.batches(corpus, settings.batch, settings.length)
-        for number in range(steps):
-            now = rate(self.step, number, steps, settings, unfreeze=0)
-            loss = float(self.step(make(number, seed), (seed, number), now)["loss"])
-            course.steps, course.tokens = course.steps + 1, course.tokens + per_step
-            if not np.isfinite(loss):
-                raise Diverged(number + 1, seed)
+        with Stop() as stop:
+            for number in range(course.steps, steps):
+                now = rate(self.step, number, steps, settings, unfreeze=0)
+                loss = float(self.step(make(number, seed), (seed, number), now)["loss"])
+                course.steps, course.tokens = course.steps + 1, course.tokens + per_step
+                if not np.isfinite(loss):
+                    raise Diverged(number + 1, seed)
+                course.finished = course.steps == steps
+                if stop.signal or bookmark.due(course):
+                    bookmark.save(self, course, ())
+                if stop.signal:
+                    break
         return course
+
+    def state(self) -> list[np.ndarray]:
+        return [v.numpy() for v in self.step.variables]
+
+    def restore(self, state: Sequence[np.ndarray]) -> None:
+        for variable, value in zip(self.step.variables, state, strict=True):
+            variable.assign(value)
+
+    def memory(self) -> list[np.ndarray]:
+        return []
+
+    def recall(self, memory: Sequence[np.ndarray]) -> None:
+        """Nothing but weights and the optimizer is what the next steps depend on."""
 
 
 def corpus_of(rows: Sequence[Row], vocabulary: Vocabulary) -> Corpus:

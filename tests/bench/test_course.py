@@ -7,7 +7,7 @@ import pytest
 
 from bench import checkpoint
 from bench.adapt import loop
-from bench.adapt.course import Bookmark, Course
+from bench.adapt.course import Bookmark
 from bench.adapt.heads import Row
 from bench.adapt.settings import Settings
 from bench.cost import Meter, phase
@@ -142,21 +142,6 @@ def test_a_signal_waits_for_the_end_of_a_step_and_for_its_state(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         loop.train(made, ROWS, SETTINGS, 0, lambda: 1.0, Bookmark(tmp_path, 60.0))
     assert made.count == 3 and (tmp_path / "training-1/step-000000003").is_dir()
-
-
-def test_a_first_learning_is_not_repeated_when_it_took_long(tmp_path):
-    made = Summing()
-
-    def first(rows, settings, seed):
-        made.weight += 7.0
-        return Course(steps=2, tokens=9)
-
-    made.first = first
-    read = loop.prepare(made, ROWS, SETTINGS, 0, Bookmark(tmp_path, -1.0))
-    again = Summing()
-    again.first = lambda *asked: pytest.fail("learnt twice")
-    assert loop.prepare(again, ROWS, SETTINGS, 0, Bookmark(tmp_path)) == read and again.weight == 7.0
-    assert (read.steps, read.tokens) == (2, 9)
 
 
 def test_seconds_of_earlier_processes_count(tmp_path):

@@ -1,15 +1,20 @@
 """ULMFiT's fine-tuning: its rates and layers against values by hand, its step against plain AdamW, and whole cells."""
 
+import signal
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import models
-from bench.adapt import NotApplicable, ulmfit
+from bench.adapt import NotApplicable, loop, ulmfit
 from bench.adapt.adapted import Adapted
+from bench.adapt.course import Bookmark
 from bench.adapt.heads import Row
 from bench.adapt.settings import SettingError, Settings, baked, changed, defaults, recorded
 from bench.adapt.settings.ulmfit import Own
+from bench.engine import networks
 from bench.engine.step import TrainStep
 from models.card import Size
 from models.pretrainable import Encoding
@@ -89,21 +94,61 @@ def test_texts_become_a_corpus():
     assert corpus.sentences.tolist() == [0, 2, 4] and corpus.documents.tolist() == [0, 1, 2]
 
 
-def test_the_language_model_learns_the_texts_first():
-    """Its loss on the task's texts falls, and the budget is what was read."""
+@pytest.fixture(scope="module")
+def reader():
+    """An ULMFiT, the weights that it begins from, and 20 texts of 10 tokens, which count in sevens."""
     made = Adapted(
         models.load("ulmfit").build(SIZE, VOCABULARY), VOCABULARY, Form.CLASSIFICATION, "ulmfit", 4,
-        Own(dropout=0.0), lambda rows: 0.0,
+        Own(dropout=0.1), lambda rows: 0.0,
     )  # fmt: skip
     text = 40 + np.arange(200) % 7
     rows = [Row({"tokens": np.array([2, *text[i : i + 10], 3], np.int32)}, i) for i in range(0, 200, 10)]
+    return made, networks.weights(made.network.loss.variables), rows
+
+
+def test_the_language_model_learns_the_texts_first(reader):
+    """Its loss on the task's texts falls, and the budget is what was read."""
+    made, weights, rows = reader
+    made.reset(weights, 1)
     settings = Own(lm_epochs=8, batch=4, length=16, learning_rate=0.03)
-    network, probe = made.network, {"tokens": tf.constant([[2, *text[:10]]])}
-    before = float(network.loss(probe)["loss"])
-    course = made.first(rows, settings, 1)
+    probe = {"tokens": tf.constant(rows[0].arrays["tokens"][None, :-1])}
+    before = float(made.network.loss(probe)["loss"])
+    course = loop.prepare(made, rows, settings, 1, None)
     assert (course.steps, course.tokens) == (25, 25 * 64)  # 200 tokens, 8 times, 64 a step
-    assert float(network.loss(probe)["loss"]) < before - 0.5
-    assert made.first(rows, Own(lm_epochs=0), 1).steps == 0
+    assert float(made.network.loss(probe)["loss"]) < before - 0.5
+    assert loop.prepare(made, rows, Own(lm_epochs=0), 1, None).steps == 0
+
+
+@pytest.mark.parametrize("stopped", (7, None))
+def test_a_language_model_that_was_stopped_goes_on_and_ends_the_same(reader, tmp_path, stopped):
+    """By a signal after 7 of its 25 steps, or later, when a head learns: it does not learn again then."""
+    made, weights, rows = reader
+    settings, taken, own = Own(lm_epochs=8, batch=4, length=16, learning_rate=0.03), [], made.first.step
+
+    class Counting:
+        def __call__(self, *asked):
+            taken.append(asked[1])
+            if len(taken) == stopped:
+                signal.raise_signal(signal.SIGINT)
+            return own(*asked)
+
+        def __getattr__(self, name):
+            return getattr(own, name)
+
+    def learnt(bookmark):
+        made.reset(weights, 1)
+        return loop.prepare(made, rows, settings, 1, bookmark), networks.weights(made.network.loss.variables)
+
+    straight, ended = learnt(None)
+    made.first.step = Counting()
+    try:
+        with pytest.raises(KeyboardInterrupt) if stopped else nullcontext():
+            learnt(Bookmark(tmp_path, 60.0 if stopped else -1.0, lambda line: None))
+        course, found = learnt(Bookmark(tmp_path, 60.0, lambda line: None))
+    finally:
+        made.first.step = own
+    assert (course.steps, course.tokens) == (straight.steps, straight.tokens) and len(taken) == 25
+    assert all(np.array_equal(found[name], value) for name, value in ended.items())
 
 
 def test_who_cannot_be_tuned_so():

@@ -130,9 +130,10 @@ class First:
 
 
 def corpus_of(rows: Sequence[Row], vocabulary: Vocabulary) -> Corpus:
-    """The texts of ``rows`` without special tokens, each a document of one sentence; a word begins with every token."""
+    """The texts of ``rows`` without special tokens, of which [UNK] is a word, each a document of one sentence; a word
+    begins with every token."""
     texts = [np.ravel(row.arrays["tokens"]) for row in rows]
-    texts = [text[text >= vocabulary.first] for text in texts]
+    texts = [text[(text >= vocabulary.first) | (text == vocabulary.unk)] for text in texts]
     sizes = [len(text) for text in texts if len(text)]
     ids = np.concatenate([*texts, np.zeros(0, np.int32)]).astype(np.int32)
     return Corpus(ids, np.cumsum([0, *sizes]), np.arange(len(sizes) + 1), np.ones(len(ids), bool))

@@ -88,10 +88,10 @@ def test_concat_pooling_leaves_padding_out():
 
 
 def test_texts_become_a_corpus():
-    rows = [Row({"tokens": np.array(t, np.int32)}, 0) for t in ([2, 40, 41, 3], [2, 3], [2, 42, 3, 43, 3])]
+    rows = [Row({"tokens": np.array(t, np.int32)}, 0) for t in ([2, 40, 1, 41, 3], [2, 3], [2, 42, 3, 43, 3, 0])]
     corpus = ulmfit.corpus_of(rows, VOCABULARY)
-    assert corpus.ids.tolist() == [40, 41, 42, 43]
-    assert corpus.sentences.tolist() == [0, 2, 4] and corpus.documents.tolist() == [0, 1, 2]
+    assert corpus.ids.tolist() == [40, 1, 41, 42, 43]  # an unknown word is one
+    assert corpus.sentences.tolist() == [0, 3, 5] and corpus.documents.tolist() == [0, 1, 2]
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,8 @@ class First:
         self.step.reset()
         (course, _), corpus = bookmark.begin(self), corpus_of(rows, self.vocabulary)
         per_step = settings.batch * settings.length
-        steps = math.ceil(corpus.tokens * settings.lm_epochs / per_step)
+        whole = corpus.tokens + 2 * (len(corpus.documents) - 1)  # with the marks around each text
+        steps = math.ceil(whole * settings.lm_epochs / per_step)
         if course.steps == steps:
             return course
         make = self.network.batches(corpus, settings.batch, settings.length)

@@ -114,14 +114,14 @@ def test_the_language_model_learns_the_texts_first(reader):
     probe = {"tokens": tf.constant(rows[0].arrays["tokens"][None, :-1])}
     before = float(made.network.loss(probe)["loss"])
     course = loop.prepare(made, rows, settings, 1, None)
-    assert (course.steps, course.tokens) == (25, 25 * 64)  # 200 tokens, 8 times, 64 a step
+    assert (course.steps, course.tokens) == (30, 30 * 64)  # 20 texts of 12 tokens with their marks, 8 times, 64 a step
     assert float(made.network.loss(probe)["loss"]) < before - 0.5
     assert loop.prepare(made, rows, Own(lm_epochs=0), 1, None).steps == 0
 
 
 @pytest.mark.parametrize("stopped", (7, None))
 def test_a_language_model_that_was_stopped_goes_on_and_ends_the_same(reader, tmp_path, stopped):
-    """By a signal after 7 of its 25 steps, or later, when a head learns: it does not learn again then."""
+    """By a signal after 7 of its 30 steps, or later, when a head learns: it does not learn again then."""
     made, weights, rows = reader
     settings, taken, own = Own(lm_epochs=8, batch=4, length=16, learning_rate=0.03), [], made.first.step
 
@@ -147,7 +147,7 @@ def test_a_language_model_that_was_stopped_goes_on_and_ends_the_same(reader, tmp
         course, found = learnt(Bookmark(tmp_path, 60.0, lambda line: None))
     finally:
         made.first.step = own
-    assert (course.steps, course.tokens) == (straight.steps, straight.tokens) and len(taken) == 25
+    assert (course.steps, course.tokens) == (straight.steps, straight.tokens) and len(taken) == 30
     assert all(np.array_equal(found[name], value) for name, value in ended.items())
 
 

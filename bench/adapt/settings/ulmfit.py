@@ -12,7 +12,7 @@ from tasks.forms import Form
 class Own(Settings):
     """As many epochs as a small network has layers to unfreeze, and some for all of them."""
 
-    VERSION = 2  # since the language model reads unknown words too
+    VERSION = 2  # since the language model reads unknown words too, and passes are whole
     epochs: int = settings.positive(8)
     patience: int = settings.setting(5)
     lm_epochs: int = settings.setting(1)

@@ -99,6 +99,7 @@ class First:
         per_step = settings.batch * settings.length
         whole = corpus.tokens + 2 * (len(corpus.documents) - 1)  # with the marks around each text
         steps = math.ceil(whole * settings.lm_epochs / per_step)
+        steps = min(steps, settings.max_steps or steps)
         if course.steps == steps:
             return course
         make = self.network.batches(corpus, settings.batch, settings.length)

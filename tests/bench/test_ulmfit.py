@@ -116,7 +116,8 @@ def test_the_language_model_learns_the_texts_first(reader):
     course = loop.prepare(made, rows, settings, 1, None)
     assert (course.steps, course.tokens) == (30, 30 * 64)  # 20 texts of 12 tokens with their marks, 8 times, 64 a step
     assert float(made.network.loss(probe)["loss"]) < before - 0.5
-    assert loop.prepare(made, rows, Own(lm_epochs=0), 1, None).steps == 0
+    for changes, steps in (({"lm_epochs": 0}, 0), ({"max_steps": 2}, 2)):
+        assert loop.prepare(made, rows, changed(settings, changes), 1, None).steps == steps
 
 
 @pytest.mark.parametrize("stopped", (7, None))

@@ -10,7 +10,8 @@ from tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
-    """As many epochs as a small network has layers to unfreeze, and some for all of them."""
+    """As many epochs as a small network has layers to unfreeze, and some for all of them. ``max_steps`` holds for the
+    language model and for the task, each."""
 
     VERSION = 2  # since the language model reads unknown words too, and passes are whole
     epochs: int = settings.positive(8)

@@ -201,6 +201,13 @@ def test_where_is_read(adaptation):
             assert (place in read) == (not np.allclose(values(other), plain)), (which, place)
 
 
+@pytest.mark.parametrize("adaptation", ("ulmfit", "extract", "seq2seq", "fused", "lm_seq2seq", "unsupervised"))
+def test_who_reads_in_one_way_is_not_told_another(adaptation):
+    """Taken, the setting would name a row, and count no FLOPs of an encoder whose top layer is read all the same."""
+    with pytest.raises(SettingError, match="layers=embedding is out of range: it is empty: the "):
+        changed(defaults(Form.GENERATION, adaptation), {"layers": "embedding"})
+
+
 def _variables():
     import keras
 

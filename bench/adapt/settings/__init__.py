@@ -69,6 +69,11 @@ def names(default: str, what: str, **options: bool) -> Any:
     return setting(default, f"names of {what} with a + between them, each once", distinct, **options)
 
 
+def one_reading(what: str) -> Any:
+    """`Settings.layers` of an adaptation that has no choice of them, since it reads ``what``."""
+    return setting("", f"empty: {what}", lambda value: value == "", baked=True, sparing=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings(Effort):
     """What ``--set name=value`` may change. Lengths are in tokens."""

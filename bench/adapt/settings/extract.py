@@ -21,3 +21,4 @@ class Own(Settings):
     """Layers in which the vectors of sentences see each other."""
     blocking: int = settings.switch(1)
     """1: a sentence that repeats a trigram of a better one is passed over; 0: it is taken."""
+    layers: str = settings.one_reading("the top layer is read")

@@ -21,6 +21,7 @@ class Own(Settings):
     """Layers of the translator's encoder, and of its decoder; 0: as many as the frozen encoder has."""
     own_width: int = settings.setting(0, baked=True)
     """Width of the translator; 0: that of the frozen encoder."""
+    layers: str = settings.one_reading("the translator looks at the top layer")
 
     def shape(self, width: int, depth: int, length: int) -> Size:
         """The translator's `Size` beside an encoder of so many columns and layers, for inputs of ``length`` tokens."""

@@ -17,6 +17,7 @@ class Own(Settings):
     """1: the decoder begins as the language model, too; 0: with random weights."""
     upper: int = settings.positive(1, baked=True)
     """Fresh layers above those of the language model, on either side."""
+    layers: str = settings.one_reading("the decoder looks at the lowest and the top layer")
 
     def beside_flops(self, width: int, vocabulary: int, words: float) -> float:
         """FLOPs of predicting so many ``words`` by both language models in a training step: there and back."""

@@ -21,9 +21,7 @@ class Own(Settings):
     network for one task."""
     joint_epochs: int = settings.positive(4)
     """Passes over the training sets of all tasks, before the cell's own goes on alone."""
-    layers: str = settings.setting(
-        "", "empty: the lowest and the top layer are read", lambda value: value == "", baked=True, sparing=True
-    )
+    layers: str = settings.one_reading("the lowest and the top layer are read")
 
     @property
     def others(self) -> tuple[str, ...]:

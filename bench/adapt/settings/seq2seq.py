@@ -21,6 +21,7 @@ class Own(Settings):
     """1: the decoder begins with the encoder's layers; 0: with random ones."""
     decoder_layers: int = settings.setting(0, baked=True)
     """Layers of the decoder; 0: as many as the encoder has."""
+    layers: str = settings.one_reading("the decoder looks at the top layer")
 
     def decoder(self, network: Network) -> Decoder:
         return decoder_on(network, self.decoder_layers)

@@ -26,6 +26,7 @@ class Own(Settings):
     """1: each epoch one more layer learns, from the top; 0: all do from the beginning."""
     concat: int = settings.switch(1, baked=True)
     """1: a text is its pooled vector, the maximum and the mean of its tokens; 0: its pooled vector."""
+    layers: str = settings.one_reading("the top layer is read")
 
     def flops(self, network: Network, form: Form) -> tuple[float, float]:
         """The language model's epochs are shared out among those of the task."""

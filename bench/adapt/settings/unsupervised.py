@@ -32,6 +32,7 @@ class Own(Settings):
     warm_decoder: int = settings.switch(1, baked=True)
     """Of a model that is an encoder alone: layers of its new decoder (0: as many as the encoder has), and whether it
     begins with the encoder's."""
+    layers: str = settings.one_reading("the decoder looks at the top layer")
 
     def decoder(self, network: Network) -> Decoder:
         return super().decoder(network) or decoder_on(network, self.decoder_layers)

@@ -145,6 +145,17 @@ def encoder_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "tok
     return float(np.dot(each, counts))
 
 
+def embedding_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "tokens") -> float:
+    """As `encoder_flops`, of the embeddings alone."""
+    return embedding_flops_per_token(module, shape) * sum(np.count_nonzero(row.arrays[name]) for row in rows)
+
+
+def embedding_flops_per_token(module: Any, shape: Any) -> float:
+    """0 where vectors are looked up; a module that makes them of something says what that takes."""
+    formula = getattr(module, "embedding_flops_per_token", None)
+    return formula(shape) if formula else 0.0
+
+
 def decoder_flops(module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any]) -> float:
     """FLOPs of one forward pass of `Pretrainable.decode` over ``rows`` with their whole targets, the vocabulary
     included."""

@@ -96,7 +96,12 @@ def encoder_flops_per_token(size: Size, length: int) -> float:
     """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler."""
     D, F = size.width, size.inner
     layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
-    return 2 * embedding(size) * D + size.layers * layer + 2 * D * D / length
+    return embedding_flops_per_token(size) + size.layers * layer + 2 * D * D / length
+
+
+def embedding_flops_per_token(size: Size) -> float:
+    """FLOPs per token of the product that widens token vectors."""
+    return 2 * embedding(size) * size.width
 
 
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:

@@ -102,9 +102,13 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
 
 def encoder_flops_per_token(size: Size, length: int) -> float:
     """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, E, F = size.width, _embedding(size), size.inner
-    widening = 0 if E == D else 2 * E * D
-    return widening + size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+    D, F = size.width, size.inner
+    return embedding_flops_per_token(size) + size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+
+
+def embedding_flops_per_token(size: Size) -> float:
+    """FLOPs per token of the product that widens narrow token vectors."""
+    return 2 * _embedding(size) * size.width if _embedding(size) != size.width else 0
 
 
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:

@@ -83,29 +83,31 @@ def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
 
 def encoder_flops_per_token(size: Size, length: int) -> float:
     """FLOPs of the encoder's forward pass per token of a row of ``length``: letters, and both directions."""
-    return _spelling(size) + 2 * _direction(size)
+    return embedding_flops_per_token(size) + 2 * _direction(size)
 
 
 def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
     """FLOPs of a training step per input token: three times the forward pass, both directions with the vocabulary."""
-    return 3 * (_spelling(size) + 2 * (likelihood_flops_per_token(size, vocabulary, length) - _spelling(size)))
+    letters = embedding_flops_per_token(size)
+    return 3 * (letters + 2 * (likelihood_flops_per_token(size, vocabulary, length) - letters))
 
 
 def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
     """FLOPs per token of asking how probable a row of ``length`` is: letters, one direction, and the vocabulary."""
-    return _spelling(size) + _direction(size) + (length - 1) / length * 2 * (size.width // 2) * vocabulary.size
+    words = (length - 1) / length * 2 * (size.width // 2) * vocabulary.size
+    return embedding_flops_per_token(size) + _direction(size) + words
+
+
+def embedding_flops_per_token(size: Size) -> float:
+    """FLOPs per token of the filters at all their places, the two highway layers and the projection."""
+    F = sum(count for _, count in _filters(size))
+    places = sum((_LETTERS - wide + 1) * wide * count for wide, count in _filters(size))
+    return 2 * (places * _LETTER + 2 * F * 2 * F + F * (size.width // 2))
 
 
 def _filters(size: Size) -> list[tuple[int, int]]:
     """Widths of filters, and how many each has in this size."""
     return [(wide, max(1, count * size.width // 1024)) for wide, count in _FILTERS.items()]
-
-
-def _spelling(size: Size) -> float:
-    """FLOPs per token of the filters at all their places, the two highway layers and the projection."""
-    F = sum(count for _, count in _filters(size))
-    places = sum((_LETTERS - wide + 1) * wide * count for wide, count in _filters(size))
-    return 2 * (places * _LETTER + 2 * F * 2 * F + F * (size.width // 2))
 
 
 def _direction(size: Size) -> float:

@@ -239,16 +239,17 @@ def adapted(
     it."""
     network, module, vocabulary = networks.build(model, shape, tokenizer, 0), models.load(model), tokenizer.vocabulary
 
+    # What is above an embedding that is read is not in the graph.
+    read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops
+
     def forward_flops(rows: Sequence[Row]) -> float:
         if made.decoding:
             return cost.decoder_flops(made.counts, shape, vocabulary, rows)
-        if settings.layers == "embedding":  # what is above it is not in the graph
-            return 0.0
         beside = (
-            cost.encoder_flops(models.load(other.model), other.shape, rows, f"tokens_{number}")
+            read(models.load(other.model), other.shape, rows, f"tokens_{number}")
             for number, other in enumerate(neighbours, 1)
         )
-        return cost.encoder_flops(module, shape, rows) + sum(beside)
+        return read(module, shape, rows) + sum(beside)
 
     others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
     made = Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops, others)

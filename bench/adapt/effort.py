@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from bench.adapt import NoDecoder
+from bench.cost import embedding_flops_per_token
 from models.card import Size
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
@@ -34,6 +35,10 @@ class Network(NamedTuple):
     def reading(self, length: float) -> float:
         """FLOPs of the encoder over a row of ``length`` tokens."""
         return length * self.module.encoder_flops_per_token(self.shape, length)
+
+    def embedding(self, length: float) -> float:
+        """FLOPs of the embeddings of such a row."""
+        return length * embedding_flops_per_token(self.module, self.shape)
 
     def learning(self, length: float) -> float:
         """FLOPs of a step of its own objective on such a row."""
@@ -83,7 +88,7 @@ class Effort:
 
     def forward(self, network: Network) -> float:
         """FLOPs of the encoder and what is above it, but for heads."""
-        return 0.0 if self.layers == "embedding" else network.reading(self.length)
+        return network.embedding(self.length) if self.layers == "embedding" else network.reading(self.length)
 
     def writing(self, network: Network) -> tuple[float, float]:
         """`flops` where texts are written: a token of each hypothesis takes one token's share of a forward pass.

@@ -63,6 +63,9 @@ def test_flops_are_counted_at_each_rows_own_length():
     choices = Row({"tokens": np.array([[7, 7, 0], [7, 0, 0], [0, 0, 0]], np.int32)}, 1)
     assert cost.encoder_flops(module, None, [padded, choices]) == 3 * 13 + 2 * 12 + 1 * 11
     assert cost.decoder_flops(module, None, None, rows(3, 5)) == 302 + 502
+    assert cost.embedding_flops(module, None, [padded, choices]) == 0
+    module.embedding_flops_per_token = lambda shape: 7
+    assert cost.embedding_flops(module, None, [padded, choices]) == 7 * (3 + 2 + 1)
 
 
 def test_writing_reads_the_source_once_and_each_token_once():

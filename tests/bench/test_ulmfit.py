@@ -2,15 +2,17 @@
 
 import signal
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import models
-from bench.adapt import NotApplicable, loop, ulmfit
+from bench.adapt import NotApplicable, adapted, loop, ulmfit
 from bench.adapt.adapted import Adapted
 from bench.adapt.course import Bookmark
+from bench.adapt.effort import Network
 from bench.adapt.heads import Row
 from bench.adapt.settings import SettingError, Settings, baked, changed, defaults, recorded
 from bench.adapt.settings.ulmfit import Own
@@ -199,6 +201,20 @@ def test_where_is_read(adaptation):
         for place in range(3):
             other = [layers[3] if i == place else layer for i, layer in enumerate(layers[:3])]
             assert (place in read) == (not np.allclose(values(other), plain)), (which, place)
+
+
+@pytest.mark.parametrize(("model", "each"), (("elmo", 0), ("elmo_cnn", 1)))
+def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
+    """ELMo's is looked up, the other's is made of letters: half of that whole network."""
+    rows = [Row({"tokens": np.array([2, 40, 41, 3], np.int32)}, 0)]
+    made = adapted.adapted.__wrapped__(
+        model, SIZE, SimpleNamespace(vocabulary=VOCABULARY), Form.CLASSIFICATION, "features", 4,
+        changed(defaults(Form.CLASSIFICATION, "features"), {"layers": "embedding"}),
+    )  # fmt: skip
+    spelled = each and models.load(model).embedding_flops_per_token(SIZE)
+    assert made.forward_flops(rows) == made.training_flops(rows) == 4 * spelled and bool(spelled) == bool(each)
+    network = Network(models.load(model), SIZE, VOCABULARY)
+    assert changed(Settings(length=8), {"layers": "embedding"}).flops(network, Form.CLASSIFICATION)[1] == 8 * spelled
 
 
 @pytest.mark.parametrize("adaptation", ("ulmfit", "extract", "seq2seq", "fused", "lm_seq2seq", "unsupervised"))

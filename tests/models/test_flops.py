@@ -1,5 +1,7 @@
 """FLOPs by formula: against a hand count, and against the matrix products of the graph."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -183,6 +185,14 @@ def test_formulas_are_the_hand_counts(name):
     encoder, whole = HAND[name]
     assert module.encoder_flops_per_token(SIZE, 10) == pytest.approx(encoder)
     assert module.flops_per_token(SIZE, VOCABULARY, 10) == pytest.approx(3 * whole)  # backward is twice forward
+
+
+def test_vectors_that_are_made_are_counted_by_themselves():
+    """The letters of a word; to 8 columns, ALBERT widens 4, and ELECTRA as many as it is told."""
+    narrow = replace(SIZE, embedding=2)
+    for name, size, made in (("elmo_cnn", SIZE, SPELLED), ("albert", SIZE, 2 * 32), ("electra", narrow, 2 * 16)):
+        assert models.load(name).embedding_flops_per_token(size) == made
+    assert models.load("electra").embedding_flops_per_token(SIZE) == 0
 
 
 def test_asking_and_writing_are_parts_of_the_same_count():

@@ -9,7 +9,8 @@
    normalises over batches besides.
 
 Batches are those of `bench.adapt.loop`; the paper's back-propagation through parts of long documents is left out: a
-text has ``length`` tokens. While the language model learns, rates are slanted and discriminative too.
+text has ``length`` tokens. While the language model learns, rates are slanted and discriminative too, and a table of
+vectors that is its output layer as well counts as that, the last layer, as in the authors' code.
 """
 
 import math
@@ -55,13 +56,14 @@ class Reading(keras.layers.Layer):
         return encoding._replace(pooled=self.hidden(ops.concatenate([encoding.pooled, highest, mean], axis=-1)))
 
 
-def groups(paths: Sequence[str]) -> list[int]:
+def groups(paths: Sequence[str], output: str = "") -> list[int]:
     """The layer that each weight belongs to: 0 for the encoder's embeddings, and whatever else is in no layer, then its
-    layers from 1 up, and one more for the head."""
+    layers from 1 up, and one more for the head, which a weight ``output`` of the encoder is a part of."""
     found = [re.search(r"(?:^|[/_])layer_(\d+)", path) for path in paths]
     layers = [int(match[1]) + 1 if match else 0 for match in found]
     head = max(layers) + 1
-    return [layer if path.startswith("encoder/") else head for layer, path in zip(layers, paths, strict=True)]
+    inside = [path.startswith("encoder/") and path != output for path in paths]
+    return [layer if own else head for layer, own in zip(layers, inside, strict=True)]
 
 
 def slanted(step: int, steps: int) -> float:
@@ -71,12 +73,12 @@ def slanted(step: int, steps: int) -> float:
     return (1 + max(0.0, rising) * (RATIO - 1)) / RATIO
 
 
-def rate(step: RatedStep, number: int, steps: int, settings: Own, unfreeze: int | None = None) -> float:
-    """The rate of the head at step ``number`` of ``steps``; sets the shares of the others in it."""
-    layers = groups([variable.path for variable in step.variables])
+def rate(step: RatedStep, number: int, steps: int, settings: Own, output: str | None = None) -> float:
+    """The rate of the head at step ``number`` of ``steps``; sets the shares of the others in it. A language model says
+    which weight of its encoder is its ``output``, "" for none, and all of its layers learn from the beginning."""
+    layers = groups([variable.path for variable in step.variables], output or "")
     head = max(layers)
-    unfreeze = settings.unfreeze if unfreeze is None else unfreeze
-    lowest = head - number * settings.epochs // steps if unfreeze else 0
+    lowest = head - number * settings.epochs // steps if settings.unfreeze and output is None else 0
     step.shares.assign([settings.discriminative ** (g - head) if g >= lowest else 0.0 for g in layers])
     return settings.learning_rate * (slanted(number, steps) if settings.slanted else 1.0)
 
@@ -92,6 +94,7 @@ class First:
             raise NotApplicable("no-head", "because generation has no head to learn before the layers below it.")
         self.network, self.vocabulary = network, vocabulary
         self.step = RatedStep(network.loss, network.loss.trainable_variables, **options)
+        self.output = getattr(getattr(network.encoder, "token_embedding", None), "path", "")
 
     def __call__(self, rows: Sequence[Row], settings: Own, seed: int, bookmark: Bookmark) -> Course:
         self.step.reset()
@@ -105,7 +108,7 @@ class First:
         make = self.network.batches(corpus, settings.batch, settings.length)
         with Stop() as stop:
             for number in range(course.steps, steps):
-                now = rate(self.step, number, steps, settings, unfreeze=0)
+                now = rate(self.step, number, steps, settings, self.output)
                 loss = float(self.step(make(number, seed), (seed, number), now)["loss"])
                 course.steps, course.tokens = course.steps + 1, course.tokens + per_step
                 if not np.isfinite(loss):

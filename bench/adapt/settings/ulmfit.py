@@ -13,7 +13,7 @@ class Own(Settings):
     """As many epochs as a small network has layers to unfreeze, and some for all of them. ``max_steps`` holds for the
     language model and for the task, each."""
 
-    VERSION = 2  # since the language model reads unknown words too, and passes are whole
+    VERSION = 2  # since the language model reads every token once a pass, and its output layer is the last one
     epochs: int = settings.positive(8)
     patience: int = settings.setting(5)
     lm_epochs: int = settings.setting(1)

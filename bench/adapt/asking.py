@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.adapt.settings import Settings
+from bench.cost import embedding_flops_per_token
 from models.card import Size
 from models.tokenizers import Tokenizer
 from tasks.task import Example, Task
@@ -32,6 +33,10 @@ class Asked:
     def reading_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of the encoder for rows of so many tokens."""
         return sum(n * self.module.encoder_flops_per_token(self.shape, n) for n in lengths)
+
+    def embedding_flops(self, lengths: Sequence[int]) -> float:
+        """FLOPs of their embeddings alone."""
+        return sum(lengths) * embedding_flops_per_token(self.module, self.shape)
 
     def scoring_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of asking how probable texts of so many tokens are, a start symbol before each."""

@@ -52,7 +52,10 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
     with phase("evaluate"):
         answers = predictions(form, asked.report, words, vectors(asked.network, asked.settings, found))
     compared = len(asked.report) * (len(asked.report[0].gold.candidates) if form is Form.ANALOGY else 1)
-    return answers, asked.reading_flops([len(row.tokens) for row in found]) + 2 * compared * asked.shape.width
+    lengths = [len(row.tokens) for row in found]
+    above = asked.settings.layers in ("top", "all")  # else nothing above the embeddings is in the graph
+    read = asked.reading_flops(lengths) if above else asked.embedding_flops(lengths)
+    return answers, read + 2 * compared * asked.shape.width
 
 
 def words_of(form: Form, examples: Sequence[Example]) -> list[str]:

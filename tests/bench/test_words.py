@@ -8,6 +8,7 @@ import pytest
 from bench import cell as cells
 from bench.adapt import settings as adaptation_settings
 from bench.adapt import words
+from bench.adapt.asking import Asked
 from bench.answers import Context
 from bench.engine import networks
 from bench.plan import Cell, Row, cells_of
@@ -69,6 +70,23 @@ def test_a_vector_is_the_mean_of_the_words_pieces(name, layers):
         states = {"": states[:1], "top": states[-1:], "all": states}[layers]
         inside = np.mean([state[0, row.first : row.first + row.count] for state in states], axis=(0, 1))
         assert np.allclose(vector, inside / np.linalg.norm(inside), atol=1e-5)
+
+
+@pytest.mark.parametrize(("layers", "above"), [("", False), ("embedding", False), ("top", True), ("all", True)])
+def test_what_is_not_read_is_not_counted(layers, above):
+    """Two pairs of three words, each cosine of 32 products."""
+    import models
+
+    network, module = networks.build("bert", SHAPE, TOKENIZER, 0), models.load("bert")
+    settings = adaptation_settings.changed(SETTINGS, {"layers": layers} if layers else {})
+    _, flops = words.respond(
+        Asked(
+            network=network, module=module, shape=SHAPE, tokenizer=TOKENIZER, task=load("word_similarity"),
+            settings=settings, train=[], report=[asked("king", "queen"), asked("king", "man")], seed=0,
+        )
+    )  # fmt: skip
+    lengths = [len(row.tokens) for row in words.rows(TOKENIZER, settings, ["king", "queen", "man"])]
+    assert flops == 2 * 2 * 32 + above * sum(n * module.encoder_flops_per_token(SHAPE, n) for n in lengths)
 
 
 def test_a_plan_asks_once():

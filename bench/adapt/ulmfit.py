@@ -6,7 +6,7 @@
 4. The head learns alone in the first epoch; each further one lets the next lower layer learn too (``unfreeze``).
 5. The head reads the text's pooled vector (for an LSTM, the last state) beside the maximum and the mean of its tokens
    (``concat``; equation 4), through a hidden layer. That is as wide as the encoder here; the paper has 50 units, and
-   normalises over batches besides.
+   normalises over batches and drops units besides.
 
 Batches are those of `bench.adapt.loop`; the paper's back-propagation through parts of long documents is left out: a
 text has ``length`` tokens. While the language model learns, rates are slanted and discriminative too, and a table of

@@ -3,7 +3,9 @@
     L_LM = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
 
 Text comes as runs of exactly T tokens cut from [CLS] document [SEP] [CLS] document [SEP] ...: no padding, and
-nothing is left out. Where several documents share a row, attention does not cross from one to another.
+nothing is left out. Where several documents share a row, attention does not cross from one to another. A recurrent
+network reads on from one to the next, and begins each run with states of zero: runs come in random order, where the
+papers of ULMFiT, ELMo and Flair have them follow each other and carry the states over.
 """
 
 from typing import Any

@@ -61,6 +61,8 @@ def symbols(vocabulary: Vocabulary) -> np.ndarray:
 def recur(inputs: tf.Tensor, recurrent: tf.Tensor, project: tf.Tensor) -> tf.Tensor:
     """As `models.architectures.lstm.recur`, with cells and projections held within `CLIP`."""
     steps, rows = shape(inputs)[:2]
+    # A loop that reads variables is run, whoever needs it.
+    recurrent, project = map(tf.convert_to_tensor, (recurrent, project))
     cells, width = project.shape
     reader = tf.TensorArray(inputs.dtype, steps).unstack(inputs)
     writer = tf.TensorArray(inputs.dtype, steps, element_shape=[None, width])

@@ -26,6 +26,8 @@ def recur(inputs: tf.Tensor, gates: tf.Tensor, candidate: tf.Tensor, fresh: tf.T
     is zero; after one that is not ``present`` bool [B, T] it is what it was.
     """
     rows, steps, _ = shape(inputs)
+    # A loop that reads variables is run, whoever needs it.
+    gates, candidate = map(tf.convert_to_tensor, (gates, candidate))
     width = candidate.shape[0]
     readers = [
         tf.TensorArray(value.dtype, steps).unstack(tf.transpose(value, [1, 0, 2]))

@@ -38,6 +38,8 @@ def recur(inputs: tf.Tensor, recurrent: tf.Tensor, present: tf.Tensor | None = N
     false, the state stays what it was.
     """
     steps, rows = shape(inputs)[:2]
+    # A loop that reads variables is run, whoever needs it.
+    recurrent = tf.convert_to_tensor(recurrent)
     cells = recurrent.shape[0]
     reader = tf.TensorArray(inputs.dtype, steps).unstack(inputs)
     writer = tf.TensorArray(inputs.dtype, steps, element_shape=[None, cells])

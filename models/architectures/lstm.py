@@ -35,6 +35,8 @@ def recur(inputs: tf.Tensor, recurrent: tf.Tensor, project: tf.Tensor) -> tf.Ten
     ``project`` R [C, P]. Gives h [T, B, P].
     """
     steps, rows = shape(inputs)[:2]
+    # A loop that reads variables is run, whoever needs it.
+    recurrent, project = map(tf.convert_to_tensor, (recurrent, project))
     cells, width = project.shape
     reader = tf.TensorArray(inputs.dtype, steps).unstack(inputs)
     writer = tf.TensorArray(inputs.dtype, steps, element_shape=[None, width])

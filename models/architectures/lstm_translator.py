@@ -33,6 +33,8 @@ def recur(inputs: tf.Tensor, recurrent: tf.Tensor, fresh: tf.Tensor) -> tf.Tenso
     """The part of a layer that has to go step by step: h [T, B, C] of ``inputs`` [T, B, 4 C], which are W x + b of all
     steps, and ``recurrent`` U [C, 4 C]. Before a step that is ``fresh`` bool [T, B, 1] the state is zero."""
     steps, rows = shape(inputs)[:2]
+    # A loop that reads variables is run, whoever needs it.
+    recurrent = tf.convert_to_tensor(recurrent)
     cells = recurrent.shape[0]
     reader = tf.TensorArray(inputs.dtype, steps).unstack(inputs)
     begins = tf.TensorArray(tf.bool, steps).unstack(fresh)

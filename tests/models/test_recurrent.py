@@ -127,6 +127,15 @@ def test_gradient_through_the_loop():
         )
 
 
+@pytest.mark.parametrize("name", ("elmo", "elmo_cnn", "flair", "lm_lstm", "ulmfit", "multifit", "cove", "skip_thought"))
+def test_layers_that_nobody_reads_are_not_run(name):
+    """TensorFlow leaves out a loop without effects; one that reads variables has some, and cost as much as the top."""
+    encoder = models.load(name).build(SIZE, Vocabulary(size=50)).encoder
+    spec = {key: tf.TensorSpec([None, None], tf.int32) for key in ("tokens", "segments")}
+    graph = tf.function(lambda batch: encoder(batch).layers[0], autograph=False).get_concrete_function(spec).graph
+    assert {op.type for op in graph.get_operations() if "While" in op.type} == {"StatelessWhile"}
+
+
 def test_fresh_cells_remember():
     keras.utils.set_random_seed(1)
     bias = np.asarray(BidirectionalLstm(SIZE, 50).forward_layers[0].bias)

@@ -69,7 +69,6 @@ def run_suite(
     check_rows(rows)
     if data is None:
         data = sources.embedded(out)
-    budget = budget if budget is not None and budget.unit else chosen.budget
     pretrained = [row for row in rows if row.kind == "pretrained"]
     path = fingerprint = kind = ""
     common: dict[str, Any] = {}
@@ -85,16 +84,19 @@ def run_suite(
             "corpus_sha256": sha256,
             "corpus_name": corpora.name_of(files),
             "vocabulary": size,
-            "budget": budget,
             "recipe": changes,
         }
-    own = {row: Pretraining(**common, model=row.model, size=row.size, tokenizer=kind) for row in pretrained}
+
+    def training_of(model: str, size: str, cut: str) -> Pretraining:
+        given = budget if budget and budget.unit else chosen.budgets.get(model, chosen.budget)
+        return Pretraining(**common, budget=given, model=model, size=size, tokenizer=cut)
+
+    own = {row: training_of(row.model, row.size, kind) for row in pretrained}
     trainings = {pretraining.key: pretraining for pretraining in own.values()}
 
     def neighbour(row: Row, name: str, cut: str) -> str:
         """The key of what ``name`` is pre-trained as, which may be a row of the run as well."""
-        reads = neighbours.kind_of(name, row.size, cut)
-        pretraining = Pretraining(**common, model=name, size=row.size, tokenizer=reads)
+        pretraining = training_of(name, row.size, neighbours.kind_of(name, row.size, cut))
         return trainings.setdefault(pretraining.key, pretraining).key
 
     cells = plan.cells_of(

@@ -190,7 +190,9 @@ def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     from bench import suites
 
     suite = suites.load(name)
-    return {field.name: getattr(suite, field.name) for field in fields(suite)} | {"budget": suite.budget.flag()}
+    budgets = {model: budget.flag() for model, budget in suite.budgets.items()}
+    values = {field.name: getattr(suite, field.name) for field in fields(suite)}
+    return values | {"budget": suite.budget.flag(), "budgets": budgets}
 
 
 _SHEETS = {

@@ -22,6 +22,8 @@ class Suite:
     seeds: int = 3
     adaptations: tuple[str, ...] = ("finetune",)
     budget: Budget = field(default_factory=lambda: Budget(tokens=20_000_000))
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """Those of models for which the common one makes no sense; one from the command line is for all."""
     corpus: tuple[str, ...] = ()
     """Unlabelled text, as patterns below the data folder."""
     tokenizer: str = "wordpiece"

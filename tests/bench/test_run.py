@@ -13,6 +13,7 @@ import pytest
 
 import tasks
 from bench import pretrain, run, suites
+from bench.budget import Budget
 from bench.data import sources
 from bench.engine import distribute
 from bench.errors import CELLS_FAILED, OK, UsageError
@@ -186,6 +187,20 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
     assert sum(line.startswith("pre-train\tbert-tiny") for line in lines) == 1
     assert sum(line.startswith("cell\tbert-tiny\tcola\tfinetune") for line in lines) == 2
     assert lines[-1].startswith("total") and not (out / "records").exists()
+
+
+def test_a_model_has_the_budget_that_the_suite_gives_it_unless_all_are_given_one(world, tmp_path, capsys):
+    def flops(**given) -> dict[str, tuple[float, str]]:
+        options = {"suite": "table4", "data": world, "out": tmp_path / "out", "models": ("glove", "word2vec")}
+        assert run_suite(**options, tasks=("cola",), seeds=1, dry_run=True, **given) == OK
+        lines = [line.split("\t") for line in capsys.readouterr().out.splitlines() if line.startswith("pre-train")]
+        return {name.split("-")[0]: (float(spent), time) for _, name, *_, spent, time in lines}
+
+    usual, given = flops(), flops(budget=Budget(flops=1e10))
+    assert usual["glove"][0] == 1e12 and usual["word2vec"][0] == 3e13
+    assert [given[model][0] for model in ("glove", "word2vec")] == pytest.approx([1e10, 1e10], rel=0.05)
+    minutes = int(usual["glove"][1].split()[0])  # 651 thousand steps of next to no arithmetic
+    assert usual["glove"][1].split()[1] == "min" and minutes > 40
 
 
 def test_an_estimate_counts_the_steps_and_examples_that_settings_allow(world, tmp_path, capsys):

@@ -15,6 +15,7 @@ def test_a_suite_names_what_is_there(name):
     suite = suites.load(name)
     assert suite.summary and f"bench run {name}" in docstring("suites", name)
     recipe_of(suite.recipe)
+    assert all(model in suite.models and budget.unit for model, budget in suite.budgets.items())
     for row in plan.rows_of(suite.models, suite.sizes, ()):
         assert row.model is None or row.size in models.load(row.model).SIZES
     for task in map(tasks.load, suite.tasks):

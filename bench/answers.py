@@ -252,6 +252,7 @@ class _Attempt:
             "seed": cell.seed,
             "cell": cell.key,
             "limit": cell.limit,
+            "train_sha256": examples.fingerprint_of(self.parts.train),
         }
         texts = {"tokenizer.json": self.context.tokenizer.to_json()}
         if also:

@@ -158,13 +158,18 @@ def _served_by(name: str) -> list[Task]:
 def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
     """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
     from bench.adapt import heads
-    from bench.data.examples import drawn, splits
+    from bench.data.examples import drawn, fingerprint_of, splits
 
     about = found.about
     settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])
     tokenizer = Tokenizer.load(found.path("tokenizer.json"))
     train = splits(trained, data, settings, about["limit"]).train
     train = drawn(train, about["seed"], settings)  # what it learnt from says how its numbers are read
+    if about.get("train_sha256") not in (None, fingerprint_of(train)):  # checkpoints of before do not know
+        say(
+            f"{found.folder} did not learn from the training set of {trained.title} that is in {data}: what its "
+            "numbers mean, as a regression's scale, is read off that one now."
+        )
     codec = heads.of(task.form, about["adaptation"]).Codec(trained, tokenizer, settings, train)
     if also := neighbours.kept(found):
         codec.join([other.tokenizer for other in also])

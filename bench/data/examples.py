@@ -10,7 +10,7 @@ import numpy as np
 import tasks
 from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings
-from bench.plan import Cell
+from bench.plan import Cell, digest
 from tasks.forms import Form
 from tasks.task import Example, Task
 
@@ -51,6 +51,11 @@ def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))
     kept, stop = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
     return Parts(kept, stop, report)
+
+
+def fingerprint_of(examples: Sequence[Example]) -> str:
+    """SHA-256 of what ``examples`` ask and what is right."""
+    return digest([[example.inputs, example.gold] for example in examples])
 
 
 def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:

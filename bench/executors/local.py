@@ -91,6 +91,8 @@ class Local:
         """Pass on what a worker says, and keep it. Tracebacks stay in the log: people are told by the exit. On a full
         disk it is read all the same, or the worker would wait for ever."""
         prefix, quiet = f"[{worker}] " if self.workers > 1 else "", False
+        with contextlib.suppress(OSError):
+            self._log(worker).touch()  # there to be looked into, also when nothing is said
         for line in process.stderr:
             with contextlib.suppress(OSError), open(self._log(worker), "a", encoding="utf-8") as log:
                 log.write(line)

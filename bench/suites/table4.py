@@ -14,7 +14,7 @@ from bench.budget import Budget
 from bench.suites import Suite
 
 SUITE = Suite(
-    summary="the survey's table 4: embedding, top or all layers, as features or fine-tuned, at equal FLOPs",
+    summary="the survey's table 4: embedding, top or all layers, as features or fine-tuned",
     models=("word2vec", "glove", "elmo", "bert", "gpt"),
     sizes=("mini",),
     tasks=("conll2003", "sst2", "mrpc", "sentihood"),

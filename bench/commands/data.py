@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bench.commands.options import KINDS, Existing, Location, Seconds
+from bench.commands.options import COUNT, KINDS, SEED, VOCABULARY, Existing, Location, Number
 from bench.errors import ENVIRONMENT, OK, printable
 
 
@@ -19,7 +19,7 @@ def data() -> None:
 
 @data.command()
 @click.argument("folder", type=Location("folder"))
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the world.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the world.")
 def make(folder: Path, seed: int) -> None:
     """Write the microworld into FOLDER: a raw corpus and data for every form, in the official layouts."""
     from tasks.microworld import make as work
@@ -98,7 +98,7 @@ def check(folder: Path, as_json: bool) -> int:
 )
 @click.option("--again", is_flag=True, help="Fetch also what is there already.")
 @click.option(
-    "--timeout", type=Seconds(min=1, max=86400), default=30.0, show_default=True, help="Seconds a server may be silent."
+    "--timeout", type=Number(min=1, max=86400), default=30.0, show_default=True, help="Seconds a server may be silent."
 )
 def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> None:
     """Fetch the official files of each TASK into a data folder, check their sums, unpack them.
@@ -116,9 +116,7 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
 @click.option(
     "--tokenizer", type=click.Choice(KINDS), default="wordpiece", show_default=True, help="Kind of tokenizer."
 )
-@click.option(
-    "--vocabulary", type=click.IntRange(min=64), default=8000, show_default=True, help="Size of the vocabulary."
-)
+@click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True, help="Size of the vocabulary.")
 @click.option(
     "--like", type=Existing("tokenised corpus", folder=True), help="Take the tokenizer of this corpus instead."
 )
@@ -127,7 +125,7 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
     type=click.Choice(("exact", "near")),
     help="Leave out documents that repeat an earlier one, word for word or in four fifths of their five-word runs.",
 )
-@click.option("--processes", type=click.IntRange(min=1), help="Processes; one per core if not given.")
+@click.option("--processes", type=COUNT, help="Processes; one per core if not given.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the tokenised corpus.")
 def tokenise(
     files: tuple[Path, ...],

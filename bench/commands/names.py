@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from bench.commands.options import VOCABULARY
 from bench.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +84,7 @@ def ls(kind: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.option(
     "--vocabulary",
-    type=click.IntRange(min=64),
+    type=VOCABULARY,
     default=8192,
     show_default=True,
     help="Vocabulary that parameters count.",

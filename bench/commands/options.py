@@ -16,6 +16,12 @@ KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 SIZES = ("tiny", "mini", "small", "base")
 SEED = click.IntRange(min=0, max=2**32 - 1)
 """The seeds that Keras and NumPy take."""
+COUNT = click.IntRange(min=1)
+LENGTH = click.IntRange(min=8)
+"""Tokens of a row that pre-training reads."""
+VOCABULARY = click.IntRange(min=64)
+THREADS = click.IntRange(min=1, max=1024)
+"""TensorFlow starts them all; some thousands stall a machine."""
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 
 
@@ -55,14 +61,17 @@ class Existing(Location):
         return path
 
 
-class Seconds(click.FloatRange):
-    """A stretch of time. To click, what is no number lies in every range."""
+class Number(click.FloatRange):
+    """A number of a range. To click, what is no number lies in every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds = super().convert(value, param, ctx)
-        if math.isnan(seconds):
-            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
-        return seconds
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+ABOVE_ZERO = Number(min=0, min_open=True)
 
 
 class Spread(click.Command):
@@ -144,7 +153,7 @@ def save_option(function: Callable) -> Callable:
     """How often what trains is saved."""
     return click.option(
         "--save-every",
-        type=Seconds(min=0, min_open=True),
+        type=ABOVE_ZERO,
         default=SAVE_SECONDS,
         show_default=True,
         metavar="SECONDS",
@@ -157,15 +166,13 @@ def cell_options(function: Callable) -> Callable:
     for option in (
         click.option(
             "--limit",
-            type=click.IntRange(min=1),
+            type=COUNT,
             help="Use only the first N examples of a split; marked, not official.",
         ),
-        click.option(
-            "--jobs", "--workers", "jobs", type=click.IntRange(min=1), help="Workers; one per core if not given."
-        ),
+        click.option("--jobs", "--workers", "jobs", type=COUNT, help="Workers; one per core if not given."),
         click.option(
             "--threads",
-            type=click.IntRange(min=1, max=1024),  # TensorFlow starts them all; some thousands stall a machine
+            type=THREADS,
             help="Threads of each worker; the cores shared out if not given. Scores repeat exactly with as many.",
         ),
         click.option(
@@ -191,7 +198,7 @@ def cell_options(function: Callable) -> Callable:
         named("--adaptation", "adaptations", help="How a model meets a task; `ls adaptations` shows all."),
         click.option("--out", type=Location("folder"), help="Folder of the run; a run there is taken up again."),
         click.option("--seed", type=SEED, help="This one seed only, in place of --seeds."),
-        click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell, counted from 0."),
+        click.option("--seeds", type=COUNT, help="Seeds per cell, counted from 0."),
         click.option(
             "--data",
             type=Existing("data folder", folder=True),
@@ -206,7 +213,7 @@ def cell_options(function: Callable) -> Callable:
 def pretraining_options(function: Callable) -> Callable:
     """What ``run`` and ``pretrain`` say alike about pre-training."""
     for option in (
-        click.option("--vocabulary", type=click.IntRange(min=64), metavar="N", help="Size of the vocabulary."),
+        click.option("--vocabulary", type=VOCABULARY, metavar="N", help="Size of the vocabulary."),
         click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer."),
         click.option(
             "--corpus",

@@ -22,7 +22,7 @@ import click
 import numpy as np
 from scipy import optimize, special, stats
 
-from bench.commands.options import Existing
+from bench.commands.options import COUNT, SEED, Existing
 from bench.errors import OK, EnvironmentProblem
 from bench.perf.table import Table
 from bench.scoring import rescore
@@ -86,10 +86,10 @@ class Cell:
     "--records", type=Existing("run folder", folder=True), default=OWN, show_default="tests/regress of this project",
     help="A run whose predictions are imitated.",
 )  # fmt: skip
-@click.option("--gates", type=click.IntRange(min=1), default=200, show_default=True, help="A/A gates of each kind.")
-@click.option("--trials", type=click.IntRange(min=1), default=400, show_default=True, help="Cells per planted drop.")
+@click.option("--gates", type=COUNT, default=200, show_default=True, help="A/A gates of each kind.")
+@click.option("--trials", type=COUNT, default=400, show_default=True, help="Cells per planted drop.")
 @click.option("--seeds", type=click.IntRange(min=2), default=5, show_default=True, help="Seeds a side.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulation.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the simulation.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_json: bool) -> int:
     """How often the gate raises a false alarm, and which drops it sees."""

@@ -22,7 +22,8 @@ import click
 
 import models
 from bench import environment
-from bench.errors import OK
+from bench.commands.options import COUNT, LENGTH, VOCABULARY
+from bench.errors import OK, UsageError
 from bench.perf import peer as peers
 from bench.perf.table import Table
 from bench.perf.worker import Worker, interleave, serve
@@ -133,19 +134,22 @@ COLUMNS = {
 @peers.beside("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, by commas.")
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
-@click.option("--batch", default=16, show_default=True, help="Sources that are written for at once.")
-@click.option("--length", default=64, show_default=True, help="Tokens of the longest source.")
-@click.option("--tokens", default=48, show_default=True, help="Tokens of a text at most.")
-@click.option("--beam", default=4, show_default=True, help="Hypotheses of each source.")
-@click.option("--vocabulary", default=8192, show_default=True, help="Number of token ids.")
+@click.option("--batch", type=COUNT, default=16, show_default=True, help="Sources that are written for at once.")
+@click.option("--length", type=LENGTH, default=64, show_default=True, help="Tokens of the longest source.")
+@click.option("--tokens", type=COUNT, default=48, show_default=True, help="Tokens of a text at most.")
+@click.option("--beam", type=COUNT, default=4, show_default=True, help="Hypotheses of each source.")
+@click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
     """Tokens per second of beam search, as a Markdown table."""
     environment.prepare()
+    chosen = names.split(",")
+    if silent := [name for name in chosen if not hasattr(models.load(name), "decode_flops")]:
+        raise UsageError(f"`perf generate` takes models that write, such as {MODELS[0]}; '{silent[0]}' does not.")
     if peer:
         peers.check(peer_python)
     table = Table(COLUMNS, as_json)
-    for row in compare(names.split(","), sizes.split(","), peer=peer, python=peer_python, **shape):
+    for row in compare(chosen, sizes.split(","), peer=peer, python=peer_python, **shape):
         table.add(row)
     return OK
 

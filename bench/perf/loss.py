@@ -18,7 +18,7 @@ import click
 import numpy as np
 
 from bench import environment
-from bench.commands.options import Existing, Location
+from bench.commands.options import ABOVE_ZERO, COUNT, LENGTH, SEED, THREADS, VOCABULARY, Existing, Location
 from bench.errors import OK
 from bench.perf import peer as peers
 from bench.perf.curves import picture
@@ -95,14 +95,14 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 @click.option("--held-out", type=Existing("held-out text"), required=True, help="Text to measure on.")
 @peers.interpreter
 @click.option("--size", default="tiny", show_default=True)
-@click.option("--steps", default=4000, show_default=True)
-@click.option("--turns", default=20, show_default=True, help="Evaluations; the two sides train in turns.")
-@click.option("--batch", default=16, show_default=True)
-@click.option("--length", default=64, show_default=True)
-@click.option("--vocabulary", default=8000, show_default=True)
-@click.option("--learning-rate", default=1e-3, show_default=True, help="Peak rate of both.")
-@click.option("--threads", default=2, show_default=True)
-@click.option("--seed", default=0, show_default=True)
+@click.option("--steps", type=COUNT, default=4000, show_default=True)
+@click.option("--turns", type=COUNT, default=20, show_default=True, help="Evaluations; the two sides train in turns.")
+@click.option("--batch", type=COUNT, default=16, show_default=True)
+@click.option("--length", type=LENGTH, default=64, show_default=True)
+@click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True)
+@click.option("--learning-rate", type=ABOVE_ZERO, default=1e-3, show_default=True, help="Peak rate of both.")
+@click.option("--threads", type=THREADS, default=2, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--svg", type=Location("file"), help="Also draw both curves into this file.")
 def command(
     corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, svg: Path | None, **options: Any

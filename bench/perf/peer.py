@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from bench.commands.options import ABOVE_ZERO, COUNT, THREADS
 from bench.errors import UsageError
 
 _PEERS = Path(__file__).parent / "peers"
@@ -31,9 +32,9 @@ def turns(command: Callable) -> Callable:
     """Options of a command whose workers are measured in turns."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
-        click.option("--seconds", default=5.0, show_default=True, help="Length of a turn, about."),
-        click.option("--rounds", default=5, show_default=True, help="Turns of each worker."),
-        click.option("--threads", default=2, show_default=True, help="Threads of each worker."),
+        click.option("--seconds", type=ABOVE_ZERO, default=5.0, show_default=True, help="Length of a turn, about."),
+        click.option("--rounds", type=COUNT, default=5, show_default=True, help="Turns of each worker."),
+        click.option("--threads", type=THREADS, default=2, show_default=True, help="Threads of each worker."),
     ):
         command = option(command)
     return command

@@ -17,6 +17,7 @@ import click
 
 import models
 from bench import environment
+from bench.commands.options import COUNT, LENGTH, VOCABULARY
 from bench.errors import OK
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -113,9 +114,9 @@ COLUMNS = {
 @peers.beside("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Models, by commas.")
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
-@click.option("--batch", default=32, show_default=True, help="Sequences per step.")
-@click.option("--length", default=128, show_default=True, help="Tokens per sequence.")
-@click.option("--vocabulary", default=8192, show_default=True, help="Number of token ids.")
+@click.option("--batch", type=COUNT, default=32, show_default=True, help="Sequences per step.")
+@click.option("--length", type=LENGTH, default=128, show_default=True, help="Tokens per sequence.")
+@click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
     """Tokens per second of pre-training steps, as a Markdown table."""

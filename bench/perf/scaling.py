@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from bench.commands.options import ABOVE_ZERO, COUNT, THREADS, VOCABULARY
 from bench.errors import OK
 from bench.perf.pretrain import settings_of
 from bench.perf.table import Table
@@ -62,10 +63,10 @@ COLUMNS = {
 @click.command("scaling")
 @click.option("--model", default="bert", show_default=True)
 @click.option("--size", default="mini", show_default=True)
-@click.option("--vocabulary", default=8192, show_default=True, help="Number of token ids.")
-@click.option("--threads", default=2, show_default=True, help="Threads of each worker.")
-@click.option("--rounds", default=3, show_default=True, help="Turns of each worker.")
-@click.option("--seconds", default=4.0, show_default=True, help="Length of a turn, about.")
+@click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
+@click.option("--threads", type=THREADS, default=2, show_default=True, help="Threads of each worker.")
+@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Turns of each worker.")
+@click.option("--seconds", type=ABOVE_ZERO, default=4.0, show_default=True, help="Length of a turn, about.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(as_json: bool, **settings: Any) -> int:
     """Tokens per second at other lengths, batches, replicas and corpora, as a Markdown table."""

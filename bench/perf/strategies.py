@@ -47,9 +47,12 @@ COLUMNS = {
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(names: str, as_json: bool) -> int:
     """How far a training ends from that of one device, however its batches are split."""
+    chosen = names.split(",")
+    for name in chosen:
+        models.load(name)
     table = Table(COLUMNS, as_json)
     with TemporaryDirectory() as folder:
-        for model, row in measure(names.split(","), Path(folder)).items():
+        for model, row in measure(chosen, Path(folder)).items():
             table.add({"model": model, **row})
     return OK
 

@@ -22,7 +22,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import Existing
+from bench.commands.options import COUNT, LENGTH, Existing
 from bench.errors import OK, UsageError
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -169,9 +169,9 @@ COLUMNS = {
     help="Text in UTF-8, a sentence a line; words are what spaces part, without case.",
 )
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="word2vec and cbow, by commas.")
-@click.option("--width", default=100, show_default=True, help="Numbers per vector.")
-@click.option("--batch", default=32, show_default=True, help="Rows per step, ours.")
-@click.option("--length", default=512, show_default=True, help="Words per row, ours.")
+@click.option("--width", type=COUNT, default=100, show_default=True, help="Numbers per vector.")
+@click.option("--batch", type=COUNT, default=32, show_default=True, help="Rows per step, ours.")
+@click.option("--length", type=LENGTH, default=512, show_default=True, help="Words per row, ours.")
 @click.option("--xla/--no-xla", default=True, show_default=True, help="Whether our step is compiled.")
 @peers.turns
 def command(

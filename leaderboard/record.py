@@ -101,6 +101,9 @@ def write(folder: Path, record: Record) -> Path:
             file.flush()
             os.fsync(file.fileno())
         _publish(temporary, path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk does not say which file it had no room for
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(records)

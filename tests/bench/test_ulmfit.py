@@ -232,7 +232,9 @@ def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
     assert changed(Settings(length=8), {"layers": "embedding"}).flops(network, Form.CLASSIFICATION)[1] == 8 * spelled
 
 
-@pytest.mark.parametrize("adaptation", ("ulmfit", "extract", "seq2seq", "fused", "lm_seq2seq", "unsupervised"))
+@pytest.mark.parametrize(
+    "adaptation", ("ulmfit", "extract", "seq2seq", "fused", "infill", "lm_seq2seq", "prompt", "unsupervised")
+)
 def test_who_reads_in_one_way_is_not_told_another(adaptation):
     """Taken, the setting would name a row, and count no FLOPs of an encoder whose top layer is read all the same."""
     with pytest.raises(SettingError, match="layers=embedding is out of range: it is empty: the "):

@@ -1,5 +1,6 @@
 """Records: what is written is what is read, once, whole, and anything else is said."""
 
+import errno
 import json
 import math
 import os
@@ -77,6 +78,16 @@ def test_killed_before_the_name_is_given(tmp_path, call):
     assert load([tmp_path]).records == () == load([tmp_path]).damaged
     write(tmp_path, record())
     assert len(load([tmp_path]).records) == 1
+
+
+def test_a_full_disk_is_told_with_the_record_that_it_had_no_room_for(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        write(tmp_path, record())
+    assert Path(caught.value.filename).name == record().file_name and not list((tmp_path / "records").iterdir())
 
 
 def test_full_disk_leaves_nothing(tmp_path, monkeypatch):

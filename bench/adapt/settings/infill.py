@@ -16,6 +16,7 @@ class Own(Settings):
     patience: int = settings.setting(2)
     length: int = settings.positive(64)
     beam: int = settings.setting(1, "1: every blank gets its likeliest piece", lambda value: value == 1)
+    layers: str = settings.one_reading("the model fills blanks as it learnt to")
     salience: float = settings.setting(0.0)
     """From where on a run of words says the label (gamma of `bench.attributes`); 0 is the task's own."""
     smoothing: float = settings.positive(1.0)

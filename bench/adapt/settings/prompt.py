@@ -19,6 +19,8 @@ class Own(Settings):
     per_token: int = settings.switch(1)
     """1: answers compare by the mean over their tokens; 0: by the sum, which favours short ones."""
 
+    layers: str = settings.one_reading("the model reads on as it learnt to")
+
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
         """Nothing is learnt; there is a row for each answer, as long as its solved examples make it."""
         each = min(report.tokens * (1 + self.shots), self.length)

@@ -1,34 +1,42 @@
-"""``import`` and ``export``: checkpoints of others in Hugging Face layout, and ours in theirs."""
+"""``import`` and ``export``: networks and word vectors of others, and ours in their layouts."""
 
 from typing import Any
 
 import click
 
 from bench import environment
-from bench.commands.options import Existing, Location
+from bench.commands.options import COUNT, Existing, Location
 
 
 @click.command("import")
-@click.argument("folder", type=Existing("folder", folder=True))
+@click.argument("source", metavar="SOURCE", type=Existing("folder or file"))
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
-@click.option("--name", help="What its row on the board is called; the folder's name if not given.")
+@click.option("--name", help="What its row on the board is called; the name of SOURCE if not given.")
+@click.option("--model", help="Whose table word vectors are; word2vec or glove, by their layout.")
+@click.option("--vocabulary", type=COUNT, metavar="N", help="Take only the first N word vectors of a file.")
 def import_(**options: Any) -> int:
-    """Make a checkpoint of the published model in FOLDER, which every other command takes.
+    """Make a checkpoint of the published model in SOURCE, which every other command takes.
 
-    FOLDER holds config.json, model.safetensors (or its shards, or pytorch_model.bin, whose pickle is not run) and a
-    vocabulary. `import` loads nothing from the network.
+    SOURCE is a folder with config.json, model.safetensors (or its shards, or pytorch_model.bin, whose pickle is not
+    run) and a vocabulary, or a file of word vectors as word2vec (text, binary), GloVe and fastText (.vec) write them,
+    which may be gzipped. `import` loads nothing from the network.
     """
     environment.prepare()
-    from bench.published import import_folder
+    from bench import published
 
-    return import_folder(**options)
+    return published.import_(**options)
 
 
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
-@click.option("--out", type=Location("folder"), required=True, help="The folder to write; new or empty.")
+@click.option(
+    "--out", type=Location("folder"), required=True, help="The folder to write, new or empty; for word vectors a file."
+)
 def export(**options: Any) -> int:
-    """Write CHECKPOINT as a folder that transformers loads: config.json, model.safetensors, tokenizer.json."""
+    """Write CHECKPOINT as a folder that transformers loads: config.json, model.safetensors, tokenizer.json.
+
+    Word vectors are written as a text in the layout of word2vec's program, which gensim loads.
+    """
     environment.prepare()
     from bench.published import export_checkpoint
 

@@ -15,7 +15,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ PART = 100_000
 """Words of text that a repetition trains on."""
 
 
-def prepare(folder: Path, files: Sequence[Path]) -> None:
-    """Write ``text.npz``: ``ids`` of the words of ``files``, from 37 on, and where ``sentences`` begin and end."""
+def prepare(folder: Path, files: Sequence[Path], cut: Callable[[str], list[str]] = str.split) -> list[str]:
+    """Write ``text.npz``: ``ids`` of the words of ``files``, from 37 on, and where ``sentences`` begin and end. The
+    words, in the order of their ids; ``cut`` finds them in a line of lower case."""
     import numpy as np
 
     from models.tokenizers import Vocabulary
@@ -48,13 +50,29 @@ def prepare(folder: Path, files: Sequence[Path]) -> None:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path} cannot be read as text: {error}. Give files in UTF-8 with --corpus.") from error
-        for words in filter(None, (line.lower().split() for line in lines)):
+        for words in filter(None, (cut(line.lower()) for line in lines)):
             ids += [numbers.setdefault(word, len(numbers)) for word in words]
             ends.append(len(ids))
     if len(numbers) < 2:
         raise UsageError("Vectors need text of at least two different words. Give more with --corpus.")
     first = Vocabulary(size=100).first
     np.savez(folder / "text.npz", ids=np.array(ids, np.int32) + first, sentences=np.array(ends, np.int64))
+    return list(numbers)
+
+
+def text_in(folder: Path) -> Any:
+    """What `prepare` wrote into ``folder``, as our side reads it."""
+    import numpy as np
+
+    from models.corpus import Corpus
+
+    data = np.load(folder / "text.npz")
+    return Corpus(
+        ids=data["ids"],
+        sentences=data["sentences"],
+        documents=np.array([0, len(data["sentences"]) - 1]),
+        heads=np.ones(len(data["ids"]), bool),
+    )
 
 
 def compare(
@@ -93,29 +111,28 @@ def compare(
                 }
 
 
-def main(argument: str) -> None:
-    """Serve requests to train on `PART` words: the worker of our side. ``argument`` is a case of `compare` as JSON."""
-    settings = json.loads(argument)
-    environment.prepare(threads=settings["threads"])
-    import numpy as np
+@dataclass(frozen=True)
+class Training:
+    """A network of word vectors, its step, and what it reads."""
 
+    network: Any
+    step: Callable[..., Mapping[str, Any]]
+    make: Callable[[int, int], Mapping[str, Any]]
+    """(step, seed) to a batch."""
+    read: float
+    """Words of text that a step stands for."""
+
+
+def training(settings: Mapping[str, Any], text: Any) -> Training:
+    """How our side trains ``settings``' model on ``text``, a `models.corpus.Corpus`; its weights are fresh."""
     import models
-    from bench.engine.prefetch import prefetch
     from bench.engine.step import TrainStep
     from models.card import Size
-    from models.corpus import Corpus
-    from models.objectives import skipgram
+    from models.objectives import glove, skipgram
     from models.tokenizers import Vocabulary
 
-    data = np.load(Path(settings["data"]) / "text.npz")
-    text = Corpus(
-        ids=data["ids"],
-        sentences=data["sentences"],
-        documents=np.array([0, len(data["sentences"]) - 1]),
-        heads=np.ones(len(data["ids"]), bool),
-    )
     batch, length = settings["batch"], settings["length"]
-    vocabulary = Vocabulary(size=int(data["ids"].max()) + 1)
+    vocabulary = Vocabulary(size=len(text.counts()))
     network = models.load(settings["model"]).build(Size(layers=0, width=settings["width"], length=length), vocabulary)
     network.encoder.dropout = 0.0
     step = TrainStep(
@@ -126,17 +143,30 @@ def main(argument: str) -> None:
         totals=network.loss.totals,
         jit=settings["xla"],
     )
-    make = network.batches(text, batch, length)
-    batches = prefetch(lambda number: make(number, 0), 0)
-    _, kept = skipgram.subsampling(text.counts())
-    read = batch * length / kept  # words of text that a step stands for
+    # What a row holds for a word of text: the share that subsampling keeps, or the word's share of all pairs.
+    of_a_word = (
+        len(glove.count(text)[0]) / text.tokens
+        if settings["model"] == "glove"
+        else skipgram.subsampling(text.counts())[1]
+    )
+    return Training(network, step, network.batches(text, batch, length), batch * length / of_a_word)
+
+
+def main(argument: str) -> None:
+    """Serve requests to train on `PART` words: the worker of our side. ``argument`` is a case of `compare` as JSON."""
+    settings = json.loads(argument)
+    environment.prepare(threads=settings["threads"])
+    from bench.engine.prefetch import prefetch
+
+    ours = training(settings, text_in(Path(settings["data"])))
+    batches = prefetch(lambda number: ours.make(number, 0), 0)
     spent = {"steps": 0, "due": 0.0, "cpu": 0.0, "words": 0.0}
 
     def part() -> dict[str, float]:
         began, first = time.process_time(), not spent["steps"]
         spent["due"] += PART
-        while spent["steps"] * read < spent["due"]:
-            loss = step(next(batches), (0, spent["steps"]), 0.05)["loss"]
+        while spent["steps"] * ours.read < spent["due"]:
+            loss = ours.step(next(batches), (0, spent["steps"]), 0.05)["loss"]
             spent["steps"] += 1
         loss.numpy()
         if not first:  # the first one compiles

@@ -29,7 +29,7 @@ class Unsupported(PublishedError):
 def names() -> tuple[str, ...]:
     """The models that can be read from and written to Hugging Face folders, sorted; imports nothing."""
     files = Path(__file__).parent.glob("[!_]*.py")
-    return tuple(sorted(file.stem for file in files if file.stem not in ("weight", "folder")))
+    return tuple(sorted(file.stem for file in files if file.stem not in ("folder", "vectors", "weight")))
 
 
 def load(name: str) -> ModuleType:

@@ -1,6 +1,6 @@
-"""word2vec of gensim, timed on request: what `bench.perf.vectors` compares with.
+"""word2vec of gensim, timed on request: what `bench.perf.vectors` and `bench.perf.questions` compare with.
 
-Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project. The
+Run by these modules in a process of its own, perhaps with another Python: this file imports nothing of the project. The
 vectors are trained by gensim's compiled loops, in as many threads as asked, on lists of words, which is what its users
 give it.
 
@@ -29,7 +29,7 @@ def main():
         sg=int(c["model"] == "word2vec"),
         min_count=1,
         workers=c["threads"],
-        seed=1,
+        seed=c.get("seed", 1),
     )
     model.build_vocab(sentences)
     spent = {"place": 0, "words": 0, "cpu": 0.0}
@@ -47,7 +47,13 @@ def main():
         spent["words"] += found
         return {"words": spent["words"], "cpu": spent["cpu"]}
 
-    jobs = {"part": part}
+    def train():
+        """All text, as often as asked, at gensim's own rates; the vectors lie in a file then, in the order of ids."""
+        model.train(sentences, total_examples=len(sentences), epochs=c["epochs"])
+        np.save(c["vectors"], model.wv[[str(number) for number in np.unique(data["ids"]).tolist()]])
+        spent["words"] += c["epochs"] * len(words)
+
+    jobs = {"part": part, "train": train}
     for line in sys.stdin:
         request = json.loads(line)
         began, before = time.perf_counter(), spent["words"]

@@ -1,0 +1,181 @@
+"""What vectors of words know, ours and those of peers, after the same text: similarities and analogies.
+
+    python -m bench perf questions --data DIR --peer gensim --peer mittens [--corpus FILE] [--peer-python PYTHON]
+
+All train vectors of one width on the same words of the same sentences, with the same window, subsampling and number of
+negatives, and are asked the same questions in the same way (`bench.adapt.words`): those of DIR's ``wordsim353`` and
+``google_analogy``, or of any file in their layouts. Word2vec and CBOW stand beside gensim's, GloVe beside the one of
+mittens (Dingwall and Potts, 2018); the program of GloVe's own authors is in C, and on no index.
+
+Ours is the step that `bench.perf.vectors` times: Adagrad, whose rate falls to 0, and noise that rows share. gensim has
+its own rates; mittens fits all counts at once. Words are runs of letters and digits, and signs, in lower case. ``+-``
+is the standard deviation over seeds, which draw the order, the noise and the weights.
+"""
+
+import math
+import re
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import environment
+from bench.commands.options import ABOVE_ZERO, COUNT, LENGTH, THREADS, Existing
+from bench.errors import OK, UsageError
+from bench.perf import peer as peers
+from bench.perf import vectors
+from bench.perf.table import Table
+from bench.perf.worker import Worker
+
+PEERS = {"word2vec": "gensim", "cbow": "gensim", "glove": "mittens"}
+TASKS = ("word_similarity", "word_analogy")
+_CUT = re.compile(r"\w+|[^\w\s]").findall
+
+
+def ours(settings: Mapping[str, Any], text: Any) -> Any:
+    """The vectors of our side, float32 [N, D], in the order of ids."""
+    import keras
+    import numpy as np
+
+    from bench.engine.prefetch import prefetch
+
+    seed, first = settings["seed"], int(text.ids.min())
+    keras.utils.set_random_seed(seed)
+    own = vectors.training(settings, text)
+    batches = prefetch(lambda number: own.make(number, seed), 0)
+    steps = math.ceil(settings["epochs"] * text.tokens / own.read)
+    for number in range(steps):
+        own.step(next(batches), (seed, number), settings["rate"] * (1 - number / steps))
+    rows = np.arange(first, int(text.ids.max()) + 1, dtype=np.int32)
+    parts = [rows[begin : begin + settings["length"]] for begin in range(0, len(rows), settings["length"])]
+    return np.concatenate([own.network.encoder({"tokens": part[None]}).layers[0][0] for part in parts])
+
+
+def theirs(peer: str, python: str, settings: Mapping[str, Any], folder: Path) -> Any:
+    """The same of ``peer``."""
+    import numpy as np
+
+    made = folder / "vectors.npy"
+    made.unlink(missing_ok=True)
+    with Worker(peer, peers.command(peer, python, {**settings, "vectors": str(made)})) as worker:
+        worker.ask("train", 1)
+    return np.load(made)
+
+
+def answered(data: Path, words: Sequence[str], found: Any) -> dict[str, float]:
+    """Headlines of the `TASKS` whose questions are in ``data``, by the vectors ``found`` [N, D] of ``words``. One that
+    they lack has zeros."""
+    import numpy as np
+
+    import tasks
+    from bench.adapt.words import predictions, words_of
+
+    number = {word: place for place, word in enumerate(words)}
+    table = np.vstack([found, np.zeros_like(found[:1])])
+    table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+    values = {}
+    for task in map(tasks.load, TASKS):
+        if not any((data / name).is_dir() for name in task.folders):
+            continue
+        examples = task.examples(data, task.report)
+        asked = words_of(task.form, examples)
+        rows = table[[number.get(word.lower(), -1) for word in asked]]
+        gold = [example.gold for example in examples]
+        values[task.name] = task.score(gold, predictions(task.form, examples, asked, rows))["headline"]
+    return values
+
+
+def compare(
+    names: Sequence[str],
+    files: Sequence[Path],
+    data: Path,
+    *,
+    peer: Sequence[str],
+    peer_python: str,
+    seeds: int,
+    epochs: int,
+    rounds: int,
+    iterations: int,
+    **case: Any,
+) -> Iterator[dict[str, Any]]:
+    """Rows of the table, as they are measured."""
+    from models.objectives import glove
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        words = vectors.prepare(folder, files, _CUT)
+        text = vectors.text_in(folder)
+        for model in names:
+            for by in ["ours", *(other for other in peer if other == PEERS[model])]:
+                times = iterations if by == "mittens" else rounds if model == "glove" else epochs
+                settings = {**case, **vectors.ALIKE, "model": model, "epochs": times, "data": place, "words": 1}
+                if model == "glove":
+                    settings["window"] = glove.WINDOW
+                each: dict[str, list[float]] = {}
+                for seed in range(seeds):
+                    drawn = settings | {"seed": seed}
+                    made = ours(drawn, text) if by == "ours" else theirs(by, peer_python, drawn, folder)
+                    for task, value in answered(data, words, made).items():
+                        each.setdefault(task, []).append(value)
+                yield {"model": model, "by": by, "times": times} | {
+                    task: f"{statistics.mean(v):.1f} +- {_deviation(v):.1f}" for task, v in each.items()
+                }
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+COLUMNS = {
+    "model": ("model", "{}"),
+    "by": ("by", "{}"),
+    "times": ("times through", "{}"),
+    "word_similarity": ("similarity, Spearman", "{}"),
+    "word_analogy": ("analogies, % right", "{}"),
+}
+
+
+@click.command("questions")
+@click.option("--data", type=Existing("data folder", folder=True), required=True, help="Folder with the questions.")
+@click.option(
+    "--corpus",
+    multiple=True,
+    type=Existing("corpus file"),
+    help="Text in UTF-8, a sentence a line; what `run words` reads of the data folder if not given.",
+)
+@click.option("--peer", multiple=True, type=click.Choice(sorted(set(PEERS.values()))), help="Whom to ask; may repeat.")
+@peers.interpreter
+@click.option("--models", "names", default=",".join(PEERS), show_default=True, help="Models, by commas.")
+@click.option("--epochs", type=COUNT, default=10, show_default=True, help="Times through the text.")
+@click.option("--rounds", type=COUNT, default=50, show_default=True, help="Times through GloVe's counts, ours.")
+@click.option("--iterations", type=COUNT, default=1000, show_default=True, help="The same, mittens.")
+@click.option("--seeds", type=COUNT, default=3, show_default=True)
+@click.option("--rate", type=ABOVE_ZERO, default=0.1, show_default=True, help="Of Adagrad at the beginning, ours.")
+@click.option("--width", type=COUNT, default=100, show_default=True, help="Numbers per vector.")
+@click.option("--batch", type=COUNT, default=4, show_default=True, help="Rows per step, ours.")
+@click.option("--length", type=LENGTH, default=128, show_default=True, help="Words per row, ours.")
+@click.option("--threads", type=THREADS, default=2, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(data: Path, corpus: tuple[Path, ...], peer: tuple[str, ...], names: str, as_json: bool, **case: Any) -> int:
+    """How well vectors of words answer questions, as a Markdown table."""
+    chosen = names.split(",")
+    if wrong := [name for name in chosen if name not in PEERS]:
+        raise UsageError(f"`perf questions` trains {', '.join(PEERS)}, not '{wrong[0]}'.")
+    environment.prepare(threads=case["threads"])
+    if peer:
+        peers.check(case["peer_python"], peer)
+    import tasks
+    from bench import suites
+    from bench.data import corpora
+
+    known = [tasks.load(name) for name in TASKS]
+    if not any((data / name).is_dir() for task in known for name in task.folders):
+        known[0].folder(data)
+    files = corpora.files_of(corpus, suites.load("words").corpus, data)
+    table = Table(COLUMNS, as_json)
+    for row in compare(chosen, files, data, peer=peer, xla=False, **case):
+        table.add(row)
+    return OK

@@ -1,0 +1,201 @@
+"""Files of word vectors, read and written: what the programs of word2vec, GloVe and fastText leave. No TensorFlow.
+
+text    a word and its numbers a line; those of word2vec and fastText (.vec) begin with a line of two sizes
+binary  word2vec's: that line, then for each word its bytes, a space, and its numbers as float32
+
+Any of them may be gzipped. Texts are read in lower case if no word of the file has another. Words with marks inside
+("u.s.", "new-york") are found whole, and "don't" is "do" and "n't" where the file has that. Words that no text can
+spell here, such as those with a space inside, are left out.
+"""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import tokenizers
+from tokenizers import Regex, pre_tokenizers
+
+from models._tokenizer_kinds import SPECIALS, SPELLINGS, untrained
+from models.card import Size
+from models.published import PublishedError, Unsupported
+from models.tokenizers import Tokenizer
+
+MODELS = ("word2vec", "cbow", "glove")
+"""Whose tables they may become."""
+TABLE, CONTEXTS = "encoder/vectors", "encoder/contexts"
+"""Variables of the networks that are a table: a word's vector, and in GloVe what is added to it."""
+LENGTH = 4096
+_UNKNOWN = "<unk>"
+_WORD = r"\w+|[^\w\s]"
+_CLITICS = rf"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|{_WORD}"
+_FASTTEXT = (793712314).to_bytes(4, "little")
+_LONGEST = 1 << 16  # bytes of a word in a binary file
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorFile:
+    """The words of a file and their vectors, as `models.published.folder.Folder` has a published network."""
+
+    path: Path
+    model: str
+    config: Mapping[str, Any]
+    size: Size
+    tokenizer: Tokenizer
+    table: np.ndarray = field(repr=False)
+    """float32 [V, D] in the order of the tokenizer's ids."""
+    left_out: tuple[str, ...] = field(repr=False)
+    """Words that no text can spell."""
+    sha256: str
+    stored: int
+
+    def weights(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+        """As `models.published.folder.Folder.weights`."""
+        found = {TABLE: self.table}
+        if CONTEXTS in shapes:  # files hold the sum of both tables
+            found[CONTEXTS] = np.zeros_like(self.table)
+        return found, sorted(set(shapes) - set(found)), list(self.left_out)
+
+
+def read(path: Path, model: str | None = None, most: int | None = None) -> VectorFile:
+    """The first ``most`` vectors of ``path`` as ``model``: word2vec, or glove for a text without a first line of sizes.
+
+    [UNK] has the vector of "<unk>", or else the mean of all; other special tokens have zeros. `PublishedError` says
+    what is wrong with the file, and where.
+    """
+    if model and model not in MODELS:
+        raise Unsupported(f"Word vectors become {', '.join(MODELS[:-1])} or {MODELS[-1]}, not '{model}'.")
+    words, vectors, layout = _read(path, most)
+    if not np.isfinite(vectors).all():
+        raise PublishedError(f"{path} holds numbers that are NaN or infinite, so its training diverged. Train it anew.")
+    first: dict[str, int] = {}
+    for number, word in enumerate(words):  # of a word that comes twice the first one counts
+        first.setdefault(word, number)
+    unknown = vectors[first[_UNKNOWN]] if _UNKNOWN in first else vectors.mean(axis=0)
+    tokenizer = _tokenizer([word for word in first if word != _UNKNOWN])
+    pieces = tokenizer.vocabulary.pieces[len(SPECIALS) :]
+    if not pieces:
+        raise PublishedError(f"{path} has no word that a text could hold. Is it the right file?")
+    table = np.zeros((tokenizer.vocabulary.size, vectors.shape[1]), np.float32)
+    table[tokenizer.vocabulary.unk], table[len(SPECIALS) :] = unknown, vectors[[first[word] for word in pieces]]
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return VectorFile(
+        path=path,
+        model=model or ("glove" if layout == "text without sizes" else "word2vec"),
+        config={"layout": layout, "words": len(words)},
+        size=Size(layers=0, width=vectors.shape[1], length=LENGTH),
+        tokenizer=tokenizer,
+        table=table,
+        left_out=tuple(sorted(set(first) - {_UNKNOWN, *pieces})),
+        sha256=sha256,
+        stored=path.stat().st_size,
+    )
+
+
+def write(path: Path, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write the table among ``arrays`` as a text with a first line of sizes; special tokens have no line."""
+    if path.exists():
+        raise PublishedError(f"{path} is there already, so it is not overwritten. Give another file.")
+    table = arrays[TABLE] + arrays[CONTEXTS] if CONTEXTS in arrays else arrays[TABLE]
+    pieces = tokenizer.vocabulary.pieces[len(SPECIALS) :]
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f"{len(pieces)} {table.shape[1]}\n")
+        for piece, vector in zip(pieces, table[len(SPECIALS) :].tolist(), strict=True):
+            file.write(f"{piece} {' '.join(format(number, '.9g') for number in vector)}\n")
+
+
+def _read(path: Path, most: int | None) -> tuple[list[str], np.ndarray, str]:
+    """Words, vectors float32 [N, D], and which layout it is."""
+    try:
+        with _opened(path) as file:
+            return _rows(path, file, most)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise PublishedError(f"{path} is cut short or damaged: {error}. Fetch it again.") from error
+
+
+def _rows(path: Path, file: BinaryIO, most: int | None) -> tuple[list[str], np.ndarray, str]:
+    head = file.readline(_LONGEST)
+    if head.startswith(_FASTTEXT):
+        raise Unsupported(f"{path} is fastText's own binary file. Give the .vec file that lies beside it.")
+    sizes = head.split()
+    sized = len(sizes) == 2 and all(size.isdigit() for size in sizes)
+    count, width = map(int, sizes) if sized else (0, len(sizes) - 1)
+    begin = len(head) if sized else 0
+    file.seek(begin)
+    text = width > 0 and _line(file, width) is not None
+    if not (text or (sized and count and width)):
+        raise PublishedError(
+            f"{path} holds no word vectors: its first line is neither two sizes nor a word and its numbers. Give a "
+            "folder in Hugging Face layout, or a file of word2vec, GloVe or fastText (.vec)."
+        )
+    if not sized:
+        file.seek(begin)
+        count = sum(1 for _ in file)
+    count = min(count, most or count)
+    least = 2 * width if text else 4 * width  # bytes of a word
+    if not isinstance(file, gzip.GzipFile) and count * least > path.stat().st_size:
+        raise PublishedError(f"{path} is shorter than {count} words of {width} numbers are. Fetch it again.")
+    file.seek(begin)
+    words, vectors = [], np.empty((count, width), np.float32)
+    for number in range(count):
+        found = _line(file, width) if text else _record(file, width)
+        if found is None:
+            raise PublishedError(
+                f"{path}: what should be word {number + 1} of {count} is no word and {width} numbers. The file is cut "
+                "short or damaged; fetch it again."
+            )
+        words.append(found[0].decode("utf-8", "replace"))
+        vectors[number] = found[1]
+    return words, vectors, "text" if text and sized else "text without sizes" if text else "binary"
+
+
+def _opened(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if zipped else path.open("rb")
+
+
+def _line(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
+    """The word and the numbers of the next line; words may have spaces inside."""
+    word, *numbers = file.readline(_LONGEST).strip(b"\r\n ").rsplit(b" ", width)
+    try:
+        return (word, [float(number) for number in numbers]) if len(numbers) == width and word else None
+    except ValueError:
+        return None
+
+
+def _record(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
+    """The same of a binary file, where a line end may stand before the word."""
+    word = bytearray()
+    while (byte := file.read(1)) != b" ":
+        if not byte or len(word) == _LONGEST:
+            return None
+        word += byte
+    numbers = np.frombuffer(file.read(4 * width), "<f4")
+    return (bytes(word).lstrip(b"\n"), numbers) if len(numbers) == width and word else None
+
+
+def _tokenizer(words: Sequence[str]) -> Tokenizer:
+    """A tokenizer of those of ``words`` that a text can spell, in their order."""
+    impl = untrained("word", lowercase=all(word == word.lower() for word in words))
+    cut = Regex(_CLITICS if "n't" in words else _WORD)
+    impl.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(cut, "isolated")]
+    )
+    spec = json.loads(impl.to_str())
+    spec["normalizer"]["strip_accents"] = False  # what is left of "café" is another word
+    impl = tokenizers.Tokenizer.from_str(json.dumps(spec))
+    spelled = [word for word in words if impl.normalizer.normalize_str(word) == word and len(word.split()) == 1]
+    numbers = {piece: number for number, piece in enumerate([*SPELLINGS, *spelled])}
+    spec["model"]["vocab"] = numbers
+    # Looked for in a text before it is cut.
+    whole = {"single_word": True, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
+    parted = (word for word in spelled if len(impl.pre_tokenizer.pre_tokenize_str(word)) > 1)
+    spec["added_tokens"] = [{"id": numbers[word], "content": word} | whole for word in parted]
+    return Tokenizer("word", spec)

@@ -84,10 +84,11 @@ class Settings(Effort):
     epochs: int = positive(4)
     batch: int = positive(32)
     learning_rate: float = setting(3e-4)
-    warmup: float = setting(0.1)
+    warmup: float = setting(0.1, "from 0 to 1", lambda value: 0 <= value <= 1)
+    """Share of the training steps in which the rate rises."""
     weight_decay: float = setting(0.01, baked=True)
     clip: float = setting(1.0, baked=True)
-    dropout: float = setting(0.1, baked=True)
+    dropout: float = share(0.1, baked=True)
     length: int = positive(128)
     target_length: int = setting(32, "2 or above", lambda value: value >= 2)
     """Longest output of a generation task, a special token at either end included."""

@@ -28,7 +28,7 @@ CARD = Card(
     tokenizer="word",
     corpus="Wikipedia in nine languages",
     parameters="300 per word, and 2 million n-grams",
-    reference="none to install: its equations, written out in NumPy",
+    reference="the authors' fasttext: n-grams, vectors; gensim's FastText: steps; its equations, written out in NumPy",
     licence="CC BY-SA 3.0",
 )
 

@@ -28,7 +28,7 @@ CARD = Card(
     tokenizer="word",
     corpus="the task's own texts (for IMDb 75,000 reviews)",
     parameters="400 per word and text",
-    reference="none to install: its equations, written out in NumPy",
+    reference="gensim's Doc2Vec: steps and noise; its equations, written out in NumPy",
     reported=(
         Reported(
             task="imdb",

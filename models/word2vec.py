@@ -29,7 +29,7 @@ CARD = Card(
     tokenizer="word",
     corpus="News articles (about one billion words)",
     parameters="300 per word; 692,000 words",
-    reference="none to install: its equations, written out in NumPy",
+    reference="gensim's Word2Vec: steps, what is dropped and drawn; its equations, written out in NumPy",
     licence="Apache-2.0",
 )
 

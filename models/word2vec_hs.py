@@ -27,7 +27,7 @@ CARD = Card(
     tokenizer="word",
     corpus="Google News (6 billion words)",
     parameters="300 per word; vocabulary of one million",
-    reference="none to install: its equations, written out in NumPy",
+    reference="gensim's Word2Vec: trees and steps; fasttext: probabilities; its equations, written out in NumPy",
 )
 
 SIZES = {

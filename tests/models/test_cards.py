@@ -54,6 +54,9 @@ def test_what_the_network_is_held_against_is_in_the_tests(name):
         assert f'"{name}"' in held or re.search(rf"\b{name}\b", held), f"tests/models/references never names {name}"
     else:
         assert "NumPy" in reference or "term by term" in reference
+    for package in re.findall(r"gensim(?='s)|mittens(?=')|fasttext(?=:)", reference):
+        assert f'importorskip("{package}' in held, f"nothing in tests/models/references needs {package}"
+        assert f'"{name}"' in held, f"tests/models/references never names {name}"
 
 
 @every_model

@@ -1,7 +1,5 @@
 """What the comparisons with the `transformers` package share: a reference with random weights, ours with the same."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from models import published
 from models.card import Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
+from tests.models.references.differences import noted
 
 torch = pytest.importorskip("torch", reason="the reference needs torch")
 transformers = pytest.importorskip("transformers", reason="the reference needs transformers")
@@ -74,25 +73,15 @@ def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainab
     return built
 
 
-LARGEST: dict[tuple[str, str], float] = {}
-"""By (test, "vectors" or "loss"): the largest difference found, for the table at the end of a run."""
-
-
-def _noted(what: str, gap: float) -> float:
-    key = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0], what
-    LARGEST[key] = max(gap, LARGEST.get(key, 0.0))
-    return gap
-
-
 def difference(ours, theirs, where: np.ndarray | None = None) -> float:
     """Largest absolute difference, at the positions that ``where`` [B, T] names."""
     gap = np.abs(np.asarray(ours) - theirs.detach().numpy())
-    return _noted("vectors", float((gap if where is None else gap[where]).max()))
+    return noted("vectors", float((gap if where is None else gap[where]).max()))
 
 
 def check_loss(ours, theirs, allowed: float = TOLERANCE) -> None:
     """A loss within ``allowed`` of the reference's."""
-    gap = _noted("loss", abs(float(ours) - theirs.item()))
+    gap = noted("loss", abs(float(ours) - theirs.item()))
     assert gap <= allowed, f"{float(ours)} here, {theirs.item()} there"
 
 

@@ -35,7 +35,7 @@ _UNKNOWN = "<unk>"
 _WORD = r"\w+|[^\w\s]"
 _CLITICS = rf"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|{_WORD}"
 _FASTTEXT = (793712314).to_bytes(4, "little")
-_LONGEST = 1 << 16  # bytes of a word in a binary file
+_LONGEST = 1 << 16  # bytes of a line, or of a word in a binary file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,13 +172,13 @@ def _line(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
 
 def _record(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
     """The same of a binary file, where a line end may stand before the word."""
-    word = bytearray()
+    word: bytes | bytearray = bytearray()
     while (byte := file.read(1)) != b" ":
         if not byte or len(word) == _LONGEST:
             return None
         word += byte
-    numbers = np.frombuffer(file.read(4 * width), "<f4")
-    return (bytes(word).lstrip(b"\n"), numbers) if len(numbers) == width and word else None
+    word, numbers = bytes(word).lstrip(b"\n"), file.read(4 * width)
+    return (word, np.frombuffer(numbers, "<f4")) if len(numbers) == 4 * width and word else None
 
 
 def _tokenizer(words: Sequence[str]) -> Tokenizer:

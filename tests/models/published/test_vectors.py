@@ -94,6 +94,7 @@ def test_texts_are_cut_as_the_file_was(written):
         (b"0 5\n", "no word vectors"),
         (f"1 2\n{CHINESE} 1 2\n".encode(), "no word that a text"),
         (binary()[:-9], "word 14 of 14"),
+        (binary()[:-10], "word 14 of 14"),
         (text().replace(b"14 6", b"15 6"), "word 15 of 15"),
         (text().replace(b"14 6", b"1000000000 300"), "shorter than"),
         (text().replace(b"said ", b"said x", 1), "word 9 of 14"),

@@ -32,7 +32,7 @@ CARD = Card(
     tokenizer="word",
     corpus="WikiText-103 (103M words)",
     parameters="3 layers of 1150 cells, 400 per word",
-    reference="torch's LSTM with dropped weights; its losses, written out in NumPy",
+    reference="fastai's AWD_LSTM and RNNRegularizer; torch's LSTM; its losses, written out in NumPy",
     reported=(
         Reported(task="imdb", metric="accuracy", value=95.4, source=_TABLE_2),
         Reported(task="trec", metric="accuracy", value=96.4, source=_TABLE_2),

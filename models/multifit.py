@@ -30,7 +30,7 @@ CARD = Card(
     tokenizer="unigram",
     corpus="100 million words of a language's Wikipedia",
     parameters="4 layers of 1550 units, 400 per subword, 15,000 subwords",
-    reference="none to install: its equations, written out in NumPy",
+    reference="fastai 1's QRNN; its equations, written out in NumPy",
 )
 
 # Units (``inner``) such that the layers weigh what the Transformer layers of a size's name do; base is the paper's.

@@ -32,7 +32,7 @@ CARD = Card(
     tokenizer="word",
     corpus="1B Word Benchmark (about 800M tokens)",
     parameters="93.6M",
-    reference="torch's convolutions and LSTM with projection; bounds and losses, written out in NumPy",
+    reference="AllenNLP's _ElmoBiLm and ScalarMix; torch's LSTM with projection; losses, written out in NumPy",
     reported=(
         Reported(task="conll2003", metric="f1", value=92.22, source=_TABLE_1),
         Reported(task="squad11", metric="f1", value=85.8, source=_TABLE_1),

@@ -57,8 +57,8 @@ def test_what_the_network_is_held_against_is_in_the_tests(name):
     for package in re.findall(r"gensim(?='s)|mittens(?=')|fasttext(?=:)", reference):
         assert f'importorskip("{package}' in held, f"nothing in tests/models/references needs {package}"
         assert f'"{name}"' in held, f"tests/models/references never names {name}"
-    for package, one in re.findall(r"\b(fastai|flair)(?: \d)?'s (\w+)", reference):
-        assert package in held and re.search(rf"\b{one}\b", held), f"tests/models/references never names {one}"
+    for package, one in re.findall(r"\b(fastai|flair|AllenNLP)(?: \d)?'s (\w+)", reference):
+        assert package.lower() in held and re.search(rf"\b{one}\b", held), f"tests/models/references never names {one}"
 
 
 @every_model

@@ -27,6 +27,7 @@ from bench.commands.options import ABOVE_ZERO, COUNT, LENGTH, THREADS, Existing
 from bench.errors import OK, UsageError
 from bench.perf import peer as peers
 from bench.perf import vectors
+from bench.perf.peers import mittens
 from bench.perf.table import Table
 from bench.perf.worker import Worker
 
@@ -107,6 +108,11 @@ def compare(
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         words = vectors.prepare(folder, files, _CUT)
+        if "mittens" in peer and len(words) > mittens.LARGEST:
+            raise UsageError(
+                f"The text has {len(words)} different words; mittens, which holds a table of all pairs, is asked up to "
+                f"{mittens.LARGEST}. Give less text with --corpus, or leave --peer mittens out."
+            )
         text = vectors.text_in(folder)
         for model in names:
             for by in ["ours", *(other for other in peer if other == PEERS[model])]:

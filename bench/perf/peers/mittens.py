@@ -16,14 +16,12 @@ from pathlib import Path
 import numpy as np
 
 LARGEST = 8000
-"""Words; their table and what is made of it take 2 GB then."""
+"""Words; a table of all pairs takes half a gigabyte then, and half a dozen are held."""
 
 
 def counted(ids, ends, window):
     """The table of counts, float64 [V, V], in the order of the ids."""
     size = int(ids.max()) + 1
-    if size > LARGEST:
-        raise SystemExit(f"mittens holds a table of all pairs: {size} words are too many, {LARGEST} are not.")
     sentence = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     table = np.zeros((size, size))
     for distance in range(1, window + 1):

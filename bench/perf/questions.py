@@ -66,33 +66,38 @@ def theirs(peer: str, python: str, settings: Mapping[str, Any], folder: Path) ->
     return np.load(made)
 
 
-def answered(data: Path, words: Sequence[str], found: Any) -> dict[str, float]:
-    """Headlines of the `TASKS` whose questions are in ``data``, by the vectors ``found`` [N, D] of ``words``. One that
-    they lack has zeros."""
+def asked_in(data: Path) -> list[tuple[Any, list[Any]]]:
+    """The `TASKS` whose questions are in ``data``, with these; `MissingData` where there are none."""
+    import tasks
+
+    found = [task for task in map(tasks.load, TASKS) if any((data / name).is_dir() for name in task.folders)]
+    if not found:
+        tasks.load(TASKS[0]).folder(data)  # says what it misses
+    return [(task, task.examples(data, task.report)) for task in found]
+
+
+def answered(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found: Any) -> dict[str, float]:
+    """Headlines of what is `asked_in` a folder, by the vectors ``found`` [N, D] of ``words``. Others have zeros."""
     import numpy as np
 
-    import tasks
     from bench.adapt.words import predictions, words_of
 
     number = {word: place for place, word in enumerate(words)}
     table = np.vstack([found, np.zeros_like(found[:1])])
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     values = {}
-    for task in map(tasks.load, TASKS):
-        if not any((data / name).is_dir() for name in task.folders):
-            continue
-        examples = task.examples(data, task.report)
-        asked = words_of(task.form, examples)
-        rows = table[[number.get(word.lower(), -1) for word in asked]]
+    for task, examples in asked:
+        spoken = words_of(task.form, examples)
+        rows = table[[number.get(word.lower(), -1) for word in spoken]]
         gold = [example.gold for example in examples]
-        values[task.name] = task.score(gold, predictions(task.form, examples, asked, rows))["headline"]
+        values[task.name] = task.score(gold, predictions(task.form, examples, spoken, rows))["headline"]
     return values
 
 
 def compare(
     names: Sequence[str],
     files: Sequence[Path],
-    data: Path,
+    asked: Sequence[tuple[Any, list[Any]]],
     *,
     peer: Sequence[str],
     peer_python: str,
@@ -108,7 +113,7 @@ def compare(
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         words = vectors.prepare(folder, files, _CUT)
-        if "mittens" in peer and len(words) > mittens.LARGEST:
+        if "mittens" in peer and "glove" in names and len(words) > mittens.LARGEST:
             raise UsageError(
                 f"The text has {len(words)} different words; mittens, which holds a table of all pairs, is asked up to "
                 f"{mittens.LARGEST}. Give less text with --corpus, or leave --peer mittens out."
@@ -124,7 +129,7 @@ def compare(
                 for seed in range(seeds):
                     drawn = settings | {"seed": seed}
                     made = ours(drawn, text) if by == "ours" else theirs(by, peer_python, drawn, folder)
-                    for task, value in answered(data, words, made).items():
+                    for task, value in answered(asked, words, made).items():
                         each.setdefault(task, []).append(value)
                 yield {"model": model, "by": by, "times": times} | {
                     task: f"{statistics.mean(v):.1f} +- {_deviation(v):.1f}" for task, v in each.items()
@@ -173,15 +178,12 @@ def command(data: Path, corpus: tuple[Path, ...], peer: tuple[str, ...], names: 
     environment.prepare(threads=case["threads"])
     if peer:
         peers.check(case["peer_python"], peer)
-    import tasks
     from bench import suites
     from bench.data import corpora
 
-    known = [tasks.load(name) for name in TASKS]
-    if not any((data / name).is_dir() for task in known for name in task.folders):
-        known[0].folder(data)
+    asked = asked_in(data)
     files = corpora.files_of(corpus, suites.load("words").corpus, data)
     table = Table(COLUMNS, as_json)
-    for row in compare(chosen, files, data, peer=peer, xla=False, **case):
+    for row in compare(chosen, files, asked, peer=peer, xla=False, **case):
         table.add(row)
     return OK

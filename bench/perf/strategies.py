@@ -49,7 +49,7 @@ def command(names: str, as_json: bool) -> int:
     """How far a training ends from that of one device, however its batches are split."""
     chosen = names.split(",")
     for name in chosen:
-        models.load(name)
+        models.load(name)  # an unknown one is told here, and not by a process
     table = Table(COLUMNS, as_json)
     with TemporaryDirectory() as folder:
         for model, row in measure(chosen, Path(folder)).items():

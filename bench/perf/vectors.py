@@ -90,7 +90,7 @@ def compare(
     with tempfile.TemporaryDirectory() as place:
         prepare(Path(place), files)
         for model in names:
-            settings = {**case, **ALIKE, "model": model, "data": place, "words": PART}
+            settings = {**case, **ALIKE, "model": model, "data": place, "words": PART, "seed": 1}
             workers = [Worker("ours", [sys.executable, "-m", "bench.perf.vectors", json.dumps(settings)])]
             if peer:
                 workers.append(Worker(peer, peers.command(peer, python, settings)))

@@ -1,5 +1,7 @@
 """Published weights: how each model's variables are named and laid out in Hugging Face folders, one file per model.
 
+`models.published.folder` reads and writes such folders, `models.published.vectors` files of word vectors.
+
 A file ``models/published/NAME.py`` belongs to ``models/NAME.py`` and defines
 
     MODEL_TYPES   the ``model_type`` words of config.json that it reads

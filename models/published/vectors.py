@@ -71,8 +71,6 @@ def read(path: Path, model: str | None = None, most: int | None = None) -> Vecto
     if model and model not in MODELS:
         raise Unsupported(f"Word vectors become {', '.join(MODELS[:-1])} or {MODELS[-1]}, not '{model}'.")
     words, vectors, layout = _read(path, most)
-    if not np.isfinite(vectors).all():
-        raise PublishedError(f"{path} holds numbers that are NaN or infinite, so its training diverged. Train it anew.")
     first: dict[str, int] = {}
     for number, word in enumerate(words):  # of a word that comes twice the first one counts
         first.setdefault(word, number)
@@ -104,10 +102,16 @@ def write(path: Path, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) ->
         raise PublishedError(f"{path} is there already, so it is not overwritten. Give another file.")
     table = arrays[TABLE] + arrays[CONTEXTS] if CONTEXTS in arrays else arrays[TABLE]
     pieces = tokenizer.vocabulary.pieces[len(SPECIALS) :]
-    with path.open("w", encoding="utf-8") as file:
-        file.write(f"{len(pieces)} {table.shape[1]}\n")
-        for piece, vector in zip(pieces, table[len(SPECIALS) :].tolist(), strict=True):
-            file.write(f"{piece} {' '.join(format(number, '.9g') for number in vector)}\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.tmp")
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(f"{len(pieces)} {table.shape[1]}\n")
+            for piece, vector in zip(pieces, table[len(SPECIALS) :].tolist(), strict=True):
+                file.write(f"{piece} {' '.join(format(number, '.9g') for number in vector)}\n")
+        fresh.rename(path)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _read(path: Path, most: int | None) -> tuple[list[str], np.ndarray, str]:

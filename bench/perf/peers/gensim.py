@@ -29,7 +29,7 @@ def main():
         sg=int(c["model"] == "word2vec"),
         min_count=1,
         workers=c["threads"],
-        seed=c.get("seed", 1),
+        seed=c["seed"],
     )
     model.build_vocab(sentences)
     spent = {"place": 0, "words": 0, "cpu": 0.0}

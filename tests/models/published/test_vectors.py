@@ -100,7 +100,6 @@ def test_texts_are_cut_as_the_file_was(written):
         (text().replace(b"said ", b"said x", 1), "word 9 of 14"),
         (gzip.compress(text())[:-20], "cut short"),
         (gzip.compress(text())[:40] + b"xxxx" + gzip.compress(text())[44:], "damaged"),
-        (text(table=np.where(TABLE > 2, np.nan, TABLE)), "NaN"),
         (struct.pack("<ii", 793712314, 12) + b"\0" * 99, "fastText's own"),
     ],
 )
@@ -124,11 +123,11 @@ def test_imported_vectors_answer_questions_and_go_back_to_where_they_came_from(w
     given = ["--tasks", "word_analogy", "--data", str(data), "--out", str(tmp_path / "run"), "--jobs", "1"]
     assert main(["evaluate", str(out), *given]) == 0
     assert "word_analogy words seed 0: 50.00" in capsys.readouterr().err
-    assert main(["export", str(out), "--out", str(tmp_path / "back")]) == 0
-    assert np.array_equal(vectors.read(tmp_path / "back").table[37:], table)
-    assert main(["export", str(out), "--out", str(tmp_path / "back")]) == 4
+    assert main(["export", str(out), "--out", str(tmp_path / "new" / "back")]) == 0
+    assert np.array_equal(vectors.read(tmp_path / "new" / "back").table[37:], table)
+    assert main(["export", str(out), "--out", str(tmp_path / "new" / "back")]) == 4
     gensim = pytest.importorskip("gensim.models", reason="gensim is not installed")
-    loaded = gensim.KeyedVectors.load_word2vec_format(str(tmp_path / "back"))
+    loaded = gensim.KeyedVectors.load_word2vec_format(str(tmp_path / "new" / "back"))
     assert loaded.index_to_key == words and np.array_equal(loaded.vectors, table)
 
 
@@ -137,6 +136,8 @@ def test_vectors_become_tables_only(written, tmp_path, capsys):
     for model in ("bert", "fasttext", "glvoe"):
         assert main(["import", str(file), "--out", str(tmp_path / "c"), "--model", model]) == 4
         assert f"or glove, not '{model}'" in capsys.readouterr().err and not (tmp_path / "c").exists()
+    assert main(["import", str(written(text(table=TABLE * np.inf))), "--out", str(tmp_path / "c")]) == 4
+    assert "NaN or infinite" in capsys.readouterr().err and not (tmp_path / "c").exists()
     (tmp_path / "folder").mkdir()
     assert main(["import", str(tmp_path / "folder"), "--out", str(tmp_path / "c"), "--vocabulary", "5"]) == 2
     assert "leave --model and --vocabulary out" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tasks.files import lines, malformed
+from tasks.files import fields, lines, malformed
 from tasks.forms import Tags
 from tasks.metrics.entity_f1 import iob2
 from tasks.task import Example
@@ -17,16 +17,18 @@ DOCUMENT = "-DOCSTART-"
 """How a line begins that begins a document, in the files of CoNLL-2003 and most others."""
 
 
-def sentences(path: Path, document: str = DOCUMENT) -> Iterator[tuple[int, str | None, list[list[str]]]]:
+Sentence = tuple[int, str | None, list[list[str]]]
+
+
+def sentences(path: Path, document: str | tuple[str, ...] = DOCUMENT) -> Iterator[Sentence]:
     """Sentences of any file of columns: (line of the first word, document, the columns of each word).
 
-    An empty line ends a sentence, a line that starts with ``document`` begins document 1, 2, ...; before the first it
-    is None.
+    An empty line ends a sentence. A line that starts with ``document``, or with one of several, begins document 1, 2,
+    ...; before the first it is None.
     """
     count, start, words = 0, 0, []
     for number, line in lines(path):
-        # Only blanks and tabs separate: a word may hold a no-break space, at which str.split would cut it.
-        columns = [column for column in line.replace("\t", " ").split(" ") if column]
+        columns = fields(line)
         boundary = bool(columns) and columns[0].startswith(document)
         if columns and not boundary:
             start = start if words else number
@@ -39,7 +41,7 @@ def sentences(path: Path, document: str = DOCUMENT) -> Iterator[tuple[int, str |
         yield start, str(count) if count else None, words
 
 
-def tagged(path: Path, types: Sequence[str], document: str = DOCUMENT) -> Iterator[Example]:
+def tagged(path: Path, types: Sequence[str], document: str | tuple[str, ...] = DOCUMENT) -> Iterator[Example]:
     """The sentences of ``path`` with entities of ``types``; ids count from 0, ``group`` is the document's number."""
     allowed = re.compile(rf"O|[BIES]-({'|'.join(map(re.escape, types))})")
     for index, (start, group, words) in enumerate(sentences(path, document)):

@@ -2,9 +2,13 @@
 
 Toutanova & Chen, 2015: Observed versus latent features for knowledge base and text inference, CVSC. Licence: CC BY 4.0
 (Freebase). Official files: train.txt, valid.txt, test.txt, ``head<TAB>relation<TAB>tail`` (272115, 17535 and 20466
-triples; 14541 entities, 237 relations). Names are numbers such as /m/027rn; KG-BERT's entity2text.txt has their texts,
-among those of all 14951 of FB15k, and relation2text.txt those of relations, which are otherwise read off the relation's
-own name.
+triples; 14541 entities, 237 relations). Entities are named by numbers such as /m/027rn.
+
+The official release has no texts for these numbers (its text_cvsc.txt and text_emnlp.txt hold relations between
+entities found in sentences). The texts are those of KG-BERT (Yao et al., 2019): ``entity2text.txt``, which is required,
+and ``relation2text.txt``, which is not, from the folder data/FB15k-237 of github.com/yao8839836/kg-bert. The former has
+the names of all 14951 entities of FB15k; only those in the three files are candidates. Without the latter a relation's
+text is read off its own name. That folder also has the triples, as train.tsv, dev.tsv and test.tsv.
 
 Questions and ranks are those of `tasks.wn18rr`.
 """
@@ -44,5 +48,6 @@ TASK = replace(
     folders=("FB15k-237", "fb15k-237"),
     files=FILES,
     read=read,
+    notes="Texts of entities: entity2text.txt of KG-BERT (github.com/yao8839836/kg-bert, data/FB15k-237).",
     version=2,  # since only entities of the three files are candidates
 )

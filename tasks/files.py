@@ -11,12 +11,18 @@ import gzip
 import io
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tasks.task import DataError, MissingData
+
+SMALL, RATIO = 2**28, 100
+"""A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size if that is more. Text packs by a factor
+of 3 to 20; deflate reaches 1032 on a file made to fill the memory of its reader."""
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def pick(folder: Path, names: str) -> Path:
@@ -42,7 +48,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     try:
         with path.open("rb") as file:
             packed = file.peek(2)[:2] == b"\x1f\x8b"  # the magic number of gzip (RFC 1952, section 2.3.1)
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=file)) if packed else file
+            stream = io.BufferedReader(_Unpacked(file, path.stat().st_size), 2**16) if packed else file
             for number, raw in enumerate(stream, start=1):  # noqa: B007 - the handlers below name the line
                 if number == 1:
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -53,12 +59,41 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
         ) from error
     except UnicodeDecodeError as error:
         raise malformed(path, number, f"byte {error.start + 1} of the line is not UTF-8 ({error.reason}).") from error
+    except _TooLarge as error:
+        raise DataError(f"{path}: {error} Fetch the official file again.") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise malformed(path, number + 1, f"the gzip stream is damaged or cut short ({error}).") from error
     except OSError as error:
         raise DataError(
             f"{path} cannot be read: {error.strerror or error}. Check the path and its permissions."
         ) from error
+
+
+class _TooLarge(ValueError):
+    """A gzip file that unpacks to more than any text does."""
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes that a gzip ``file`` of ``size`` bytes unpacks to; `_TooLarge` beyond `SMALL` and `RATIO`."""
+
+    def __init__(self, file: io.BufferedReader, size: int):
+        self._gzip, self._room = gzip.GzipFile(fileobj=file), max(SMALL, RATIO * size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._gzip.readinto(buffer)
+        self._room -= count
+        if self._room < 0:
+            raise _TooLarge(f"the gzip stream unpacks to more than {RATIO} times its size, which no text does.")
+        return count
+
+
+def fields(text: str) -> list[str]:
+    """The parts of ``text`` between blanks and tabs. Unlike ``str.split``, this keeps a word whole that holds another
+    kind of space, such as a no-break space (U+00A0) or a line separator (U+2028)."""
+    return [part for part in text.replace("\t", " ").split(" ") if part]
 
 
 def rows(
@@ -149,7 +184,7 @@ def without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number, object) for every line of a JSON-lines file; empty lines are skipped."""
     for number, text in lines(path):
-        if not text.strip():
+        if not text.strip(" \t\r"):  # JSON's own blanks
             continue
         try:
             record = json.loads(text)
@@ -186,11 +221,11 @@ def numbered(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
 
 
 def number(path: Path, line: int, value: str, low: float = -math.inf, high: float = math.inf) -> float:
-    """``value`` as a finite float between ``low`` and ``high``."""
-    try:
-        result = float(value)
-    except ValueError:
-        result = math.nan
+    """``value`` as a finite float between ``low`` and ``high``.
+
+    Python's float also reads "1_0" as 10, digits of other scripts, and "nan"; none of them is a number of a data file.
+    """
+    result = float(value) if _NUMBER.fullmatch(value.strip(" ")) else math.nan
     if not (math.isfinite(result) and low <= result <= high):
         limits = "" if math.isinf(low) and math.isinf(high) else f" from {low:g} to {high:g}"
         raise malformed(path, line, f"{value!r:.60} is not a number{limits}.")

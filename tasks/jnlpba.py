@@ -2,12 +2,14 @@
 
 Official files of the shared task: Genia4ERtask1.iob2 (2,000 abstracts) to learn from and Genia4EReval1.iob2 (404) to
 predict, ``word<TAB>tag`` in IOB2, an empty line after a sentence and a line ``###MEDLINE:number`` before an abstract.
+Copies of them, train.tsv and test.tsv, have a line ``-DOCSTART-`` there instead. The test set has 3,856 sentences.
 There is no development set: a part of the training sentences takes its place. For research under GENIA's licence.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasks import columns
 from tasks.columns import labels, tagged
 from tasks.files import pick
 from tasks.forms import Form
@@ -15,7 +17,7 @@ from tasks.metrics.entity_f1 import entity_f1
 from tasks.task import Example, Source, Task
 
 FILES = {"train": ("Genia4ERtask1.iob2|train.tsv",), "test": ("Genia4EReval1.iob2|test.tsv",)}
-DOCUMENT = "###MEDLINE:"
+DOCUMENT = ("###MEDLINE:", columns.DOCUMENT)
 TYPES = ("DNA", "RNA", "protein", "cell_line", "cell_type")
 
 
@@ -42,5 +44,6 @@ TASK = Task(
     labels=labels(TYPES),
     chance=0.0,
     report="test",
+    version=2,  # since lines -DOCSTART- are no sentences
     extra={"document": DOCUMENT},
 )

@@ -4,6 +4,7 @@ Official files: train-v1.1.json and dev-v1.1.json, ``data[].paragraphs[].{contex
 answer_start}}}``. The test set is not public, so the dev set is reported, as everybody does. Licence: CC BY-SA 4.0.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,7 @@ def questions(path: Path) -> Iterator[Example]:
             for number, paragraph in enumerate(article["paragraphs"]):
                 context, group = _text(paragraph, "context"), f"{article.get('title', '')}#{number}"
                 for row in paragraph["qas"]:
-                    answers = tuple(
-                        Answer(_text(answer, "text"), int(answer["answer_start"])) for answer in row.get("answers", ())
-                    )
+                    answers = tuple(Answer(_text(answer, "text"), _start(answer)) for answer in row.get("answers", ()))
                     known = answers or row.get("is_impossible", False)
                     yield Example(
                         id=str(row["id"]),
@@ -50,6 +49,15 @@ def _text(record: dict[str, Any], key: str) -> str:
     if not isinstance(record[key], str):
         raise TypeError(f"'{key}' is no text but {record[key]!r:.40}")
     return record[key]
+
+
+def _start(answer: dict[str, Any]) -> int:
+    """The index of the answer's first character. Copies that went through other programs have "12" or 12.0 for 12."""
+    found = answer["answer_start"]
+    whole = isinstance(found, int) or (isinstance(found, float) and found.is_integer())
+    if isinstance(found, bool) or not (whole or (isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found))):
+        raise TypeError(f"'answer_start' is no whole number but {found!r:.40}")
+    return int(found)
 
 
 TASK = Task(

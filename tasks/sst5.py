@@ -3,7 +3,8 @@
 Socher et al., 2013: Recursive deep models for semantic compositionality over a sentiment treebank, EMNLP. Licence:
 none stated, for research. Official files: trees/{train,dev,test}.txt (8544, 1101, 2210), one tree a line, ``(3 (2 The)
 (4 (3 lovely) (2 film)))``: a label at every node. Only whole sentences are read here, with the label of the root; the
-brackets and slashes of the text itself are written -LRB-, -RRB- and ``\\/`` in the trees.
+brackets and slashes of the text itself are written -LRB-, -RRB- and ``\\/`` in the trees. Only a blank separates: three
+leaves of train.txt hold a no-break space (U+00A0) inside a word, which stays there.
 """
 
 import re
@@ -17,7 +18,7 @@ from tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.txt",), "dev": ("dev.txt",), "test": ("test.txt",)}
 LABELS = ("0", "1", "2", "3", "4")
-_LEAF = re.compile(r"\([0-4] ([^\s()]+)\)")
+_LEAF = re.compile(r"\([0-4] ([^ \t()]+)\)")
 _NODE = re.compile(r"\([0-4]( \x00)+\)")
 _WRITTEN = {"-LRB-": "(", "-RRB-": ")"}
 
@@ -25,7 +26,7 @@ _WRITTEN = {"-LRB-": "(", "-RRB-": ")"}
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Sentences in file order; ids are the row's position from 0."""
     path = pick(folder, FILES[split][0])
-    rows = ((line, text.strip()) for line, text in lines(path) if text.strip())
+    rows = ((line, tree) for line, text in lines(path) if (tree := text.strip(" \t")))
     for position, (line, tree) in enumerate(rows):
         words = [_WRITTEN.get(word, word.replace("\\/", "/")) for word in _LEAF.findall(tree)]
         if not _is_tree(tree):

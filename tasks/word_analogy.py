@@ -13,7 +13,7 @@ fourth word comes first, in percent; "p_at_1" is its mean over sections.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import lines, malformed, pick
+from tasks.files import fields, lines, malformed, pick
 from tasks.forms import Form, Target
 from tasks.metrics.ranks import by_relation, ranking
 from tasks.task import Example, Source, Task
@@ -28,7 +28,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     for line, text in lines(path):
         if text.startswith(":"):
             section = text[1:].strip()
-        elif words := text.split():
+        elif words := fields(text):
             if len(words) != 4:
                 raise malformed(path, line, f"four words are expected, not {text!r:.60}.")
             found.append((line, section, words))

@@ -16,19 +16,19 @@ from tasks.metrics.correlation import correlation
 from tasks.task import Example, Source, Task
 
 NAMES = "combined.csv|combined.tab"
-_BETWEEN = re.compile(r"\s*[,\t;]\s*")
+_BETWEEN = re.compile(r"[ \t]*[,\t;][ \t]*")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Pairs in file order; ids count lines from 1."""
     path = pick(folder, NAMES)
     for line, text in lines(path):
-        if not text.strip():
+        if not text.strip(" \t"):
             continue
-        fields = _BETWEEN.split(text.strip())
+        fields = _BETWEEN.split(text.strip(" \t"))
         if len(fields) != 3 or not all(fields):
             raise malformed(path, line, f"two words and a mark are expected, between commas or tabs, not {text!r:.60}.")
-        if line == 1 and not re.search(r"\d", fields[2]):
+        if line == 1 and not re.search(r"[0-9]", fields[2]):
             continue  # titles
         yield Example(id=str(line), inputs=(fields[0], fields[1]), gold=number(path, line, fields[2]))
 

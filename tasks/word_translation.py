@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.files import lines, malformed, pick
+from tasks.files import fields, lines, malformed, pick
 from tasks.forms import Form, Target
 from tasks.metrics.ranks import ranking
 from tasks.metrics.translations import translations
@@ -34,7 +34,7 @@ def _names(pair: str) -> dict[str, tuple[str, ...]]:
 def _pairs(path: Path) -> Iterator[tuple[int, str, str]]:
     """(line, source word, target word)."""
     for line, text in lines(path):
-        words = text.split()
+        words = fields(text)
         if len(words) not in (0, 2):
             raise malformed(path, line, f"a word and its translation are expected, not {text!r:.60}.")
         if words:

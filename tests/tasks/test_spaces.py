@@ -1,0 +1,110 @@
+"""Spaces and numbers that Python reads in another way than the official formats: no-break spaces, underscores."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import tasks
+from tasks import files
+from tasks.files import fields, lines, number
+from tasks.squad11 import questions
+from tasks.task import DataError
+
+ODD = "\x0b\x0c\x1c\x1d\x1e\x85\xa0\u2009\u2028\u2029\u202f\u3000"
+"""Characters at which ``str.split`` or ``str.splitlines`` cuts, and no official format does."""
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_only_blanks_and_tabs_separate_fields() -> None:
+    assert fields(" a \t b\tc  ") == ["a", "b", "c"]
+    for space in ODD:
+        assert fields(f"a{space}b c") == [f"a{space}b", "c"]
+
+
+@pytest.mark.parametrize("space", ODD)
+def test_a_leaf_keeps_its_no_break_space(tmp_path: Path, space: str) -> None:
+    """Three leaves of SST-5's train.txt hold U+00A0, as ``(2 8 1\\/2)`` here; the whole split was refused."""
+    _write(tmp_path / "train.txt", f"(3 (2 Fellini) (2 (2 's) (2 (2 8{space}1\\/2) (3 fine))))\n(2 ok)\n")
+    first, second = tasks.load("sst5").read(tmp_path, "train")
+    assert (first.inputs, first.gold, second.inputs) == ((f"Fellini 's 8{space}1/2 fine",), "3", ("ok",))
+
+
+@pytest.mark.parametrize("space", ODD)
+def test_words_keep_their_no_break_space(tmp_path: Path, space: str) -> None:
+    word = f"New{space}York"
+    _write(tmp_path / "google_analogy/questions-words.txt", f": x\n{word} USA Oslo Norway\n")
+    (example,) = tasks.load("word_analogy").examples(tmp_path, "test")
+    assert example.inputs == (word, "USA", "Oslo")
+    for part in ("0-5000", "5000-6500"):
+        _write(tmp_path / f"muse/en-es.{part}.txt", f"{word} Nueva{space}York\n")
+    (example,) = tasks.load("word_translation").examples(tmp_path, "test")
+    assert (example.inputs, str(example.gold)) == ((word,), f"Nueva{space}York")
+    _write(tmp_path / "wordsim353/combined.csv", f"{word}, cat,1.5\n")
+    (example,) = tasks.load("word_similarity").examples(tmp_path, "test")
+    assert example.inputs == (word, "cat")
+
+
+@pytest.mark.parametrize(
+    "value", ["1_0", "nan", "inf", "-Infinity", "１", "٣", "1e", "", " ", "0x1", "1\xa0", "\u20281", "1,5"]
+)
+def test_what_only_python_takes_for_a_number(value: str) -> None:
+    with pytest.raises(DataError, match="is not a number"):
+        number(Path("x.tsv"), 1, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [("4", 4.0), (" 3.50 ", 3.5), ("-1.5e-3", -0.0015), (".5", 0.5), ("5.", 5.0)]
+)
+def test_what_is_a_number(value: str, found: float) -> None:
+    assert number(Path("x.tsv"), 1, value) == found
+
+
+def test_a_number_beyond_floats_is_refused() -> None:
+    with pytest.raises(DataError, match="is not a number"):
+        number(Path("x.tsv"), 1, "9" * 400)
+
+
+@pytest.mark.parametrize("start", ["1_0", "１", True, 1.5, None, "x"])
+def test_places_of_answers_are_whole_numbers(tmp_path: Path, start: object) -> None:
+    row = {"id": "a", "question": "?", "answers": [{"text": "X", "answer_start": start}]}
+    path = tmp_path / "dev-v1.1.json"
+    path.write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X", "qas": [row]}]}]}))
+    with pytest.raises(DataError, match="'answer_start' is no whole number"):
+        list(questions(path))
+
+
+def test_numbers_among_the_answers_of_cmrc2018(tmp_path: Path) -> None:
+    """As in cmrc2018_dev.json; the official script makes a text of them by ``str``."""
+    row = {"query_id": "q", "query_text": "?", "answers": ["147位", 147.0, 147]}
+    content = [{"context_id": "c", "context_text": "147位", "title": "t", "qas": [row]}]
+    path = _write(tmp_path / "cmrc2018_dev.json", json.dumps(content))
+    (example,) = tasks.load("cmrc2018").read(tmp_path, "dev")
+    assert [(answer.text, answer.start) for answer in example.gold] == [("147位", 0), ("147.0", -1), ("147", 0)]
+    for wrong in (True, None, ["147"]):
+        _write(path, json.dumps([content[0] | {"qas": [row | {"answers": ["147位", wrong]}]}]))
+        with pytest.raises(DataError, match='the key "answers" of q must be a list of texts'):
+            list(tasks.load("cmrc2018").read(tmp_path, "dev"))
+
+
+def test_both_kinds_of_lines_begin_an_abstract_of_jnlpba(tmp_path: Path) -> None:
+    """test.tsv has 404 lines -DOCSTART-, which were read as sentences."""
+    _write(tmp_path / "test.tsv", "-DOCSTART-\tO\n\nIL-2\tB-DNA\n\n-DOCSTART-\tO\n\nx\tO\n\ny\tO\n")
+    examples = list(tasks.load("jnlpba").read(tmp_path, "test"))
+    assert [(example.inputs, example.group) for example in examples] == [(("IL-2",), "1"), (("x",), "2"), (("y",), "2")]
+
+
+def test_a_gzip_file_that_fills_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "SMALL", 10_000)
+    path = tmp_path / "train.en"
+    path.write_bytes(gzip.compress(b"a" * 5_000 + b"\n" + b"b" * 4_000))
+    assert [len(text) for _, text in lines(path)] == [5_000, 4_000]
+    path.write_bytes(gzip.compress(b"0" * 2_000_000))  # one line, which would be held whole
+    with pytest.raises(DataError, match="train.en: the gzip stream unpacks to more than 100 times its size"):
+        list(lines(path))

@@ -54,7 +54,7 @@ def _rows(record: Record, homes: Sequence[Path]) -> tuple[list | None, str]:
                 text = file.read(_LARGEST + 1)
             if len(text) > _LARGEST:
                 return None, f"{name} is larger than {_LARGEST >> 20} MiB unpacked, so its examples are not shown."
-            lines = [json.loads(line) for line in text.decode().splitlines()]
+            lines = [json.loads(line) for line in text.decode().split("\n") if line]  # texts may hold U+2028
             return [[line["id"], line["gold"], line["prediction"]] for line in lines], ""
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError):
             return None, f"{name} cannot be read, so its examples are not shown. Run the cell again to have them."

@@ -12,8 +12,9 @@ import io
 import json
 import math
 import re
+import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,21 @@ def malformed(path: Path, line: int, what: str) -> DataError:
     return DataError(f"{path}, line {line}: {what} Fetch the official file again, or mend this line.")
 
 
+def unpacked(path: Path) -> bytes:
+    """All bytes of a file, plain or gzipped, for parsers that decode by themselves."""
+    return b"".join(raw for _, raw in _raw_lines(path, lambda raw: raw))
+
+
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """(line number from 1, text without its line end) for every line of a text file, plain or gzipped.
 
     ``encoding`` is for the few official files that are older than UTF-8.
     """
+    return _raw_lines(path, lambda raw: raw.decode(encoding).removesuffix("\n").removesuffix("\r"))
+
+
+def _raw_lines(path: Path, read: Callable[[bytes], Any]) -> Iterator[tuple[int, Any]]:
+    """(line number, what ``read`` makes of the line's bytes)."""
     number = 0
     try:
         with path.open("rb") as file:
@@ -52,7 +63,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
             for number, raw in enumerate(stream, start=1):  # noqa: B007 - the handlers below name the line
                 if number == 1:
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
-                yield number, raw.decode(encoding).removesuffix("\n").removesuffix("\r")
+                yield number, read(raw)
     except FileNotFoundError as error:
         raise MissingData(
             f"The file {path} is missing. Put the official file there or choose another split."
@@ -181,13 +192,18 @@ def without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) for every line of a JSON-lines file; empty lines are skipped."""
+def json_lines(path: Path, *, unique: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) for every line of a JSON-lines file; empty lines are skipped.
+
+    With ``unique`` an object that holds a key twice is refused, for Python would keep the last of them silently.
+    """
     for number, text in lines(path):
         if not text.strip(" \t\r"):  # JSON's own blanks
             continue
         try:
-            record = json.loads(text)
+            record = json.loads(text, object_pairs_hook=without_repeats if unique else None)
+        except RepeatedKey as error:
+            raise malformed(path, number, f"the object has the key {str(error)!r:.60} twice.") from error
         except ValueError as error:
             raise malformed(path, number, f"this is not JSON ({error}).") from error
         except RecursionError as error:
@@ -195,6 +211,11 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(record, dict):
             raise malformed(path, number, f"a JSON object was expected, not {type(record).__name__}.")
         yield number, record
+
+
+def is_number(value: Any) -> bool:
+    """Whether a JSON value is a number that a float can hold: not true, NaN, Infinity or an int of 400 digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def entry(path: Path, line: int, record: dict[str, Any], key: str, kind: type = str) -> Any:

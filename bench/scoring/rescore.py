@@ -35,7 +35,7 @@ def scored(record: Record, roots: Sequence[Path]) -> resampling.Scored | None:
         return None
     try:
         task = tasks.load(record.task["name"])
-        rows = [json.loads(line) for line in content.splitlines()]
+        rows = [json.loads(line) for line in content.split("\n") if line]  # texts may hold U+2028
         ids = tuple(str(row["id"]) for row in rows)
         gold, guesses = _restored(task.form, rows)
         value = task.score(gold, guesses)["headline"]

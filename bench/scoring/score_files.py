@@ -14,19 +14,19 @@ span, few_shot              the official file of a split        one JSON object 
 tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
 generation                  one reference a line, the           one text a line, or, as texts may have several
                             official JSON or folder             lines, a line ``{"id": "...", "prediction": "..."}``
-                                                                each in a file .jsonl, which is what `predict` writes
+                                                                each, which is what `predict` writes
 cloze, ranking              the data set's folder               a line ``{"id": "...", "ranked": [candidates, the best
                                                                 first]}`` each; what is not listed comes behind
 pointing                    the official file of a split        the same, with predictions in place of gold
 ==========================  ==================================  ================================================
 
-Of every form but generation a file may also hold the lines that `predict` writes (see `bench.scoring.written`).
+Of every form a file may also hold the lines that `predict` and `run` write (see `bench.scoring.written`). Formats are
+recognised by content, not by the file's name; any file may be gzipped, begin with a byte order mark and end its lines
+by CRLF. Rows with ids may stand in any order.
 Rows that do not match are refused with the first that does not: a scorer that skips them flatters or hides a mistake.
 """
 
-import math
 import re
-import tempfile
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -34,9 +34,10 @@ from typing import Any
 
 import tasks
 from bench.errors import UsageError
-from bench.scoring import superglue, written
+from bench.scoring import superglue, texts, written
+from bench.scoring.gold import labelled, matched, official, whole_folder
 from tasks.columns import DOCUMENT, sentences
-from tasks.files import entry, json_document, json_lines, label, lines, number, rows
+from tasks.files import entry, fields, is_number, json_document, json_lines, label, lines, number, rows
 from tasks.forms import Form, Rank, Reply, Scored, Tags, Target
 from tasks.task import DataError, Example, Task
 
@@ -57,9 +58,9 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
     ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY) or task.extra.get("gold") == "folder"
     if ranked and not gold.is_dir():
         raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose files count.")
-    whole = task.form is Form.GENERATION and _whole(task, gold)
-    if not (ranked or whole) and gold.is_dir() and Path(_official(task, task.report)).suffix:  # folders have none
-        raise DataError(f"{gold} is a folder; name one file of it, such as {_official(task, task.report)}.")
+    whole = task.form is Form.GENERATION and whole_folder(task, gold)
+    if not (ranked or whole) and gold.is_dir() and Path(official(task, task.report)).suffix:  # folders have none
+        raise DataError(f"{gold} is a folder; name one file of it, such as {official(task, task.report)}.")
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
     try:
@@ -70,7 +71,8 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise written.told(task, predictions, error) from error
     if no_answer is not None:
         guesses = _doubted(task, gold, guesses, no_answer)
-    return {"task": task.name, "examples": len(right)} | task.score(right, guesses)
+    sentences_only = [gold for gold in right if getattr(gold, "words", None) != (DOCUMENT,)]
+    return {"task": task.name, "examples": len(sentences_only)} | task.score(right, guesses)
 
 
 def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] | None:
@@ -79,8 +81,8 @@ def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] 
     if found is None:
         return None
     ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY)
-    examples = list(task.read(gold, task.report)) if ranked else _labelled(task, gold)
-    right, guesses = _matched(examples, found, gold, predictions)
+    examples = list(task.read(gold, task.report)) if ranked else labelled(task, gold)
+    right, guesses = matched(examples, found, gold, predictions)
     for example, guess in zip(examples, guesses, strict=True):
         if task.form is Form.TAGGING and len(guess) != len(example.inputs):
             raise DataError(f"{predictions}: {len(guess)} tags for the {len(example.inputs)} words of {example.id}.")
@@ -107,12 +109,12 @@ def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     """GLUE: the n-th row of the official file has index n. SuperGLUE: JSON lines, recognised by their first letter, as
     are XML and JSON lists: the format of the gold file, with predictions in place of gold."""
     if task.predictions is not None and superglue.is_json(predictions):
-        return _matched(_labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
+        return matched(labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
     if task.form is Form.CLASSIFICATION and superglue.is_json(predictions):
-        return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
+        return matched(labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     if next((text.lstrip()[:1] for _, text in lines(predictions) if text.strip()), "") in ("<", "["):
         return _alike(task, gold, predictions)
-    examples, numeric = _labelled(task, gold), task.form in (Form.REGRESSION, Form.SIMILARITY)
+    examples, numeric = labelled(task, gold), task.form in (Form.REGRESSION, Form.SIMILARITY)
     guesses: list[Any] = []
     header = next((text.split("\t") for _, text in lines(predictions)), [])
     shares = task.labels if task.scored and set(task.labels) <= set(header) else ()
@@ -131,15 +133,15 @@ def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     found: dict[str, int] = {}
-    for line, record in json_lines(predictions):
+    for line, record in json_lines(predictions, unique=True):
         key = str(entry(predictions, line, record, "idx", int))
         if key in found:
             raise DataError(f"{predictions}, line {line}: idx {key} is there twice.")
         found[key] = entry(predictions, line, record, "label", int)
-    examples = _labelled(task, gold)
+    examples = labelled(task, gold)
     for example in examples:
         _choice(example, found.get(example.id, 0), predictions)
-    return _matched(examples, found, gold, predictions)
+    return matched(examples, found, gold, predictions)
 
 
 def _choice(example: Example, guess: int, predictions: Path) -> None:
@@ -152,14 +154,14 @@ def _choice(example: Example, guess: int, predictions: Path) -> None:
 def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     """Ranks from lists of candidates; those that a list leaves out share the middle of the places behind it."""
     examples, lists = list(task.read(gold, task.report)), {}
-    for line, record in json_lines(predictions):
+    for line, record in json_lines(predictions, unique=True):
         key, names = entry(predictions, line, record, "id"), entry(predictions, line, record, "ranked", list)
         if key in lists:
             raise DataError(f"{predictions}, line {line}: the id {key} is there twice.")
         if len(set(map(str, names))) != len(names):
             raise DataError(f"{predictions}, line {line}: a candidate is in the list twice.")
         lists[key] = [str(name) for name in names]
-    right, found = _matched(examples, lists, gold, predictions)
+    right, found = matched(examples, lists, gold, predictions)
     for target, names in zip(right, found, strict=True):
         if unknown := next((name for name in names if name not in target.candidates), None):
             raise DataError(f"{predictions}: {unknown!r:.60} is no candidate of {task.title}.")
@@ -176,17 +178,17 @@ def _place(target: Target, names: Sequence[str]) -> Rank:
 
 def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     if task.extra.get("submission", {}).get("archive") == "superglue":
-        return _matched(_labelled(task, gold), superglue.read(task, predictions), gold, predictions)
+        return matched(labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     if task.predictions is not None:
-        return _matched(_labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
+        return matched(labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
     found = json_document(predictions)
     if not isinstance(found, dict):
         raise DataError(f"{predictions} must be one JSON object from question ids to answers.")
     for key, answer in found.items():
         if not isinstance(answer, str):
             raise DataError(f"{predictions}: the answer to {key} must be a text, not {answer!r:.80}.")
-    examples = _labelled(task, gold)
-    right, guesses = _matched(examples, found, gold, predictions)
+    examples = labelled(task, gold)
+    right, guesses = matched(examples, found, gold, predictions)
     for example, guess in zip(examples, guesses, strict=True):
         if task.form is Form.FEW_SHOT:
             _class(example, guess, predictions)
@@ -208,9 +210,9 @@ def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list
     if not isinstance(content, dict):
         raise DataError(f"{path} must be one JSON object from question ids to numbers.")
     for key, value in content.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not is_number(value):
             raise DataError(f"{path}: the score of {key} must be a number, not {value!r:.80}.")
-    _, odds = _matched(_labelled(task, gold), content, gold, path)
+    _, odds = matched(labelled(task, gold), content, gold, path)
     return [
         Reply("", no_answer=float(doubt), span=guess) if doubt > _DOUBT else Reply(guess, no_answer=float(doubt))
         for guess, doubt in zip(guesses, odds, strict=True)
@@ -244,7 +246,30 @@ def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
         guesses.append([columns[-1] for columns in tagged])
     if not right:
         raise DataError(f"{gold} holds no sentence.")
+    ours, theirs = _boundaries(gold), _boundaries(predictions)
+    if [place for place, _ in ours] == [place for place, _ in theirs]:
+        right += [Tags((tag,), (DOCUMENT,)) for _, tag in ours]
+        guesses += [[tag] for _, tag in theirs]
     return right, guesses
+
+
+def _boundaries(path: Path) -> list[tuple[int, str]]:
+    """(sentences before it, tag) of each tagged line -DOCSTART-.
+
+    The script conlleval skips empty lines only, so such a line is one more word of its token accuracy: eng.testb has
+    46,435 words in sentences, and 46,666 for the script. As there, they count where both files have them.
+    """
+    found, count, inside = [], 0, False
+    for place, line in lines(path):
+        columns = fields(line)
+        boundary = bool(columns) and columns[0].startswith(DOCUMENT)
+        if inside and (boundary or not columns):
+            count += 1
+        inside = bool(columns) and not boundary
+        if boundary and len(columns) > 1:
+            _tag(path, place, columns[-1])
+            found.append((count, columns[-1]))
+    return found
 
 
 def _tag(path: Path, line: int, tag: str) -> None:
@@ -257,68 +282,17 @@ def _alike(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     """Predictions in the format of the gold file, about the same texts: where ids are mere places, only these tell
     whether a row is about another one."""
     found: dict[str, Example] = {}
-    for example in _labelled(task, predictions):
+    for example in labelled(task, predictions):
         if example.id in found:
             raise DataError(f"{predictions}: {example.id} is there twice.")
         found[example.id] = example
-    examples = _labelled(task, gold)
-    right, guesses = _matched(examples, found, gold, predictions)
+    examples = labelled(task, gold)
+    right, guesses = matched(examples, found, gold, predictions)
     for ours, theirs in zip(examples, guesses, strict=True):
         if ours.inputs != theirs.inputs and any(theirs.inputs[:1]):
             said, wanted = (" ".join(one.inputs) for one in (theirs, ours))
             raise DataError(f"{predictions}: {ours.id} is about {said!r:.80}, but in {gold} about {wanted!r:.80}.")
     return right, [guess.gold for guess in guesses]
-
-
-def _texts(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    examples = _references(task, gold)
-    right = [(text,) for _, text in lines(gold)] if examples is None else [example.gold for example in examples]
-    if predictions.suffix == ".jsonl":
-        found = _written(predictions)
-        if examples is not None:
-            return _matched(examples, found, gold, predictions)
-        guesses = list(found.values())
-    else:
-        guesses = [text for _, text in lines(predictions)]
-    if len(right) != len(guesses) or not right:
-        where = f"line {min(len(right), len(guesses)) + 1} is the first in only one of them"
-        raise DataError(f"{gold} has {len(right)} references but {predictions} has {len(guesses)} lines: {where}.")
-    return right, guesses
-
-
-def _written(path: Path) -> dict[str, str]:
-    """Texts by id, in the order of the lines of ``path``."""
-    found: dict[str, str] = {}
-    for line, record in json_lines(path):
-        key = entry(path, line, record, "id")
-        if key in found:
-            raise DataError(f"{path}, line {line}: the id {key} is there twice.")
-        found[key] = entry(path, line, record, "prediction")
-    return found
-
-
-def _references(task: Task, gold: Path) -> list[Example] | None:
-    """The examples of a folder, or of a file that holds references among other things; None for a reference a line."""
-    if task.extra.get("gold") == "folder" or _whole(task, gold):
-        return list(task.read(gold, task.report))
-    names = [name for part in task.files.values() for name in part[0].split("|")]
-    if gold.is_dir() or (
-        gold.suffix in (".json", ".jsonl") and any(Path(name).suffix == gold.suffix for name in names)
-    ):
-        return _labelled(task, gold)
-    several = any(len(part) > 1 for part in task.files.values())
-    if several and (gold.suffix == ".xml" or gold.name in map(_last, names)):
-        raise DataError(
-            f"{gold} holds no references, one a line. Name the folder of {task.title}, or a file of them such as "
-            f"{_official(task, task.report)}."
-        )
-    return None
-
-
-def _whole(task: Task, gold: Path) -> bool:
-    """Whether ``gold`` is a folder with all the official files of the reported split."""
-    parts = task.files[task.report]
-    return gold.is_dir() and all(any((gold / name).exists() for name in part.split("|")) for part in parts)
 
 
 _READERS = {
@@ -327,7 +301,7 @@ _READERS = {
     Form.CHOICE: _choices,
     Form.SPAN: _answers,
     Form.TAGGING: _tags,
-    Form.GENERATION: _texts,
+    Form.GENERATION: texts.read,
     Form.FEW_SHOT: _answers,
     Form.CLOZE: _ranked,
     Form.RANKING: _ranked,
@@ -335,57 +309,6 @@ _READERS = {
     Form.ANALOGY: _ranked,
     Form.POINTING: _alike,
 }
-
-
-def _labelled(task: Task, gold: Path) -> list[Example]:
-    """The examples of a gold file of any name, read by the task's own reader.
-
-    Readers take a folder and a split, so ``gold`` is shown to them under an official name: the split whose file is
-    called like it (the layouts of a data set's splits may differ), or else the one that is reported; "all" where that
-    is only a part of an official file.
-    """
-    usual = "all" if "all" in task.files else task.report
-    split = next((split for split in task.files if gold.name in _names(task, split)), usual)
-    name = next(
-        (name for name in task.files[split][0].split("|") if name.endswith(gold.suffix)), _official(task, split)
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        stand_in = Path(folder) / name
-        stand_in.parent.mkdir(parents=True, exist_ok=True)
-        stand_in.symlink_to(gold.resolve(), target_is_directory=gold.is_dir())
-        try:
-            examples = list(task.read(Path(folder), split))
-        except DataError as error:
-            raise type(error)(str(error).replace(str(stand_in), str(gold))) from error
-    if not examples:
-        raise DataError(f"{gold} holds no example of {task.title}.")
-    for example in examples:
-        if example.gold is None:
-            raise DataError(f"{gold} has no answer for {example.id}: score a split whose answers are public.")
-    return examples
-
-
-def _names(task: Task, split: str) -> set[str]:
-    return {_last(name) for names in task.files[split] for name in names.split("|")}
-
-
-def _last(name: str) -> str:
-    return Path(name).name
-
-
-def _official(task: Task, split: str) -> str:
-    """The official file with the gold of ``split``: texts stand before what is to be made of them."""
-    return task.files[split][-1 if task.form is Form.GENERATION else 0].split("|")[0]
-
-
-def _matched(examples: Sequence[Example], found: dict[str, Any], gold: Path, predictions: Path) -> tuple[list, list]:
-    for example in examples:
-        if example.id not in found:
-            raise DataError(f"{predictions} has no prediction for {example.id} of {gold}.")
-    known = {example.id for example in examples}
-    if extra := next((key for key in found if key not in known), None):
-        raise DataError(f"{predictions} has a prediction for {extra}, which {gold} does not hold.")
-    return [example.gold for example in examples], [found[example.id] for example in examples]
 
 
 def _shown(columns: list[str] | None) -> str:

@@ -99,8 +99,8 @@ def _scores(task: Task, predictions: Sequence[str | float]) -> tuple[list[str], 
     cells, clipped = [], 0
     for row, value in enumerate(predictions):
         try:
-            score = float(value)
-        except (TypeError, ValueError):
+            score = math.nan if isinstance(value, str) else float(value)  # Python takes "1_0" for 10
+        except (OverflowError, TypeError, ValueError):
             score = math.nan
         if not math.isfinite(score):
             raise DataError(f"{task.title}: prediction {row} is {value!r:.60}, not a finite number; train again.")

@@ -34,7 +34,7 @@ def is_json(path: Path) -> bool:
 def read(task: Task, path: Path) -> dict[str, Any]:
     """{`Example.id`: prediction} of a file of predictions; `DataError` with the line for what is none."""
     found: dict[str, Any] = {}
-    for line, record in json_lines(path):
+    for line, record in json_lines(path, unique=True):
         for key, value in _predictions(task, path, line, record):
             if key in found:
                 raise malformed(path, line, f"idx {key} is there twice.")
@@ -84,7 +84,11 @@ def _predictions(task: Task, path: Path, line: int, record: dict[str, Any]) -> I
 def _index(path: Path, line: int, record: dict[str, Any]) -> str:
     """``idx``, which AX-b's own file has as a text."""
     value = record.get("idx")
-    return value if isinstance(value, str) and value.isdecimal() else str(entry(path, line, record, "idx", int))
+    return (
+        value
+        if isinstance(value, str) and value.isascii() and value.isdecimal()
+        else str(entry(path, line, record, "idx", int))
+    )
 
 
 def _label(path: Path, line: int, record: dict[str, Any]) -> Any:
@@ -148,7 +152,7 @@ def _check(task: Task, found: Mapping[str, Any]) -> None:
     parts = 3 if wanted.get("nested") else 1
     for key, value in found.items():
         numbers = key.split("-")
-        if len(numbers) != parts or not all(number.isdecimal() for number in numbers):
+        if len(numbers) != parts or not all(number.isascii() and number.isdecimal() for number in numbers):
             raise DataError(f"{task.title}: {key!r:.60} is no idx of the official {official}.")
         right = {Form.SPAN: str, Form.CHOICE: int}.get(task.form)
         if (right and (not isinstance(value, right) or isinstance(value, bool))) or (

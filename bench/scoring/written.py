@@ -2,11 +2,10 @@
 none that `score` takes. No TensorFlow."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
-from tasks.files import json_lines, label, lines, malformed
+from tasks.files import is_number, json_lines, label, lines, malformed
 from tasks.forms import Form, Rank, Reply, Scored
 from tasks.task import DataError, Task
 
@@ -62,8 +61,9 @@ def read(task: Task, path: Path) -> dict[str, Any] | None:
     if not _is_written(path):
         return None
     found: dict[str, Any] = {}
-    for line, record in json_lines(path):
+    for line, record in json_lines(path, unique=True):
         key = record.get("id")
+        key = str(key) if type(key) is int else key
         if not isinstance(key, str) or "prediction" not in record:
             raise malformed(path, line, 'the keys "id", a text, and "prediction" were expected.')
         if key in found:
@@ -90,16 +90,16 @@ def _value(task: Task, path: Path, line: int, record: dict[str, Any]) -> Any:
         shares = record.get("scores")
         if shares is None:
             return guess
-        if not isinstance(shares, list) or len(shares) != len(task.labels) or not all(map(_is_number, shares)):
+        if not isinstance(shares, list) or len(shares) != len(task.labels) or not all(map(is_number, shares)):
             raise malformed(path, line, f'"scores" must be {len(task.labels)} numbers, one for each label.')
         return Scored(guess, shares)
     if task.form in (Form.REGRESSION, Form.SIMILARITY):
-        return float(_checked(path, line, value, _is_number(value), "a number"))
+        return float(_checked(path, line, value, is_number(value), "a number"))
     if task.form is Form.CHOICE:
-        return _checked(path, line, value, isinstance(value, int) and _is_number(value), "the number of a choice")
+        return _checked(path, line, value, isinstance(value, int) and is_number(value), "the number of a choice")
     if task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY):
         best = record.get("best")
-        rank = _checked(path, line, value, _is_number(value) and value >= 1, "a rank from 1")
+        rank = _checked(path, line, value, is_number(value) and value >= 1, "a rank from 1")
         return Rank(rank, best=best if isinstance(best, str) else None)
     if task.form in (Form.TAGGING, Form.POINTING):
         kind = str if task.form is Form.TAGGING else list
@@ -111,17 +111,13 @@ def _value(task: Task, path: Path, line: int, record: dict[str, Any]) -> Any:
     if task.form is not Form.SPAN or (facts is None and doubt is None and span is None):
         return text
     if (
-        not (doubt is None or _is_number(doubt))
+        not (doubt is None or is_number(doubt))
         or not isinstance(facts, list | None)
         or not isinstance(span, str | None)
     ):
         raise malformed(path, line, '"no_answer" must be a number, "span" a text, and "facts" a list.')
     names = None if facts is None else [tuple(fact) if isinstance(fact, list) else fact for fact in facts]
     return Reply(text, no_answer=doubt, span=span, facts=names)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _checked(path: Path, line: int, value: Any, right: bool, wanted: str) -> Any:

@@ -1,5 +1,6 @@
 """Files of predictions: the official scores, and a sentence with the first row that does not match."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -157,10 +158,59 @@ def test_what_predict_wrote(tmp_path: Path, file: str) -> None:
         ([json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(wrong)], message),
         ([told[0], told[0]], "line 2: the id 0 is there twice"),
         ([*told, '{"id": "9"}'], f'line {len(told) + 1}: the keys "id", a text, and "prediction" were expected'),
+        ([told[0][:-1] + ', "prediction": 1}'], "line 1: the object has the key 'prediction' twice"),
         ([*told, told[0].replace('"0"', '"9"', 1)], "has a prediction for 9, which"),
     ):
         with pytest.raises(DataError, match=said):
             score(name, gold, _write(guess, "\n".join(rows)))
+
+
+@pytest.mark.parametrize("value", ["1e999", "NaN", "-Infinity", "9" * 400, "true", '"1_0"', '"1"'])
+def test_what_is_no_number_is_said(tmp_path: Path, value: str) -> None:
+    """A whole number of 400 digits was a traceback."""
+    gold = _write(tmp_path / "dev.tsv", GOLD["dev.tsv"])
+    rows = f'{{"id": "0", "prediction": {value}}}\n{{"id": "1", "prediction": 1}}\n'
+    with pytest.raises(DataError, match="guess, line 1: the prediction .* is not a number"):
+        score("stsb", gold, _write(tmp_path / "guess", rows))
+    with pytest.raises(DataError, match="guess, line 2: .* is not a number"):
+        score("stsb", gold, _write(tmp_path / "guess", f"index\tprediction\n0\t{value[:40]}_0\n1\t1\n"))
+
+
+def test_numbers_as_ids_are_texts(tmp_path: Path) -> None:
+    gold = _write(tmp_path / "dev.tsv", GOLD["dev.tsv"])
+    rows = '{"id": 1, "prediction": 1}\n{"id": 0, "prediction": 4}\n'
+    assert score("stsb", gold, _write(tmp_path / "guess", rows))["pearson"] == pytest.approx(100)
+
+
+PACKED = {
+    "conll2003": ("eng.testa", GOLD["eng.testa"], GOLD["eng.testa"]),
+    "copa": ("val.jsonl", GOLD["val.jsonl"], '{"idx": 0, "label": 1}\n'),
+    "stsb": ("dev.tsv", GOLD["dev.tsv"], "index\tprediction\n0\t4\n1\t1\n"),
+    "cola": ("dev.tsv", GOLD["cola.tsv"], "index\tprediction\n0\t1\n1\t0\n"),
+    "squad11": ("dev-v1.1.json", json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X", "qas": [
+        {"id": "a", "question": "?", "answers": [{"text": "X", "answer_start": 0}]}]}]}]}), '{"a": "X"}'),
+    "semeval14_restaurants": ("Restaurants_Test_Gold.xml", *['<?xml version="1.0"?><sentences><sentence id="1"><text>ok'
+        '</text><aspectCategories><aspectCategory category="food" polarity="positive"/></aspectCategories></sentence>'
+        "</sentences>"] * 2),
+    "absa": ("test_convert.json", *['[{"raw_words": "a b", "words": ["a", "b"], "aspects": [{"index": 0, "from": 0, '
+        '"to": 1, "polarity": "POS", "term": ["a"]}], "opinions": [{"index": 0, "from": 1, "to": 2, '
+        '"term": ["b"]}]}]'] * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_names_say_nothing_and_any_file_may_be_packed(tmp_path: Path, name: str) -> None:
+    file, gold, guess = PACKED[name]
+    right = score(name, _write(tmp_path / file, gold), _write(tmp_path / "plain", guess))
+    assert right["headline"] == pytest.approx(100)
+    odd = [("guess.jsonl", lambda text: text), ("guess.txt", lambda text: "\ufeff" + text.replace("\n", "\r\n"))]
+    for called, spelled in odd:
+        for end in ("", ".gz"):
+            data = spelled(guess).encode()
+            (tmp_path / (called + end)).write_bytes(gzip.compress(data) if end else data)
+            packed = tmp_path / (file + end)
+            packed.write_bytes(gzip.compress(gold.encode()) if end else gold.encode())
+            assert score(name, packed, tmp_path / (called + end)) == right
 
 
 def test_what_predict_wrote_beside_its_answers(tmp_path: Path) -> None:
@@ -249,10 +299,35 @@ CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsays VB I-VP O\n\nBonn NNP I-N
 )
 def test_tagging(tmp_path: Path, text: str) -> None:
     found = score("conll2003", _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text))
+    words = 5 if "-DOCSTART-" in text else 4
     assert found == pytest.approx(
-        {"task": "conll2003", "examples": 2, "precision": 100, "recall": 200 / 3, "f1": 80, "token_accuracy": 75}
-        | {"headline": 80}
+        {"task": "conll2003", "examples": 2, "precision": 100, "recall": 200 / 3, "f1": 80, "headline": 80}
+        | {"token_accuracy": 100 * (words - 1) / words}
     )
+
+
+def test_a_line_docstart_is_a_word_as_for_conlleval(tmp_path: Path) -> None:
+    """By hand, from the script: it skips empty lines and -X- alone, so that a tag on the line counts as any other."""
+    gold = _write(tmp_path / "eng.testb", CONLL + "\n-DOCSTART- -X- O O\n\nParis NNP I-NP I-LOC\n")
+    guess = CONLL.replace("B-LOC", "O") + "\n-DOCSTART- -X- O I-LOC\n\nParis NNP I-NP I-LOC\n"
+    found = score("conll2003", gold, _write(tmp_path / "guess", guess))
+    assert (found["examples"], found["token_accuracy"]) == (3, pytest.approx(100 * 5 / 7))
+    assert (found["precision"], found["recall"]) == (75, 75)
+    with pytest.raises(DataError, match="guess, line 9: 'Q' is no tag"):
+        score("conll2003", gold, _write(tmp_path / "guess", guess.replace("-X- O I-LOC", "-X- O Q")))
+
+
+def test_conll2003_has_as_many_words_as_for_conlleval(tmp_path: Path) -> None:
+    """eng.testb: 46,666 (46,435 words and 231 lines -DOCSTART-), which is what published output of the script says."""
+    folder = ROOT.parent / "shared" / "data" / "conll2003"
+    if not folder.is_dir():
+        pytest.skip("no real data: ../shared/data/conll2003 is missing")
+    gold = tasks.load("conll2003").paths(folder.parent, "test")[0]
+    rows = gold.read_text(encoding="utf-8").split("\n")
+    place = next(n for n, row in enumerate(rows) if row.endswith(" O") and not row.startswith("-DOCSTART-"))
+    rows[place] = rows[place][:-1] + "I-PER"
+    found = score("conll2003", gold, _write(tmp_path / "guess", "\n".join(rows)))
+    assert found["token_accuracy"] == pytest.approx(100 * 46665 / 46666, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """Files of written texts against references: summaries and translations, line by line or by their ids."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
+from bench.scoring.score import keep_predictions
 from bench.scoring.score_files import score
-from tasks.task import DataError
+from tasks.task import DataError, Example
 
 
 def _write(path: Path, text: str) -> Path:
@@ -53,15 +55,113 @@ def test_texts_of_several_lines_come_with_their_ids(tmp_path: Path) -> None:
     assert (found["rougeLsum"], found["rougeL"]) == pytest.approx((100, 75))
     plain = _write(tmp_path / "guess", "comes all 1 meet\ncomes all 2 meet\n")
     assert score("samsum", gold, plain)["rougeLsum"] == pytest.approx(75)
-    lines = _write(tmp_path / "gold.txt", "comes all 2 meet\ncomes all 1 meet\n")
-    assert score("samsum", lines, guess)["rouge2"] == pytest.approx(100)  # no ids: in the order of the lines
     for text, message in (
         (json.dumps(told[0]), "no prediction for 1 of"),
         ("\n".join(map(json.dumps, [*told, told[0]])), "line 3: the id 2 is there twice"),
         (json.dumps({"id": "1", "prediction": ["hi"]}), 'line 1: .*"prediction"'),
+        ('{"id": "1", "prediction": "a", "id": "2"}', "line 1: the object has the key 'id' twice"),
     ):
         with pytest.raises(DataError, match=message):
             score("samsum", gold, _write(guess, text))
+
+
+TOLD = ["ein Hund läuft im Park", "zwei Katzen schlafen hier", "drei rote Autos fahren", "vier Vögel singen laut"]
+
+
+def _rows(texts: list[str], ids: list) -> list[str]:
+    return [json.dumps({"id": n, "prediction": text}, ensure_ascii=False) for n, text in zip(ids, texts, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.txt", "p", "p.jsonl.gz", "p.gz"])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1)])
+def test_json_lines_are_known_by_their_content_and_matched_by_their_ids(tmp_path: Path, name: str, order) -> None:
+    """They were texts under any other name than .jsonl, and scored in the order of the file."""
+    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    for ids in ([str(n) for n in order], list(order)):
+        rows = "\ufeff\n" + "".join(row + "\r\n" for row in _rows([TOLD[n] for n in order], ids))
+        data = rows.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        assert score("multi30k", gold, tmp_path / name)["bleu"] == pytest.approx(100)
+
+
+def test_what_a_run_keeps_can_be_scored(tmp_path: Path) -> None:
+    """Its rows have gold, groups and more beside the prediction."""
+    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    examples = [Example(id=str(n), inputs=("x",), gold=(text,), group="g") for n, text in enumerate(TOLD)]
+    kept = keep_predictions(tmp_path, "k" * 40, examples, TOLD)
+    assert score("multi30k", gold, tmp_path / kept["file"])["bleu"] == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (("0", "1", "2", "4"), "has no prediction for 3, but one for 4"),
+        (("2", "1", "3", "4"), "has no prediction for 0, but one for 4"),
+        (("1", "0", "3", "3"), "the id 3 is there twice"),
+    ],
+)
+def test_ids_that_are_not_the_lines_of_gold_are_refused(tmp_path: Path, ids: tuple[str, ...], message: str) -> None:
+    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    with pytest.raises(DataError, match=message):
+        score("multi30k", gold, _write(tmp_path / "guess", "\n".join(_rows(TOLD, ids))))
+
+
+@pytest.mark.parametrize("ids", [("1", "2", "3", "4"), ("13818513", "9", "x", "07")])
+def test_ids_that_say_nothing_of_lines_leave_the_order(tmp_path: Path, ids: tuple[str, ...], capsys) -> None:
+    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    assert score("multi30k", gold, _write(tmp_path / "guess", "\n".join(_rows(TOLD, ids))))["bleu"] == pytest.approx(
+        100
+    )
+    assert "matched line by line" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", ["{ lacht } ja", "[ Applaus ]", "[1]", "{1}", '{"Hund"} ja', "{", "[", '"id"'])
+def test_a_text_may_begin_with_a_bracket(tmp_path: Path, first: str) -> None:
+    texts = "\n".join([first, *TOLD]) + "\n"
+    gold = _write(tmp_path / "test_2016_flickr.de", texts)
+    assert score("multi30k", gold, _write(tmp_path / "guess", texts))["bleu"] == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"text": "ein Hund"}\n{"text": "zwei"}', "a JSON object a line without these keys"),
+        ('{"0": "ein Hund", "1": "zwei"}\n', "a JSON object a line without these keys"),
+        ('{\n"0": "ein Hund",\n"1": "zwei"}\n', "one JSON object or list, .* without these keys"),
+        ('["ein Hund", "zwei"]\n', "one JSON object or list"),
+        ('[\n{"id": "0", "prediction": "ein"}\n]\n', "one JSON object or list"),
+        ('{"id": "0", "prediction": "ein Hu\n{"id": "1", "prediction": "zwei"}\n', "is damaged JSON"),
+        ('ein Hund\n{"id": "1", "prediction": "zwei"}\n', "line 2: a JSON object stands among texts"),
+        ('{"id": "0", "prediction": "ein"}\nzwei\n', "line 2: this is not JSON"),
+    ],
+)
+def test_json_of_another_kind_is_no_text(tmp_path: Path, text: str, message: str) -> None:
+    gold = _write(tmp_path / "test_2016_flickr.de", "ein Hund\nzwei\n")
+    with pytest.raises(DataError, match=f"guess.*{message}"):
+        score("multi30k", gold, _write(tmp_path / "guess", text))
+
+
+@pytest.mark.parametrize("name", ["any.json", "any.json.gz", "references", "gold.txt"])
+def test_gold_is_known_by_its_content(tmp_path: Path, name: str) -> None:
+    """References in JSON were lines of text under any other name than .json."""
+    chats = [{"id": str(n), "dialogue": "A: hi", "summary": text} for n, text in enumerate(TOLD)]
+    data = json.dumps(chats, indent=1, ensure_ascii=False).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    guess = _write(tmp_path / "guess", "\n".join(_rows(TOLD[::-1], ["3", "2", "1", "0"])))
+    assert score("samsum", tmp_path / name, guess)["rouge2"] == pytest.approx(100)
+    rows = "\n".join(json.dumps({"fname": str(n), "dialogue": "hi", "summary": t}) for n, t in enumerate(TOLD)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(rows) if name.endswith("gz") else rows)
+    assert score("dialogsum", tmp_path / name, guess)["rouge2"] == pytest.approx(100)
+    with pytest.raises(DataError, match="is JSON, which Multi30k .* has no file of"):
+        score("multi30k", tmp_path / name, guess)
+
+
+def test_articles_are_known_by_their_content(tmp_path: Path) -> None:
+    """CNN/DailyMail has two layouts; a packed file of JSON lines was read as a list of addresses."""
+    row = json.dumps({"id": "7", "article": "long text", "highlights": "two cats"})
+    (tmp_path / "test.jsonl.gz").write_bytes(gzip.compress(row.encode()))
+    guess = _write(tmp_path / "guess", '{"id": "7", "prediction": "two cats"}')
+    assert score("cnn_dailymail", tmp_path / "test.jsonl.gz", guess)["rouge2"] == pytest.approx(100)
 
 
 def test_sources_are_no_references(tmp_path: Path) -> None:

@@ -1,32 +1,25 @@
-"""Archives from the network, unpacked without trusting them.
+"""Archives from the network, unpacked without trusting them: memory, disk and names are bounded.
 
 Only regular files are written, only inside the folder, and no more of them and no more bytes than the limits allow.
-Links, devices, absolute names, names that climb out, names that come twice and encrypted members are refused, and then
-nothing is written: members go to a hidden folder beside the target first, and move when all of them are there.
+Links, devices, sparse files, absolute names, names that climb out, names that come twice and encrypted members are
+refused, and then nothing is written: members go to a hidden folder beside the target first, and move when all of them
+are there. `bench.data.archives` reads the formats.
 """
 
-import lzma
 import os
 import shutil
-import stat
-import tarfile
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import IO
 
-from bench.errors import EnvironmentProblem
+from bench.data.archives import DAMAGED, UnpackError, members, refused
 
 MOST_FILES = 300_000
+"""Members of an archive, of whatever kind, and folders that are made for them."""
 MOST_BYTES = 16 * 2**30
+LONGEST, DEEPEST = 255, 32
+"""Bytes of one name, as most file systems allow, and names in a path."""
 _PIECE = 2**20
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, NotImplementedError)
-
-
-class UnpackError(EnvironmentProblem):
-    """An archive that is damaged or not to be trusted; the message names the member."""
 
 
 def unpack(
@@ -38,29 +31,37 @@ def unpack(
     most_bytes: int = MOST_BYTES,
     name: str = "",
     done: Callable[[int], None] = lambda count: None,
+    wrote: Callable[[Path], None] = lambda path: None,
 ) -> int:
     """Unpack a zip or tar file into ``folder`` and return the number of files; ``strip`` leading folders are left off.
 
-    ``name`` stands for the archive in messages; ``done(1)`` is called after each file.
+    ``name`` stands for the archive in messages; ``done(1)`` is called after each file. When all of them are in place,
+    ``wrote`` is called with the path of each. `UnpackError` for an archive that is damaged or not to be trusted.
     """
     name = name or archive.name
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".unpack-", dir=folder))
+    too_many = f"{name} holds more than {most_files} files and folders; that is not the data set. It was removed."
     try:
-        written, room = 0, most_bytes
-        for member, stream in _members(archive, name):
-            path = _inside(member, strip, name)
+        written: list[PurePosixPath] = []
+        folders: set[PurePosixPath] = set()
+        room = most_bytes
+        for count, (member, stream) in enumerate(members(archive, name, most_files, most_bytes, too_many), start=1):
+            if count + len(folders) > most_files:
+                raise UnpackError(too_many)
+            path = None if stream is None else _inside(member, strip, name)
             if path is None:
                 continue
-            written += 1
-            if written > most_files:
-                raise UnpackError(
-                    f"{name} holds more than {most_files} files; that is not the data set. It was removed."
-                )
+            folders.update(path.parents)
+            if count + len(folders) - 1 > most_files:  # the folder itself is among the parents
+                raise UnpackError(too_many)
             target = temporary / path
             if target.exists():
                 raise UnpackError(f"{name} holds {member} twice; nothing of it was kept.")
-            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise refused(name, member, "a file and a folder of one name") from error
             with target.open("wb") as file:
                 while piece := stream.read(_PIECE):
                     room -= len(piece)
@@ -69,57 +70,35 @@ def unpack(
                             f"{name} unpacks to more than {most_bytes} bytes; that is not the data set. It was removed."
                         )
                     file.write(piece)
+            written.append(path)
             done(1)
         if not written:
             raise UnpackError(f"{name} holds no file.")
         _move(temporary, folder)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise UnpackError(f"{name} is damaged or cut short ({error}); fetch it again.") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise UnpackError(f"{name} is damaged or cut short ({error}); fetch it again.") from error  # gzip's and bz2's
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return written
-
-
-def _members(archive: Path, name: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """(name, stream) of every regular file; folders are left out, anything else is refused."""
-    if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as packed:
-            for info in packed.infolist():
-                if info.is_dir():
-                    continue
-                if info.flag_bits & 1:
-                    raise UnpackError(f"{name} holds {info.filename} encrypted; ask the owner for the key.")
-                kind = stat.S_IFMT(info.external_attr >> 16)
-                if kind not in (0, stat.S_IFREG):  # 0: packed on a system without such modes
-                    raise _refused(name, info.filename, "no regular file")
-                with packed.open(info) as stream:
-                    yield info.filename, stream
-    elif tarfile.is_tarfile(archive):
-        with tarfile.open(archive) as packed:
-            for info in packed:
-                if info.isdir():
-                    continue
-                stream = packed.extractfile(info) if info.isreg() else None
-                if stream is None:
-                    raise _refused(name, info.name, "a link or a device")
-                yield info.name, stream
-    else:
-        raise UnpackError(f"{name} is neither a zip nor a tar file; the address may have changed. Nothing was kept.")
+    for path in written:
+        wrote(folder / path)
+    return len(written)
 
 
 def _inside(member: str, strip: int, name: str) -> PurePosixPath | None:
     """The member's path below the folder; None for what a Mac adds, and for files above the stripped folders."""
     path = PurePosixPath(member)
     if path.is_absolute() or ".." in path.parts or "\\" in member or "\0" in member or ":" in member.partition("/")[0]:
-        raise _refused(name, member, "a path that leaves the folder")
+        raise refused(name, member, "a path that leaves the folder")
+    if len(path.parts) > DEEPEST or any(len(os.fsencode(part)) > LONGEST for part in path.parts):
+        raise refused(name, member, f"a name of more than {LONGEST} bytes or {DEEPEST} folders")
     parts = path.parts[strip:]
     if not parts or "__MACOSX" in parts or parts[-1] == ".DS_Store" or parts[-1].startswith("._"):
         return None
     return PurePosixPath(*parts)
-
-
-def _refused(name: str, member: str, what: str) -> UnpackError:
-    return UnpackError(f"{name} holds {member!r:.200}, {what}: it is not to be trusted, and nothing of it was kept.")
 
 
 def _move(source: Path, target: Path) -> None:

@@ -1,7 +1,11 @@
 """Archives that are not to be trusted: refused with the member's name, and nothing of them stays."""
 
+import gzip
 import io
 import stat
+import struct
+import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -9,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.data.unpack import UnpackError, unpack
+from bench.data.archives import UnpackError
+from bench.data.unpack import unpack
 
 
 def _zip(path: Path, *members: tuple[str, bytes, int]) -> Path:
@@ -31,6 +36,7 @@ def _tar(path: Path, *members: tuple[str, bytes, bytes]) -> Path:
     return path
 
 
+ROOT = Path(__file__).resolve().parents[2]
 FILE = stat.S_IFREG | 0o644
 BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "zip: climbs out": (lambda p: _zip(p, ("a", b"x", FILE), ("../../b", b"x", FILE)), "'../../b', a path that leaves"),
@@ -61,6 +67,161 @@ def test_archives_that_are_not_to_be_trusted(fault: str, tmp_path: Path) -> None
         unpack(archive, folder, most_files=5, most_bytes=1000, name="set.zip")
     assert list(folder.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "folder"]
+
+
+def _headers(path: Path, *pieces: bytes) -> Path:
+    """A tar file of raw ``pieces``, then one small file."""
+    last = tarfile.TarInfo("b")
+    last.size = 1
+    path.write_bytes(gzip.compress(b"".join(pieces) + last.tobuf(tarfile.USTAR_FORMAT) + b"x".ljust(1536, b"\0")))
+    return path
+
+
+def _extension(kind: bytes, content: bytes, claim: int | None = None) -> bytes:
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, len(content) if claim is None else claim
+    return info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
+
+
+def _pax(key: bytes, value: bytes) -> bytes:
+    length = len(key) + len(value) + 3
+    length += len(str(length + len(str(length))))
+    return b"%d %s=%s\n" % (length, key, value)
+
+
+def _sparse(path: Path) -> Path:
+    """A GNU sparse member: 10 bytes that stand for 2 ** 40."""
+    info = tarfile.TarInfo("a")
+    info.type, info.size = tarfile.GNUTYPE_SPARSE, 10
+    raw = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    raw[386:410] = b"%011o\0%011o\0" % (0, 10)  # where its one piece stands, and how long it is
+    raw[483:495] = b"\x80" + (2**40).to_bytes(11, "big")  # its size on disk
+    raw[148:156] = b"        "
+    raw[148:156] = b"%06o\0 " % sum(raw)
+    return _headers(path, bytes(raw) + b"0" * 10 + bytes(502))
+
+
+SPARSE = b"GNU.sparse.map"
+DEEP = "/".join("d" * 40)
+HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "tar: a long PAX header": (
+        lambda p: _headers(p, _extension(b"x", _pax(b"comment", b"a" * 2**21))), "headers of more than 1048576"
+    ),
+    "tar: a long PAX header that only says so": (
+        lambda p: _headers(p, _extension(tarfile.XHDTYPE, b"", 2**40)), "headers of more than"
+    ),
+    "tar: a long name": (lambda p: _headers(p, _extension(b"L", b"a" * 2**21)), "headers of more than"),
+    "tar: a long link": (lambda p: _headers(p, _extension(b"K", b"a" * 2**21)), "headers of more than"),
+    "tar: many PAX headers": (
+        lambda p: _headers(p, _extension(b"x", _pax(b"a", b"b")) * 3000), "headers of more|damaged"
+    ),
+    "tar: a growing global header": (
+        lambda p: _headers(p, *(
+            _extension(b"g", _pax(b"key%d" % n, b"v" * 500_000)) + _extension(tarfile.DIRTYPE, b"") for n in range(4)
+        )), "headers of more than",
+    ),
+    "tar: a sparse file": (_sparse, "'a', a sparse file"),
+    "tar: a PAX sparse file": (
+        lambda p: _headers(p, _extension(b"x", _pax(SPARSE, b"0,10") + _pax(b"GNU.sparse.size", b"%d" % 2**40))),
+        "'b', a sparse file|damaged",
+    ),
+    "tar: no number in a PAX header": (
+        lambda p: _headers(p, _extension(b"x", _pax(SPARSE, b"a,b") + _pax(b"GNU.sparse.size", b"9"))), "damaged"
+    ),
+    "tar: folders": (lambda p: _headers(p, _extension(tarfile.DIRTYPE, b"") * 6), "more than 5 files and folders"),
+    "tar: folders of files": (
+        lambda p: _tar(p, *((f"{n}/a", b"", tarfile.REGTYPE) for n in range(4))), "more than 5 files and folders"
+    ),
+    "tar: a file in a file": (
+        lambda p: _tar(p, ("a", b"x", tarfile.REGTYPE), ("a/b", b"x", tarfile.REGTYPE)), "'a/b', a file and a folder"
+    ),
+    "tar: deep": (lambda p: _tar(p, (DEEP, b"x", tarfile.REGTYPE)), "of more than 255 bytes or 32 folders"),
+    "tar: deep folders": (lambda p: _tar(p, ("d/" * 1500 + "x", b"x", tarfile.REGTYPE)), "or 32 folders"),
+    "tar: a name that no disk takes": (lambda p: _tar(p, ("ä" * 200, b"x", tarfile.REGTYPE)), "more than 255 bytes"),
+    "zip: folders": (lambda p: _zip(p, *((f"{n}/", b"", 0) for n in range(6))), "more than 5 files and folders"),
+    "zip: folders of files": (lambda p: _zip(p, *((f"{n}/a", b"", 0) for n in range(4))), "5 files and folders"),
+    "zip: a name that no disk takes": (lambda p: _zip(p, ("ä" * 200, b"x", FILE)), "of more than 255 bytes"),
+    "zip: bzip2": (lambda p: _packed(p, zipfile.ZIP_BZIP2), "'a', neither stored nor deflated"),
+    "zip: LZMA": (lambda p: _packed(p, zipfile.ZIP_LZMA), "'a', neither stored nor deflated"),
+}  # fmt: skip
+
+
+def _packed(path: Path, kind: int) -> Path:
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        archive.writestr("a", b"0" * 1000)
+    return path
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_archives_that_ask_for_more_than_data_sets_do(fault: str, tmp_path: Path) -> None:
+    make, message = HOSTILE[fault]
+    archive, folder = make(tmp_path / "archive"), tmp_path / "folder"
+    with pytest.raises(UnpackError, match=message):
+        unpack(archive, folder, most_files=5 if "folders" in fault and "deep" not in fault else 10, name="set.zip")
+    assert list(folder.iterdir()) == []
+
+
+def test_memory_stays_bounded(tmp_path: Path) -> None:
+    """In a process of its own, which may take 32 MiB more than it has after its imports; the archives would take 64 to 128."""
+    pieces = b"%d comment=" % 2**26 + b"a" * (2**26 - 20) + bytes(20)
+    _headers(tmp_path / "pax", _extension(tarfile.XHDTYPE, pieces))
+    _headers(tmp_path / "name", _extension(b"L", pieces))
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("a", b"x")
+    content = (tmp_path / "zip").read_bytes()
+    entry, end = content.index(b"PK\1\2"), content.index(b"PK\5\6")
+    with (tmp_path / "zip").open("r+b") as file:  # a directory of 128 MiB, most of it in the comment of one entry
+        file.seek(entry + 2**27)
+        file.write(content[end : end + 12] + (2**27).to_bytes(4, "little") + content[end + 16 :])
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from bench.data.archives import UnpackError\nfrom bench.data.unpack import unpack\n"
+        "pages = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (pages + 2**25,) * 2)\n"
+        "for name in ('pax', 'name', 'zip'):\n"
+        "    try: unpack(Path(sys.argv[1]) / name, Path(sys.argv[1]) / 'out')\n"
+        "    except UnpackError as error: print(str(error).partition(' has ')[2][:12])\n"
+    )
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no /proc here, which says how much memory a process has")
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split("\n")[:3] == ["headers of m", "headers of m", "a directory "], done.stderr
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_tar_files_of_every_packing(mode: str, tmp_path: Path) -> None:
+    """With what real ones have: long names, PAX headers of each member and of all, folders, sizes of any remainder."""
+    long = "/".join(["folder" * 20] * 3)
+    with tarfile.open(
+        tmp_path / "archive", mode, format=tarfile.PAX_FORMAT, pax_headers={"comment": "c" * 40}
+    ) as archive:
+        for name, size in (("a", 0), (f"{long}/b", 511), ("c", 512), ("ü" * 60, 100_000), ("._mac", 5000), ("d", 1)):
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime, info.pax_headers = size, 1.5, {"LIBARCHIVE.xattr.x": "y" * 200}
+            archive.addfile(info, io.BytesIO(bytes(size)))
+        folder = tarfile.TarInfo("empty")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+    wrote: list[Path] = []
+    assert unpack(tmp_path / "archive", tmp_path / "folder", wrote=wrote.append) == 5
+    sizes = {str(path.relative_to(tmp_path / "folder")): path.stat().st_size for path in wrote}
+    assert sizes == {"a": 0, f"{long}/b": 511, "c": 512, "ü" * 60: 100_000, "d": 1}
+
+
+def test_a_zip_file_of_the_larger_format(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "archive", "w") as archive, archive.open("a", "w", force_zip64=True) as file:
+        file.write(b"x" * 1000)
+    content = (tmp_path / "archive").read_bytes()
+    end = content.index(b"PK\5\6")
+    size, start = struct.unpack_from("<2L", content, end + 12)
+    wide = b"PK\6\6" + struct.pack("<Q2H2L4Q", 44, 45, 45, 0, 0, 1, 1, size, start)
+    locator = b"PK\6\7" + struct.pack("<LQL", 0, end, 1)
+    record = b"PK\5\6" + struct.pack("<4H2LH", 0, 0, 2**16 - 1, 2**16 - 1, 2**32 - 1, 2**32 - 1, 0)
+    (tmp_path / "archive").write_bytes(content[:end] + wide + locator + record)
+    assert unpack(tmp_path / "archive", tmp_path / "folder") == 1
+    assert (tmp_path / "folder" / "a").read_bytes() == b"x" * 1000
+    with pytest.raises(UnpackError, match="more than 0 files"):
+        unpack(tmp_path / "archive", tmp_path / "folder", most_files=0)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])

@@ -1,0 +1,200 @@
+"""The members of zip and tar files that nobody vouches for, for `bench.data.unpack`, which writes them.
+
+Both formats let a small file ask for much memory before its first member is read. A zip file's directory is loaded
+whole; `_check_directory` walks it first. A tar header may announce an extension of any length (a PAX header, a GNU long
+name, the map of a sparse file), which the standard library reads in one go; `_Bounded` hands it no more than `HEADER`
+bytes of headers for each member. A 7 MB file with a PAX header of 1.5 GB took 1.8 GB before.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from bench.errors import EnvironmentProblem
+
+HEADER = 2**20
+"""Bytes of headers that one member of a tar file may have; real ones have some hundred."""
+DIRECTORY = 2**26
+"""Bytes of a zip file's directory: 300,000 members with names of 170 bytes."""
+DAMAGED = (
+    tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, NotImplementedError,
+    RecursionError, struct.error, ValueError,
+)  # fmt: skip
+"""What the standard library raises for a damaged archive; besides them OSError without a number."""
+_PIECE = 2**16
+_DICTIONARY = 2**28
+"""Bytes that unpacking xz may take; its highest level takes 65 MiB."""
+
+
+class UnpackError(EnvironmentProblem):
+    """An archive that is damaged or not to be trusted; the message names the member."""
+
+
+def refused(name: str, member: str, what: str) -> UnpackError:
+    """The error for a ``member`` that is not written."""
+    return UnpackError(f"{name} holds {member!r:.200}, {what}: it is not to be trusted, and nothing of it was kept.")
+
+
+def members(
+    archive: Path, name: str, most_files: int, most_bytes: int, too_many: str
+) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """(name, stream) of every regular file, and (name, None) of every folder; anything else is refused.
+
+    ``name`` stands for the archive in messages, ``too_many`` is the message for more than ``most_files`` members. A
+    stream ends with the step to the next member.
+    """
+    with archive.open("rb") as file:
+        if zipfile.is_zipfile(file):
+            yield from _zipped(file, name, most_files, too_many)
+        else:
+            yield from _tarred(file, name, most_bytes + most_files * 2**12)
+
+
+def _zipped(file: IO[bytes], name: str, most_files: int, too_many: str) -> Iterator[tuple[str, IO[bytes] | None]]:
+    _check_directory(file, name, most_files, too_many)
+    with zipfile.ZipFile(file) as packed:
+        for info in packed.infolist():
+            if info.is_dir():
+                yield info.filename, None
+                continue
+            if info.flag_bits & 1:
+                raise UnpackError(f"{name} holds {info.filename} encrypted; ask the owner for the key.")
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG):  # 0: packed on a system without such modes
+                raise refused(name, info.filename, "no regular file")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without bounds
+                raise refused(name, info.filename, "neither stored nor deflated")
+            with packed.open(info) as stream:
+                yield info.filename, stream
+
+
+def _check_directory(file: IO[bytes], name: str, most_files: int, too_many: str) -> None:
+    """Refuse a zip file whose directory is larger than `DIRECTORY` or has more than ``most_files`` members.
+
+    The directory stands before the record that ends the file (APPNOTE.TXT, sections 4.3.12 to 4.3.16); what the record
+    says of the number of members is not checked by anybody, so they are counted.
+    """
+    end = file.seek(0, os.SEEK_END)
+    begin = file.seek(max(0, end - 2**16 - 22))
+    tail = file.read()
+    place = tail.rfind(b"PK\5\6")
+    if place < 0 or len(tail) - place < 22:
+        raise zipfile.BadZipFile("no end of its directory")
+    size, last = struct.unpack_from("<L", tail, place + 12)[0], begin + place
+    if last >= 76:
+        file.seek(last - 76)
+        wide = file.read(76)
+        if wide[56:60] == b"PK\6\7" and wide[:4] == b"PK\6\6":  # the larger format, with its own record and locator
+            size, last = struct.unpack_from("<Q", wide, 40)[0], last - 76
+    if size > min(DIRECTORY, last):
+        raise UnpackError(f"{name} has a directory of {size} bytes; that is not the data set. It was removed.")
+    file.seek(last - size)
+    directory, at, count = file.read(size), 0, 0
+    while directory[at : at + 4] == b"PK\1\2" and at + 46 <= size:
+        at += 46 + sum(struct.unpack_from("<3H", directory, at + 28))  # name, extra field, comment
+        count += 1
+        if count > most_files:
+            raise UnpackError(too_many)
+
+
+def _tarred(file: IO[bytes], name: str, most: int) -> Iterator[tuple[str, IO[bytes] | None]]:
+    bounded = _Bounded(_opened(file), name, most)
+    try:
+        packed = tarfile.TarFile(fileobj=bounded, mode="r")
+    except tarfile.ReadError as error:
+        raise UnpackError(
+            f"{name} is neither a zip nor a tar file; the address may have changed. Nothing was kept."
+        ) from error
+    while (info := packed.next()) is not None:
+        packed.members.clear()  # which would grow with every member
+        if sum(len(key) + len(value) for key, value in packed.pax_headers.items()) > HEADER:
+            raise bounded.refusal()
+        if info.isdir():
+            yield info.name, None
+        elif not info.isreg():
+            raise refused(name, info.name, "a link or a device")
+        elif info.issparse():
+            raise refused(name, info.name, "a sparse file")
+        else:
+            bounded.room = None
+            yield info.name, packed.extractfile(info)
+        bounded.room = HEADER
+
+
+def _opened(file: IO[bytes]) -> IO[bytes]:
+    """``file`` unpacked, by its first bytes."""
+    file.seek(0)
+    begin = file.read(6)
+    file.seek(0)
+    if begin[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=file)
+    if begin[:3] == b"BZh":
+        return bz2.BZ2File(file)
+    return io.BufferedReader(_Xz(file), _PIECE) if begin == b"\xfd7zXZ\0" else file
+
+
+class _Xz(io.RawIOBase):
+    """What an xz ``file`` of one stream unpacks to. `lzma.LZMAFile` would allow a dictionary of 4 GiB."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file = file
+        self._unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_DICTIONARY)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        while not self._unpacker.eof:
+            packed = self._file.read(_PIECE) if self._unpacker.needs_input else b""
+            if not packed and self._unpacker.needs_input:
+                raise EOFError("the xz stream ends early")
+            if found := self._unpacker.decompress(packed, len(buffer)):
+                buffer[: len(found)] = found
+                return len(found)
+        return 0
+
+
+class _Bounded:
+    """A stream for `tarfile`: only forwards, ``most`` bytes in all, and ``room`` bytes of headers at a time."""
+
+    def __init__(self, file: IO[bytes], name: str, most: int):
+        self._file, self._name, self._most, self._at = file, name, most, 0
+        self.room: int | None = HEADER
+        """None while a member's own bytes are read."""
+
+    def refusal(self) -> UnpackError:
+        return UnpackError(
+            f"{self._name} has headers of more than {HEADER} bytes for one member, or more bytes than any data set: "
+            "it is not to be trusted, and nothing of it was kept."
+        )
+
+    def read(self, size: int) -> bytes:
+        if self.room is not None:
+            self.room -= size
+            if self.room < 0:
+                raise self.refusal()
+        found = self._file.read(size)
+        self._at += len(found)
+        if self._at > self._most:
+            raise self.refusal()
+        return found
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, place: int) -> int:
+        if place < self._at or place > self._most:
+            raise self.refusal()
+        while self._at < place and (piece := self._file.read(min(_PIECE, place - self._at))):
+            self._at += len(piece)
+        return self._at

@@ -13,6 +13,7 @@ from bench import checkpoint, environment, neighbours
 from bench.adapt.settings import Settings, baked, read
 from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from bench.console import progress, say
+from bench.data import sums
 from bench.errors import OK, EnvironmentProblem, UsageError
 from models.card import Size
 from models.tokenizers import Tokenizer
@@ -35,6 +36,7 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
 
     archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
     for task, found in _asked(opened, split, data).values():
+        sums.check(task, data, split)
         examples = task.examples(data, split)
         with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
             predictions = _predictions(found, task, data, examples)

@@ -98,7 +98,11 @@ def check(folder: Path, as_json: bool) -> int:
 )
 @click.option("--again", is_flag=True, help="Fetch also what is there already.")
 @click.option(
-    "--timeout", type=Number(min=1, max=86400), default=30.0, show_default=True, help="Seconds a server may be silent."
+    "--timeout",
+    type=Number(min=1, max=86400),
+    default=30.0,
+    show_default=True,
+    help="Seconds a server may be silent. Over twice as many it must send 1024 bytes a second.",
 )
 def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> None:
     """Fetch the official files of each TASK into a data folder, check their sums, unpack them.
@@ -192,14 +196,16 @@ def _present(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read(folder: Path) -> Iterator[dict[str, Any]]:
-    """One row per task and split: its state is ok, missing or malformed."""
+    """One row per task and split: its state is ok, missing or malformed, as is a file that changed since its fetch."""
     import tasks
+    from bench.data import sums
     from tasks.task import MissingData
 
     for task in map(tasks.load, tasks.names()):
         for split in task.files:
             row = {"task": task.name, "split": split, "state": "ok", "rows": None, "fingerprint": None, "problem": None}
             try:
+                sums.check(task, folder, split)
                 row["rows"] = len(task.examples(folder, split))
                 row["fingerprint"] = task.fingerprint(folder, [split])[:16]
             except MissingData as error:

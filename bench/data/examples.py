@@ -10,6 +10,7 @@ import numpy as np
 import tasks
 from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings
+from bench.data import sums
 from bench.plan import Cell, digest
 from tasks.forms import Form
 from tasks.task import Example, Task
@@ -104,10 +105,12 @@ def _held(train: Sequence[Example], count: int) -> np.ndarray:
 
 
 def read(task: Task, data: Path, split: str) -> list[Example]:
-    """Examples of one split, read once a process."""
+    """Examples of one split, read once a process. `DataError` where a file has changed since it was fetched."""
     return _read(task.name, data, split)
 
 
 @lru_cache(maxsize=16)
 def _read(name: str, data: Path, split: str) -> list[Example]:
-    return tasks.load(name).examples(data, split)
+    task = tasks.load(name)
+    sums.check(task, data, split)
+    return task.examples(data, split)

@@ -2,8 +2,8 @@
 
 A file comes in pieces into a hidden folder, ``.fetch``, and moves under its own name when its size and SHA-256 are
 right. A download that is interrupted goes on where it stopped, as far as the server allows that; one that fails leaves
-nothing. Where a task knows no sum, the first fetch writes it to ``downloads.json`` in the data folder, and later ones
-must bring the same bytes.
+nothing. The sums of what was fetched stand in ``downloads.json`` in the data folder (`bench.data.sums`): later fetches
+must bring the same bytes, and a file that is changed afterwards is told when it is read.
 """
 
 import fcntl
@@ -11,9 +11,7 @@ import hashlib
 import http.client
 import json
 import os
-import socket
 import ssl
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,29 +20,17 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import tasks
-from bench.checkpoint import write_text
 from bench.console import Bar, progress, say
+from bench.data import sums
 from bench.data.unpack import unpack
-from bench.errors import EnvironmentProblem
+from bench.data.web import SHOWN, Broken, FetchError, TooSlow, opened, refuse_headers, refuse_page
 from tasks.task import DataError, Download, MissingData, Task
 
-LOCK = "downloads.json"
 MOST_BYTES = 8 * 2**30
 """Of a file whose size nobody told."""
 ATTEMPTS = 3
 """Times that a connection may break before the fetch gives up."""
 _PIECE = 2**16
-_REDIRECTS = 5
-
-
-class FetchError(EnvironmentProblem):
-    """A download that did not succeed; the message says what the server did and what to do next."""
-
-
-class _Broken(FetchError):
-    """The connection broke or stalled: another attempt may do, without what came so far where ``afresh``."""
-
-    afresh = False
 
 
 def fetch(names: Sequence[str], data: Path, *, again: bool = False, timeout: float = 30.0) -> list[Path]:
@@ -56,7 +42,7 @@ def fetch(names: Sequence[str], data: Path, *, again: bool = False, timeout: flo
     asked, wanted, refused, written = [tasks.load(name) for name in names], {}, [], []
     for task in asked:
         if not again and _missing(task, data) is None:
-            say(f"{task.title}: all files are there.")
+            say(f"{task.title}: all files are there.{_changed(task, data)}")
         elif not task.downloads:
             refused.append(_by_hand(task))
         else:
@@ -78,30 +64,35 @@ def get(one: Download, data: Path, *, timeout: float = 30.0, where: str = "") ->
     ``where`` is the page on which to look when the address is dead.
     """
     cache, name = data / ".fetch", urlsplit(one.url).path.rpartition("/")[2]
-    known = _lock(data).get(one.url, {})
+    known = sums.read(data).get(one.url, {})
     size, sha256 = one.size or known.get("size"), one.sha256 or known.get("sha256")
     part = cache / f"{hashlib.sha256(one.url.encode()).hexdigest()[:16]}.part"
     with _held(part, one.url):
         try:
             with progress(name, size, "bytes") as bar:
                 _receive(one.url, part, size, bool(sha256), timeout, bar, where)
-            found = {"size": part.stat().st_size, "sha256": _sum(part)}
+            found: dict[str, Any] = {"size": part.stat().st_size, "sha256": sums.sum_of(part)}
             if sha256 and found["sha256"] != sha256:
-                told = "its publisher's" if one.sha256 else f"the one that {data / LOCK} has from the first fetch"
+                told = "its publisher's" if one.sha256 else f"the one that {data / sums.LOCK} has from the first fetch"
                 raise FetchError(
                     f"{one.url}: the file that came has SHA-256 {found['sha256']}, but {told} is {sha256}. It was "
                     f"changed or damaged; nothing was kept. Try again later, or look at {where or 'its home page'}."
                 )
             target = data / one.to
             if one.unpack:
+                files = found["files"] = {}
+
+                def keep(path: Path) -> None:
+                    files[os.path.relpath(path, data)] = sums.sum_of(path)
+
                 with progress(f"unpack {name}", unit="files", brief=True) as bar:
-                    unpack(part, target, strip=one.strip, name=one.url, done=bar.advance)
+                    unpack(part, target, strip=one.strip, name=one.url, done=bar.advance, wrote=keep)
             else:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(part, target)
+            sums.note(data, one.url, found)
             if not sha256:
-                _note(data, one.url, found)
-                say(f"{name}: no published sum is known; {data / LOCK} keeps this one: {found['sha256']}.")
+                say(f"{name}: no published sum is known; {data / sums.LOCK} keeps this one: {found['sha256']}.")
         except Exception:
             _forget(part)
             raise
@@ -115,7 +106,7 @@ def _receive(url: str, part: Path, size: int | None, summed: bool, timeout: floa
         try:
             _attempt(url, part, size, summed, timeout, bar, where)
             return
-        except _Broken as error:
+        except Broken as error:
             if error.afresh:
                 os.truncate(part, 0)
             if attempt == ATTEMPTS:
@@ -132,13 +123,13 @@ def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: floa
     headers = {"User-Agent": "ptmbench", "Accept-Encoding": "identity"}
     if done:
         headers |= {"Range": f"bytes={done}-"} | ({"If-Range": validator} if validator else {})
-    with _opened(urllib.request.Request(url, headers=headers), timeout, where) as answer:
+    with opened(urllib.request.Request(url, headers=headers), timeout, where) as answer:
         if answer.status != 206 or not (answer.headers["Content-Range"] or "").startswith(f"bytes {done}-"):
             done = 0  # the whole file comes, whatever was asked for
+        refuse_headers(url, answer.headers, where)
         length = answer.headers["Content-Length"]
         total = done + int(length) if length and length.isdecimal() else None
         if size is not None and total is not None and total != size:
-            _refuse_page(url, answer.headers.get_content_type(), b"", where)
             raise FetchError(
                 f"{url}: the server has a file of {total} bytes, but the published one has {size}. It is another "
                 f"version; nothing was kept. Look at {where or 'its home page'}."
@@ -151,17 +142,22 @@ def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: floa
         with part.open("r+b") as file:
             file.truncate(done)
             file.seek(done)
+            looked = False
             for piece in _pieces(url, answer, timeout):
-                if not done:
-                    _refuse_page(url, answer.headers.get_content_type(), piece, where)
                 done += len(piece)
                 if done > (size or total or MOST_BYTES):
                     raise FetchError(f"{url}: more than {size or total or MOST_BYTES} bytes came; nothing was kept.")
                 file.write(piece)
                 bar.advance(len(piece))
+                if done >= SHOWN and not looked:  # a piece may be one byte
+                    looked = True
+                    file.flush()
+                    refuse_page(url, os.pread(file.fileno(), SHOWN, 0), where)
+            file.flush()
+            refuse_page(url, os.pread(file.fileno(), SHOWN, 0), where)
     expected = size or total
     if expected is not None and done < expected:
-        raise _Broken(f"{url}: the server closed the connection after {done} of {expected} bytes.")
+        raise Broken(f"{url}: the server closed the connection after {done} of {expected} bytes.")
     if not done:
         raise FetchError(f"{url}: the server sent an empty file. Look at {where or 'its home page'}.")
 
@@ -179,63 +175,12 @@ def _pieces(url: str, answer: Any, timeout: float) -> Iterator[bytes]:
     try:
         while piece := answer.read1(_PIECE):
             yield piece
+    except TooSlow as error:
+        raise Broken(f"{url}: the server is too slow ({error}).") from error
     except TimeoutError as error:
-        raise _Broken(f"{url}: the server sent nothing for {timeout:g} s.") from error
+        raise Broken(f"{url}: the server sent nothing for {timeout:g} s.") from error
     except (http.client.HTTPException, ConnectionError, ssl.SSLError) as error:
-        raise _Broken(f"{url}: the connection broke ({type(error).__name__}).") from error
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    max_redirections = _REDIRECTS
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if req.type == "https" and urlsplit(newurl).scheme != "https":
-            raise FetchError(f"{req.full_url} leads to {newurl:.200}, which is not safe to follow.")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-@contextmanager
-def _opened(request: urllib.request.Request, timeout: float, where: str) -> Iterator[Any]:
-    url, look = request.full_url, f"Look at {where or 'its home page'} for where the files are now."
-    try:
-        answer = urllib.request.build_opener(_Redirects).open(request, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        with error:
-            place = error.headers["Location"] or ""
-            if 300 <= error.code < 400 and urlsplit(place).scheme not in ("", "http", "https"):
-                raise FetchError(f"{url} leads to {place:.200}, which is not safe to follow.") from error
-            if 300 <= error.code < 400:
-                raise FetchError(f"{url}: more than {_REDIRECTS} redirections, or a circle of them. {look}") from error
-            if error.code in (404, 410):
-                raise FetchError(f"{url}: there is no such file any more (status {error.code}). {look}") from error
-            if error.code in (401, 403):
-                raise FetchError(f"{url}: the server refuses access (status {error.code}). {look}") from error
-            broken = _Broken(f"{url}: the server is in trouble (status {error.code}).")
-            broken.afresh = error.code == 416  # it has no such range: the file is another one by now
-            raise broken from error
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, TimeoutError):
-            raise _Broken(f"{url}: no answer within {timeout:g} s.") from error
-        if isinstance(error.reason, socket.gaierror):
-            raise FetchError(f"{url}: the name of the server is not known here. Is there a network?") from error
-        if isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise FetchError(f"{url}: the server's certificate is not valid, so it is not trusted.") from error
-        raise _Broken(f"{url}: no connection ({error.reason}).") from error
-    except TimeoutError as error:
-        raise _Broken(f"{url}: no answer within {timeout:g} s.") from error
-    except (http.client.HTTPException, ConnectionError) as error:
-        raise _Broken(f"{url}: the connection broke ({type(error).__name__}).") from error
-    with answer:
-        yield answer
-
-
-def _refuse_page(url: str, kind: str, begin: bytes, where: str) -> None:
-    """Sites that move or want a login answer with a web page and the status of success."""
-    if kind == "text/html" or begin[:512].lstrip().lower().startswith((b"<!doctype html", b"<html")):
-        raise FetchError(
-            f"{url}: the server sent a web page instead of the file (a login, or a notice that it moved). Nothing was "
-            f"kept. Look at {where or 'its home page'}."
-        )
+        raise Broken(f"{url}: the connection broke ({type(error).__name__}).") from error
 
 
 @contextmanager
@@ -261,35 +206,6 @@ def _forget(part: Path) -> None:
         part.parent.rmdir()
 
 
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _lock(data: Path) -> dict[str, Any]:
-    path = data / LOCK
-    if not path.exists():
-        return {}
-    try:
-        found = dict(json.loads(path.read_text(encoding="utf-8")))
-        for one in found.values():
-            if not isinstance(one["size"], int) or not isinstance(one["sha256"], str):
-                raise TypeError("types")
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{path} is not the JSON that an earlier fetch wrote. Mend or remove it.") from error
-    return found
-
-
-def _note(data: Path, url: str, found: dict[str, Any]) -> None:
-    """Add what came from ``url`` to what the folder knows; fetches side by side do so one after the other."""
-    folder = os.open(data, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        write_text(data / LOCK, json.dumps(_lock(data) | {url: found}, indent=1, sort_keys=True) + "\n")
-    finally:
-        os.close(folder)
-
-
 def _missing(task: Task, data: Path, splits: Sequence[str] = ()) -> str | None:
     """What the first of ``splits`` (of all splits) that is not there lacks, in words; None when they are there."""
     try:
@@ -298,6 +214,16 @@ def _missing(task: Task, data: Path, splits: Sequence[str] = ()) -> str | None:
     except MissingData as error:
         return str(error)
     return None
+
+
+def _changed(task: Task, data: Path) -> str:
+    """What to add where a file of ``task`` has changed since it was fetched."""
+    try:
+        for split in task.files:
+            sums.check(task, data, split)
+    except DataError as error:
+        return f" But {error}"
+    return ""
 
 
 def _by_hand(task: Task) -> str:

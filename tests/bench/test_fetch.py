@@ -9,6 +9,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,11 +17,12 @@ import pytest
 
 import tasks
 from bench.__main__ import main
+from bench.data import examples
 from bench.data import fetch as fetching
 from bench.data.fetch import FetchError, fetch, get
 from tasks.forms import Form
 from tasks.metrics.accuracy import accuracy
-from tasks.task import Download, Example, MissingData, Source, Task
+from tasks.task import DataError, Download, Example, MissingData, Source, Task
 
 BODY = bytes(range(256)) * 1000
 SUM = hashlib.sha256(BODY).hexdigest()
@@ -121,7 +123,52 @@ def _round(request: BaseHTTPRequestHandler) -> None:
     request.end_headers()
 
 
+def _answers(*pieces: bytes, every: float, until: int = 200) -> Callable[[BaseHTTPRequestHandler], None]:
+    """``pieces``, the last one again and again ``every`` so many seconds: a server that never is silent."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        with suppress(OSError):  # the other side has left
+            for piece in (*pieces, *[pieces[-1]] * until):
+                request.wfile.write(piece)
+                request.wfile.flush()
+                time.sleep(every)
+
+    return answer
+
+
+STATUS = b"HTTP/1.1 200 OK\r\n"
+LENGTH = b"Content-Length: 256000\r\n\r\n"
+XHTML = b'\xef\xbb\xbf<?xml version="1.0"?>\n<!-- moved -->\n<html xmlns="http://www.w3.org/1999/xhtml">Moved</html>'
+
+
+def _leads(place: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    return _reply(b"", status=302, Location=place)
+
+
 FAULTS = {
+    "a byte at a time": (_answers(STATUS + LENGTH, b"x", every=0.02), "too slow .* less than 1024 a second"),
+    "headers without end": (_answers(STATUS + b"A: ", b"x", every=0.02), "too slow"),
+    "a chunk's length without end": (
+        _answers(STATUS + b"Transfer-Encoding: chunked\r\n\r\n1;", b"x", every=0.02),
+        "too slow",
+    ),
+    "an address of no host": (_leads("http://[bad/"), r"leads to 'http://\[bad/', which is no address of a file"),
+    "an address of a long name": (_leads(f"http://{'a' * 70}.org/"), "which is no address of a file"),
+    "an address of no port": (_leads("http://127.0.0.1:port/"), "which is no address of a file"),
+    "an address of no such port": (_leads("http://127.0.0.1:99999/"), "which is no address of a file"),
+    "an address of a blank": (_leads("http://127.0.0.1 x/"), "which is no address of a file"),
+    "no address": (_reply(b"", status=302), r"leads elsewhere \(status 302\) and does not say where"),
+    "XHTML": (_reply(XHTML, kind="application/xhtml+xml; charset=utf-8"), "a web page instead"),
+    "XHTML in disguise": (_reply(XHTML + b" " * 255_000, claim=256_000), "a web page instead|closed the connection"),
+    "a page in UTF-16": (_reply("<!DOCTYPE html><p>Moved".encode("utf-16").ljust(256_000)), "a web page instead"),
+    "a page byte by byte": (
+        _answers(STATUS + LENGTH, *(bytes([n]) for n in b"<html><p>Moved" + b" " * 2000), every=0, until=0),
+        "a web page instead",
+    ),
+    "deflate": (_reply(**{"Content-Encoding": "deflate"}), r"encoded \(Content-Encoding: deflate\)"),
+    "gzip": (_reply(**{"Content-Encoding": "gzip"}), r"encoded \(Content-Encoding: gzip\)"),
+    "brotli": (_reply(**{"Content-Encoding": "br"}), r"encoded \(Content-Encoding: br\)"),
+    "a packed transfer": (_reply(**{"Transfer-Encoding": "gzip"}), r"encoded \(Transfer-Encoding: gzip\)"),
     "a short body": (_reply(BODY[:1000], claim=len(BODY)), "closed the connection after .* of 256000 bytes"),
     "a web page": (_reply(b"<html>Please log in</html>", kind="text/html; charset=utf-8"), "a web page instead"),
     "a page in disguise": (_reply(b"\n<!DOCTYPE html><p>Moved", claim=23), "a web page instead"),
@@ -166,11 +213,113 @@ def test_no_connection_and_an_empty_file_are_said(server: Server, tmp_path: Path
     assert _left(tmp_path) == []
 
 
+def test_the_text_of_a_redirection_is_not_read(server: Server, tmp_path: Path) -> None:
+    """urllib reads it to its end, of which there may be none; here it goes on for 20 s at least."""
+    over, read_through = threading.Event(), []
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        with suppress(OSError):  # the other side has left
+            request.wfile.write(b"HTTP/1.1 302 Found\r\nLocation: /other\r\n\r\n")
+            for _ in range(1000):
+                request.wfile.write(b"x" * 4000)
+                if over.wait(0.02):
+                    return
+            read_through.append(True)
+
+    server.says("/other", _reply())
+    url = server.says("/file", answer)
+    assert get(Download(url=url, to="x", size=len(BODY), sha256=SUM), tmp_path).read_bytes() == BODY
+    over.set()
+    assert not read_through
+
+
+def test_a_packed_file_may_be_called_encoded(server: Server, tmp_path: Path) -> None:
+    """Servers that know the ending .gz name the file's own packing."""
+    url = server.says("/x.tar.gz", _reply(**{"Content-Encoding": "x-gzip"}))
+    assert get(Download(url=url, to="x"), tmp_path).read_bytes() == BODY
+
+
+def test_an_xml_file_is_no_page(server: Server, tmp_path: Path) -> None:
+    body = b'<?xml version="1.0"?>\n<sentences><head>x</head></sentences>'
+    url = server.says("/x.xml", _reply(body, kind="text/xml"))
+    assert get(Download(url=url, to="x.xml"), tmp_path).read_bytes() == body
+
+
+def test_a_redirection_to_no_address_is_a_sentence(server: Server, tmp_path: Path, made_up, capsys) -> None:
+    """It was an error of this program, status 70."""
+    url = server.says("/one.zip", _leads("http://[bad/"))
+    made_up(_task("one", Download(url=url, to="sets", unpack=True)))
+    assert main(["data", "fetch", "one", "--data", str(tmp_path / "new")]) == 4
+    assert "is no address of a file" in capsys.readouterr().err
+
+
+def _tell(data: Path) -> dict[str, str]:
+    """What `data check` says of each split of the task "one"."""
+    from bench.commands.data import _read as check
+
+    return {row["split"]: row["problem"] or row["state"] for row in check(data)}
+
+
+@pytest.mark.parametrize("way", ["archive", "files", "files with sums"])
+def test_a_file_that_changes_after_its_fetch_is_told(
+    way: str, server: Server, tmp_path: Path, made_up, capsys, monkeypatch
+) -> None:
+    parts = {"train.tsv": b"train", "dev.tsv": b"dev"}
+    if way == "archive":
+        url = server.says("/one.zip", _reply(_zipped({f"one/{name}": content for name, content in parts.items()})))
+        downloads = [Download(url=url, to="sets", unpack=True)]
+    else:
+        sums = {name: {"size": len(c), "sha256": hashlib.sha256(c).hexdigest()} for name, c in parts.items()}
+        downloads = [
+            Download(url=server.says(f"/{name}", _reply(content)), to=f"sets/one/{name}",
+                     **(sums[name] if way == "files with sums" else {}))
+            for name, content in parts.items()
+        ]  # fmt: skip
+    task = _task("one", *downloads)
+    made_up(task)
+    monkeypatch.setattr(tasks, "names", lambda: ("one",))
+    fetch(["one"], tmp_path)
+    assert _tell(tmp_path) == {"train": "ok", "dev": "ok"}
+    (tmp_path / "sets/one/train.tsv").write_bytes(b"trein")
+    told = _tell(tmp_path)
+    assert told["dev"] == "ok" and "train.tsv has changed since it was fetched" in told["train"]
+    assert main(["data", "check", str(tmp_path)]) == 4
+    _forget_what_was_read()
+    with pytest.raises(DataError, match=r"train.tsv has changed since .*data fetch one --again"):
+        examples.read(task, tmp_path, "train")
+    assert examples.read(task, tmp_path, "dev")
+    capsys.readouterr()
+    fetch(["one"], tmp_path)
+    assert "all files are there. But " in capsys.readouterr().err
+    fetch(["one"], tmp_path, again=True)
+    assert _tell(tmp_path) == {"train": "ok", "dev": "ok"}
+    (tmp_path / "sets/one/train.tsv").unlink()
+    assert _tell(tmp_path)["dev"] == "ok"
+    (tmp_path / "downloads.json").unlink()
+    (tmp_path / "sets/one/dev.tsv").write_bytes(b"mine")
+    assert _tell(tmp_path)["dev"] == "ok", "nobody fetched it"
+    _forget_what_was_read()
+
+
+def _forget_what_was_read() -> None:
+    examples._read.cache_clear()
+
+
+def test_a_later_archive_may_bring_the_same_file(server: Server, tmp_path: Path, made_up) -> None:
+    first = server.says("/1.zip", _reply(_zipped({"train.tsv": b"1", "dev.tsv": b"d"})))
+    second = server.says("/2.zip", _reply(_zipped({"train.tsv": b"2"})))
+    task = _task("one", *(Download(url=url, to="sets/one", unpack=True) for url in (first, second)))
+    made_up(task)
+    fetch(["one"], tmp_path)
+    assert examples.read(task, tmp_path, "train")[0].inputs == ("2",)
+    _forget_what_was_read()
+
+
 def test_a_file_comes_whole_and_under_its_name(server: Server, tmp_path: Path) -> None:
     url = server.says("/file", _reply())
     assert get(Download(url=url, to="set/x.tsv", size=len(BODY), sha256=SUM), tmp_path) == tmp_path / "set/x.tsv"
     assert (tmp_path / "set" / "x.tsv").read_bytes() == BODY
-    assert _left(tmp_path) == ["set", "set/x.tsv"]
+    assert _left(tmp_path) == ["downloads.json", "set", "set/x.tsv"]
 
 
 def test_a_broken_connection_is_taken_up_where_it_broke(server: Server, tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_archives_that_ask_for_more_than_data_sets_do(fault: str, tmp_path: Path
 
 
 def test_memory_stays_bounded(tmp_path: Path) -> None:
-    """In a process of its own, which may take 32 MiB more than it has after its imports; the archives would take 64 to 128."""
+    """A process of its own may take 32 MiB more than after its imports; the archives would take 64 to 128."""
     pieces = b"%d comment=" % 2**26 + b"a" * (2**26 - 20) + bytes(20)
     _headers(tmp_path / "pax", _extension(tarfile.XHDTYPE, pieces))
     _headers(tmp_path / "name", _extension(b"L", pieces))

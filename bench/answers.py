@@ -62,6 +62,8 @@ class Outcome:
     curve: list[dict[str, float]] = field(default_factory=list)
     predictions: dict[str, str] | None = None
     examples: int = 0
+    learned_from: str = "train"
+    """The split that a baseline without a training file has learnt from."""
 
 
 def predictions_of(

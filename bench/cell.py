@@ -62,7 +62,7 @@ def _record(
         key=cell.key,
         status=status,
         reason=reason,
-        row=row_of(cell) | _read_by(cell, context),
+        row=row_of(cell) | _read_by(cell, context) | _marked(cell, outcome),
         pretraining=_pretraining(context.weights),
         task=_sheet(task, cell, context, outcome),
         adaptation=_adaptation(cell, context),
@@ -110,7 +110,7 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
     settings = read(cell.method, cell.settings)
     with phase("load"):
         parts = parts_of(cell, context.data, task, settings)
-    outcome.examples = len(parts.report)
+    outcome.examples, outcome.learned_from = len(parts.report), parts.learned_from
     if cell.row.kind == "baseline":
         with phase("train"):
             predictions = baselines.predict(cell.row.name, task, parts.train, parts.report)
@@ -153,6 +153,13 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
         **{name: about[name] for name in names},
         **{name: about[name] for name in newer if name in about},
     }
+
+
+def _marked(cell: Cell, outcome: Outcome) -> dict[str, Any]:
+    """The label of a baseline that had no training file, so that it is a line of its own on the board."""
+    if outcome.learned_from == "train":
+        return {}
+    return {"label": f"{baselines.label(cell.row.name)} (of the {outcome.learned_from} split)"}
 
 
 def _read_by(cell: Cell, context: Context) -> dict[str, Any]:

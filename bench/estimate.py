@@ -8,9 +8,11 @@ from typing import Any
 
 import models
 import tasks
+from bench import baselines
 from bench.adapt import NotApplicable
 from bench.adapt import settings as adaptation_settings
 from bench.adapt.effort import Network, Split
+from bench.baselines import Training
 from bench.budget import steps_of
 from bench.console import duration
 from bench.data.examples import read, unfit
@@ -99,6 +101,12 @@ def _cell(
     """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
     examples."""
     task = tasks.load(cell.task)
+    if cell.row.kind == "baseline" and baselines.training(cell.row.name, cell.form) is not Training.NEEDED:
+        try:
+            read(task, data, task.report)
+        except DataError as error:
+            return 0.0, 0.0, str(error)
+        return 0.0, 0.0, ""
     for name in (cell.task, *cell.beside):
         _look(name, data, seen)
         reason = seen[name] if isinstance(seen[name], str) else unfit(tasks.load(name), cell.form)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench import attributes
+from bench.baselines import Training
 from tasks.forms import Form
 from tasks.task import Example, Task
 
@@ -18,3 +19,4 @@ def _sources(task: Task, train: Sequence[Example], examples: Sequence[Example]) 
 
 
 PREDICTORS = {Form.GENERATION: _sources}
+TRAINING = {Form.GENERATION: Training.UNUSED}

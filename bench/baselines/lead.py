@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench import summaries
+from bench.baselines import Training
 from tasks.forms import Form
 from tasks.task import Example, Task
 
@@ -19,3 +20,4 @@ def _lead(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
 
 
 PREDICTORS = {Form.GENERATION: _lead}
+TRAINING = {Form.GENERATION: Training.UNUSED}

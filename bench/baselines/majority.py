@@ -1,4 +1,8 @@
-"""The training set's most frequent answer, whatever is asked; the mean where answers are numbers. No TensorFlow."""
+"""The training set's most frequent answer, whatever is asked; the mean where answers are numbers. No TensorFlow.
+
+Where the training file is missing, the answer is the most frequent one of the dev split, or else of the reported split
+itself: there it is the best that any constant answer can do. The row's label names the split.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -6,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.baselines import Training
 from bench.baselines._shared import check_targets, most_common
 from tasks.forms import Form, Rank
 from tasks.metrics.ranks import rank
@@ -91,3 +96,4 @@ PREDICTORS = {
     Form.FEW_SHOT: _first_class,
     Form.RANKING: _usual_candidates,
 }
+TRAINING = dict.fromkeys(PREDICTORS, Training.REPLACEABLE) | {Form.FEW_SHOT: Training.UNUSED}

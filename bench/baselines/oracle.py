@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench import summaries
+from bench.baselines import Training
 from tasks.forms import Form
 from tasks.task import Example, Task
 
@@ -20,3 +21,4 @@ def _best(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
 
 
 PREDICTORS = {Form.GENERATION: _best}
+TRAINING = {Form.GENERATION: Training.UNUSED}

@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 import tasks
+from bench import baselines
 from bench.adapt import NotApplicable
 from bench.adapt.settings import Settings
+from bench.baselines import Training
 from bench.data import sums
 from bench.plan import Cell, digest
 from tasks.forms import Form
-from tasks.task import Example, Task
+from tasks.task import Example, MissingData, Task
 
 
 class Parts(NamedTuple):
@@ -22,6 +24,8 @@ class Parts(NamedTuple):
     train: Sequence[Example]
     selection: Sequence[Example]
     report: Sequence[Example]
+    learned_from: str = "train"
+    """The split that ``train`` is of; another one for a baseline without a training file."""
 
 
 def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
@@ -31,8 +35,33 @@ def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
     if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
         train = read(task, data, "train") if cell.row.kind == "baseline" else []
         return Parts(train, [], read(task, data, task.report)[: cell.limit or None])
-    parts = splits(task, data, settings, cell.limit)
+    parts = _untrained(cell, data, task) or splits(task, data, settings, cell.limit)
     return parts._replace(train=drawn(parts.train, cell.seed, settings))
+
+
+def _untrained(cell: Cell, data: Path, task: Task) -> Parts | None:
+    """The parts of a baseline that reads no training file, or has none; None where training examples are read."""
+    use = baselines.training(cell.row.name, cell.form) if cell.row.kind == "baseline" else Training.NEEDED
+    if use is Training.NEEDED or (use is Training.REPLACEABLE and _is_there(task, data, "train")):
+        return None
+    report = read(task, data, task.report)[: cell.limit or None]
+    _check_labels(task, report)
+    if use is Training.UNUSED:
+        return Parts([], [], report)
+    split = "dev" if _is_there(task, data, "dev") else task.report
+    return Parts(read(task, data, split)[: cell.limit or None], [], report, split)
+
+
+def _is_there(task: Task, data: Path, split: str) -> bool:
+    try:
+        return bool(task.paths(data, split))
+    except MissingData:
+        return False
+
+
+def _check_labels(task: Task, report: Sequence[Example]) -> None:
+    if all(example.gold is None for example in report):
+        raise NotApplicable("no-labels", f"because the {task.report} split of {task.title} has no public labels.")
 
 
 def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
@@ -45,8 +74,7 @@ def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
     """
     train, report = read(task, data, "train"), read(task, data, task.report)
     train, report = train[: limit or None], report[: limit or None]
-    if all(example.gold is None for example in report):
-        raise NotApplicable("no-labels", f"because the {task.report} split of {task.title} has no public labels.")
+    _check_labels(task, report)
     if task.report != "dev" and "dev" in task.files:
         return Parts(train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report)
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))

@@ -8,7 +8,7 @@ and a sixth from the right, both texts as one. `models.architectures.masked_enco
 row's kind is drawn on its own, so the shares hold over batches.
 
 15 % of the text is hidden, in both texts: one token in 80 % of the draws, a bigram or trigram in 20 %; 80/10/10 as in
-BERT. Runs of tokens end with their text, and special tokens are never drawn.
+BERT. Runs of tokens end with their text and may meet, as in the authors' code; special tokens are never drawn.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         segments = np.where(kind == 0, rows["segments"], second["segments"] + SOURCE)
         segments = np.where(kind >= 2, np.where(kind == 2, FORWARD, BACKWARD), segments).astype(np.int32)
         rows |= {"tokens": tokens, "segments": segments}
-        return masking.ngrams(rows, np.ones(tokens.shape, bool), rng, vocabulary, NGRAMS)
+        return masking.ngrams(rows, np.ones(tokens.shape, bool), rng, vocabulary, NGRAMS, merge=True)
 
     return make
 

@@ -13,15 +13,18 @@ VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
 
 
-def test_half_of_the_text_is_hidden_in_one_piece_anywhere():
+def test_half_of_the_text_is_hidden_in_one_piece_often_at_an_edge():
     rows, length = 3000, 20
     text = np.tile(np.arange(FIRST, FIRST + length, dtype=np.int32), (rows, 1))
     hidden, first = mass.hide(text, np.random.default_rng(0), VOCABULARY)
     inside = (np.arange(length) >= first[:, None]) & (np.arange(length) < first[:, None] + 10)
     assert (hidden[~inside] == text[~inside]).all()
+    # A fifth at either end, and the other three fifths spread over all eleven places.
+    expected = np.full(11, 0.6 / 11)
+    expected[[0, -1]] += 0.2
     places = np.bincount(first, minlength=11)
     assert len(places) == 11
-    assert np.abs(places / rows - 1 / 11).max() < 4 * math.sqrt(1 / 11 * 10 / 11 / rows)
+    assert (np.abs(places / rows - expected) < 4 * np.sqrt(expected * (1 - expected) / rows)).all()
     masks, same = (hidden == MASK)[inside].mean(), (hidden == text)[inside].mean()
     error = 4 * math.sqrt(0.16 / inside.sum())
     assert abs(masks - 0.8) < error
@@ -50,6 +53,16 @@ def test_batches_give_the_decoder_the_fragment_and_its_place():
         whole = tokens.copy()
         whole[first : first + 12] = targets[1:]
         assert (np.diff(whole[1:-1]) == 1).all()  # put back in its place, the fragment makes the text whole
+
+
+def test_fragments_in_batches_of_usual_length_open_and_end_the_text():
+    make = mass.batches(corpus(), VOCABULARY, 64, 128)
+    first = np.concatenate([make(step, 1)["first"] for step in range(60)])
+    last = 1 + 126 - mass.fragment(126)  # places count from [CLS]
+    for place in (1, last):
+        share = 0.2 + 0.6 / last
+        assert abs((first == place).mean() - share) < 4 * math.sqrt(share * (1 - share) / len(first))
+    assert first.min() == 1 and first.max() == last
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from bench.engine.course import Course, Losses, TrainingStates
 from bench.engine.networks import build, sized
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import rate_at
-from bench.engine.recipe import Recipe, peak_rate, recipe_of
+from bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from bench.engine.stopping import SAVE_SECONDS, Stop
 from bench.errors import OK, Diverged, UsageError
 from models.corpus import Corpus
@@ -59,8 +59,7 @@ def pretrain(
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
-    if recipe.learning_rate is None:
-        recipe = replace(recipe, learning_rate=peak_rate(module, shape, recipe.optimizer))
+    recipe = resolved(recipe, module, shape)
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
     tokens_per_step = recipe.batch * recipe.length
     flops_per_step = tokens_per_step * module.flops_per_token(shape, tokenizer.vocabulary, recipe.length)
@@ -155,6 +154,7 @@ def _step_of(
             variables,
             totals=network.loss.totals,
             optimizer=recipe.optimizer,
+            adam=adam_of(recipe, models.load(model)),
             weight_decay=recipe.weight_decay,
             clip=recipe.clip,
             accumulate=recipe.accumulate,

@@ -14,7 +14,7 @@ from bench.budget import Budget
 from bench.checkpoint import Checkpoint, CheckpointError
 from bench.data import corpora, sources
 from bench.engine.networks import sized
-from bench.engine.recipe import recipe_of
+from bench.engine.recipe import adam_of, recipe_of
 from bench.engine.stopping import SAVE_SECONDS
 from bench.errors import OK, UsageError
 from bench.execute import Staff, execute
@@ -84,12 +84,12 @@ def run_suite(
             "corpus_sha256": sha256,
             "corpus_name": corpora.name_of(files),
             "vocabulary": size,
-            "recipe": changes,
         }
 
     def training_of(model: str, size: str, cut: str) -> Pretraining:
         given = budget if budget and budget.unit else chosen.budgets.get(model, chosen.budget)
-        return Pretraining(**common, budget=given, model=model, size=size, tokenizer=cut)
+        own = recipe_for(model, changes)
+        return Pretraining(**common, recipe=own, budget=given, model=model, size=size, tokenizer=cut)
 
     own = {row: training_of(row.model, row.size, kind) for row in pretrained}
     trainings = {pretraining.key: pretraining for pretraining in own.values()}
@@ -234,6 +234,11 @@ def _pretrained(folder: Path) -> Checkpoint:
             f"{folder} holds a model that is {found.about.get('kind')}, not pretrained. Use `predict` with it."
         )
     return found
+
+
+def recipe_for(model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``changes`` to the recipe, with Adam's settings as ``model`` has them: other ones make another checkpoint."""
+    return {**changes, **adam_of(recipe_of(changes), models.load(model))}
 
 
 def check_rows(rows: Sequence[Row]) -> None:

@@ -39,6 +39,7 @@ CARD = Card(
     speed_up="5.6 to 0.3 times BERT's (Qiu et al., 2020, table 3)",
     source_model="none: pre-trained by itself",
     reference="transformers' AlbertForPreTraining",
+    optimizer="LAMB",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=89.4, source=_SURVEY),
@@ -56,6 +57,9 @@ CARD = Card(
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+ADAM = {"epsilon": 1e-6}
+"""That of LAMB in the authors' code; the paper trains by LAMB (``optimizer=lamb``)."""
 
 
 def embedding(size: Size) -> int:

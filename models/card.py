@@ -56,6 +56,8 @@ class Card:
     """What our tests hold the network against, on the same weights; where nothing can be installed, that they write its
     equations out."""
     reported: tuple[Reported, ...] = ()
+    optimizer: str = ""
+    """What the paper trains by, where that is not AdamW with bias correction, which all models share here."""
     layers: str = ""
     """As the paper printed it; where that is "", records say those of our base size."""
     speed_up: str = ""

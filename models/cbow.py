@@ -30,6 +30,7 @@ CARD = Card(
     corpus="Google News (6 billion words)",
     parameters="300 per word; vocabulary of one million",
     reference="gensim's Word2Vec: steps, what is dropped and drawn; its equations, written out in NumPy",
+    optimizer="SGD",
     reported=(Reported(task="conll2003", metric="f1", value=88.2, source=_TABLE_4),),
 )
 

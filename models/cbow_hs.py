@@ -28,6 +28,7 @@ CARD = Card(
     corpus="Google News (6 billion words)",
     parameters="300 per word; vocabulary of one million",
     reference="gensim's Word2Vec: trees and steps; fasttext: probabilities; its equations, written out in NumPy",
+    optimizer="SGD",
 )
 
 SIZES = {

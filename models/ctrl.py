@@ -30,6 +30,7 @@ CARD = Card(
     corpus="140 GB: Wikipedia, Project Gutenberg, Reddit, news, reviews, translations and questions",
     parameters="1.63B",
     reference="transformers' CTRLLMHeadModel",
+    optimizer="Adagrad",
     licence="BSD-3-Clause",
 )
 

@@ -34,6 +34,7 @@ CARD = Card(
     corpus="English Wikipedia (631 million words); in 2011 with Reuters (852 million)",
     parameters="50 per word; 30,000 words, in 2011 up to 130,000",
     reference="none to install: its equations, written out in NumPy",
+    optimizer="SGD",
     reported=(Reported(task="conll2003", metric="f1", value=87.4, source=_TABLE_4),),
 )
 

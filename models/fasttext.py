@@ -29,6 +29,7 @@ CARD = Card(
     corpus="Wikipedia in nine languages",
     parameters="300 per word, and 2 million n-grams",
     reference="the authors' fasttext: n-grams, vectors; gensim's FastText: steps; its equations, written out in NumPy",
+    optimizer="SGD",
     licence="CC BY-SA 3.0",
 )
 

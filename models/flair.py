@@ -31,6 +31,7 @@ CARD = Card(
     corpus="1B Word Benchmark",
     parameters="1 layer of 2048 cells in each direction",
     reference="flair's LanguageModel and FlairEmbeddings; its equations, written out in NumPy",
+    optimizer="SGD",
 )
 
 # One layer, as in the paper, whose 2048 cells a direction are the base size; the others weigh what the Transformer

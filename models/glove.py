@@ -32,6 +32,7 @@ CARD = Card(
     corpus="Wikipedia 2014 and Gigaword 5 (6 billion words); Common Crawl (42 billion)",
     parameters="300 per word; 400,000 words",
     reference="mittens' GloVe: cost, gradient and vectors; its counts, by brute force in NumPy",
+    optimizer="AdaGrad",
     licence="PDDL 1.0",
     reported=(Reported(task="conll2003", metric="f1", value=88.3, source=_TABLE_4),),
 )

@@ -51,6 +51,9 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
+ADAM = {"beta2": 0.98, "epsilon": 1e-6}
+"""The authors' command (microsoft/MPNet)."""
+
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""

@@ -44,6 +44,10 @@ SIZES = {
 LEARNING_RATE = 3e-3
 """As for ELMo (`models.elmo`)."""
 
+ADAM = {"beta1": 0.8, "beta2": 0.99}
+"""The authors' code (n-waves/multifit): fastai's beta2, and a beta1 that moves from 0.8 to 0.7 and back in a cycle;
+here it stays."""
+
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""

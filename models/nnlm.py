@@ -29,6 +29,7 @@ CARD = Card(
     corpus="Brown corpus (1.2 million words); AP News (14 million)",
     parameters="30 or 60 per word, 16,383 words (Brown); 100 per word, 17,964 words (AP News)",
     reference="none to install: its equations, written out in NumPy",
+    optimizer="SGD",
 )
 
 SIZES = {

@@ -35,6 +35,7 @@ CARD = Card(
     corpus="C4 (750 GB) and HugeNews (1.5B articles, 3.8 TB)",
     parameters="223M (base), 568M (large)",
     reference="transformers' PegasusForConditionalGeneration",
+    optimizer="Adafactor",
     licence="Apache-2.0",
     reported=(
         Reported(task="aeslc", metric="author_rouge1", value=34.85, source=_BASE),

@@ -29,6 +29,7 @@ CARD = Card(
     corpus="the task's own texts (for IMDb 75,000 reviews)",
     parameters="400 per word and text",
     reference="gensim's Doc2Vec: steps and noise; its equations, written out in NumPy",
+    optimizer="SGD",
     reported=(
         Reported(
             task="imdb",

@@ -57,6 +57,9 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 LEARNING_RATE = 2e-3
 """At width 128, as measured for BERT, whose network and main loss these are."""
 
+ADAM = {"beta2": 0.98, "epsilon": 1e-6}
+"""Liu et al. (2019), section 2.4 and table 9."""
+
 EPSILON = 1e-5
 """Of the layer norms, as in the authors' code (fairseq), where BERT has 1e-12."""
 

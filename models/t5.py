@@ -35,6 +35,7 @@ CARD = Card(
     corpus="Colossal Clean Crawled Corpus (C4, about 750 GB)",
     parameters="220M (base)",
     reference="transformers' T5ForConditionalGeneration",
+    optimizer="Adafactor",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=89.7, source=_SURVEY),

@@ -33,6 +33,7 @@ CARD = Card(
     corpus="Colossal Clean Crawled Corpus (C4, about 750 GB)",
     parameters="about 250M (base)",
     reference="transformers' T5ForConditionalGeneration",
+    optimizer="Adafactor",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=84.12, split="dev", source=_TABLE_2),

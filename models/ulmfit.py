@@ -54,6 +54,9 @@ SIZES = {
 LEARNING_RATE = 3e-3
 """As for ELMo (`models.elmo`)."""
 
+ADAM = {"beta1": 0.7, "beta2": 0.99}
+"""Howard and Ruder (2018), section 4.1."""
+
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""

@@ -51,6 +51,9 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
+ADAM = {"beta2": 0.98, "epsilon": 1e-6}
+"""Bao et al. (2020), section 3.1."""
+
 READS_AGAIN = True
 """Each token is asked for by a mask of its own, which no later one sees: `decode` is all there is to write with."""
 

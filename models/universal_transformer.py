@@ -36,6 +36,9 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
+ADAM = {"beta2": 0.997, "epsilon": 1e-9}
+"""The authors' code: tensor2tensor's ``transformer_base``, on which ``universal_transformer_base`` builds."""
+
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""

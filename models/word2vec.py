@@ -30,6 +30,7 @@ CARD = Card(
     corpus="News articles (about one billion words)",
     parameters="300 per word; 692,000 words",
     reference="gensim's Word2Vec: steps, what is dropped and drawn; its equations, written out in NumPy",
+    optimizer="SGD",
     licence="Apache-2.0",
 )
 

@@ -35,6 +35,7 @@ CARD = Card(
     corpus="BooksCorpus, English Wikipedia, Giga5, ClueWeb 2012-B and Common Crawl (32.89B pieces)",
     parameters="similar to BERT-large",
     reference="transformers' XLNetLMHeadModel, both streams",
+    optimizer="Adam without bias correction",
     licence="Apache-2.0",
     reported=(
         Reported(task="glue", metric="average", value=90.5, source=_SURVEY),
@@ -52,6 +53,9 @@ CARD = Card(
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+ADAM = {"epsilon": 1e-6}
+"""Yang et al. (2019), the table of hyper-parameters for pre-training."""
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:

@@ -138,6 +138,7 @@ def _model(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import asdict
 
     import models
+    from bench.engine.recipe import ADAM, RATE
     from models.tokenizers import Vocabulary
 
     module = models.load(name)
@@ -146,7 +147,8 @@ def _model(name: str, vocabulary: int) -> dict[str, Any]:
     for label, size in module.SIZES.items():
         every, embedding = module.parameters(size, words)
         sizes[label] = asdict(size) | {"parameters": every, "embedding_parameters": embedding}
-    return asdict(module.CARD) | {"sizes": sizes, "vocabulary": vocabulary}
+    own = {"learning_rate": getattr(module, "LEARNING_RATE", RATE)} | ADAM | getattr(module, "ADAM", {})
+    return asdict(module.CARD) | {"recipe": own, "sizes": sizes, "vocabulary": vocabulary}
 
 
 def _task(name: str, vocabulary: int) -> dict[str, Any]:

@@ -22,21 +22,29 @@ class AdamW(_Summed, keras.optimizers.AdamW):
     """Loshchilov & Hutter (2019), with TensorFlow's own operation for Adam's part.
 
     One operation per weight, where Keras takes a dozen that each walk through memory: for BERT-mini an update takes 0.6
-    of the time, and tracing it half.
+    of the time, and tracing it half. After t gradients, a weight moves by
+
+        rate * m^ / (sqrt(v^) + epsilon)      m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
+
+    (Kingma & Ba, 2015, algorithm 1). TensorFlow's operation adds its epsilon to sqrt(v), so it is given epsilon times
+    sqrt(1 - beta2^t). Without ``bias_correction`` m and v stand for m^ and v^, as in BERT's code.
     """
+
+    bias_correction = True
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index, steps = self._get_variable_index(variable), tf.cast(self.iterations + 1, tf.float32)
+        powers = [tf.pow(beta, steps) if self.bias_correction else tf.zeros([]) for beta in (self.beta_1, self.beta_2)]
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self._momentums[index].value.handle,
             v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(self.beta_1, steps),
-            beta2_power=tf.pow(self.beta_2, steps),
+            beta1_power=powers[0],
+            beta2_power=powers[1],
             lr=tf.cast(learning_rate, tf.float32),
             beta1=self.beta_1,
             beta2=self.beta_2,
-            epsilon=self.epsilon,
+            epsilon=self.epsilon * tf.sqrt(1.0 - powers[1]),
             grad=gradient,
         )
 
@@ -79,16 +87,27 @@ def summed(gradient: Any) -> Any:
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
-def optimizer(name: str, variables: Sequence[Any], *, weight_decay: float, beta_2: float) -> keras.optimizers.Optimizer:
+def optimizer(
+    name: str,
+    variables: Sequence[Any],
+    *,
+    weight_decay: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    bias_correction: bool = True,
+) -> keras.optimizers.Optimizer:
     """The optimizer called ``name`` ("adamw", "lamb", "adagrad"), built for ``variables``; decay spares biases and
-    gains. Only the first two have a ``beta_2``."""
+    gains. Adagrad has none of ``beta1``, ``beta2`` and ``epsilon``, and only AdamW can do without
+    ``bias_correction``."""
     if name == "adagrad":
         # From sums of 0: losses are means, and any other beginning would be large beside their gradients.
         options = {"initial_accumulator_value": 0.0, "epsilon": 1e-10}
         made = Adagrad(learning_rate=0.0, weight_decay=weight_decay or None, **options)
     else:
         cls = {"adamw": AdamW, "lamb": Lamb}[name]
-        made = cls(learning_rate=0.0, weight_decay=weight_decay, beta_2=beta_2, epsilon=1e-6)
+        made = cls(learning_rate=0.0, weight_decay=weight_decay, beta_1=beta1, beta_2=beta2, epsilon=epsilon)
+        made.bias_correction = bias_correction
     # Biases of attention have a row for each head (Dai et al., 2019, section 3.3; Keras's own).
     made.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2 or v.path.endswith("bias")])
     made.build(variables)

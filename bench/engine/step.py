@@ -28,7 +28,8 @@ class TrainStep:
     A batch is split evenly over the replicas of ``strategy`` and, on each, into ``accumulate`` parts that are computed
     one after the other. ``totals(batch)`` says what the means of the whole batch are over; so losses, gradients and
     their clipped norm are those of the whole batch, however it is split; ``clip`` 0 clips nothing. Weight decay is
-    decoupled and spares biases and gains (Loshchilov & Hutter, 2019).
+    decoupled and spares biases and gains (Loshchilov & Hutter, 2019). ``adam`` changes Adam's ``beta1``, ``beta2``,
+    ``epsilon`` and ``bias_correction`` (`bench.engine.optimizers.optimizer`).
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class TrainStep:
         optimizer: str = "adamw",
         weight_decay: float = 0.01,
         clip: float = 1.0,
-        beta_2: float = 0.98,
+        adam: Mapping[str, Any] | None = None,
         strategy: tf.distribute.Strategy | None = None,
         accumulate: int = 1,
         totals: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
@@ -51,7 +52,7 @@ class TrainStep:
         # Parts and replicas add up dense gradients.
         self.sparse = optimizer in SPARSE and strategy is None and accumulate == 1
         with scope(strategy):
-            self.optimizer = optimizer_of(optimizer, self.variables, weight_decay=weight_decay, beta_2=beta_2)
+            self.optimizer = optimizer_of(optimizer, self.variables, weight_decay=weight_decay, **(adam or {}))
         self._function: Callable | None = None
 
     def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:

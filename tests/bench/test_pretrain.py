@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import models
 from bench import checkpoint, pretrain
 from bench.__main__ import main
 from bench.budget import Budget
@@ -18,7 +19,7 @@ from bench.data import corpora
 from bench.engine import place
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import SCHEDULES, rate_at
-from bench.engine.recipe import Recipe, recipe_of
+from bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resolved
 from bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
 from models.tokenizers import Tokenizer
 from tests.bench.processes import made_text
@@ -235,6 +236,11 @@ def test_a_folder_that_is_no_checkpoint_is_refused_before_the_training(tmp_path,
         ({"clip": True}, "clip takes a number"),
         ({"clip": float("nan")}, "at least 0"),
         ({"dropout": 1}, "a number below 1"),
+        ({"beta2": 1.0}, "beta2 is a share"),
+        ({"epsilon": 0}, "above 0"),
+        ({"bias_correction": 1}, "true, false"),
+        ({"optimizer": "adagrad", "beta1": 0.8}, "adagrad has no setting 'beta1'"),
+        ({"optimizer": "lamb", "bias_correction": False}, "lamb has no setting 'bias_correction'"),
         ({"warmup": 1.5}, "a number up to 1"),
         ({"optimizer": "sgd"}, "adamw, lamb"),
         ({"schedule": "step"}, "linear, cosine"),
@@ -254,3 +260,22 @@ def test_settings_are_taken_as_they_are():
     assert recipe_of(changes) == dataclasses.replace(Recipe(), **changes)
     changes = {"optimizer": "lamb", "xla": False, "accumulate": 4, "batch": 8, "weight_decay": 0}
     assert recipe_of(changes) == dataclasses.replace(Recipe(), **changes)
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_a_models_file_names_what_it_changes_of_adam(name):
+    """And nothing else; the recipe of its checkpoints has every value, what the user says before what the file says."""
+    module = models.load(name)
+    own, shape = getattr(module, "ADAM", {}), next(iter(module.SIZES.values()))
+    assert all(value != ADAM[key] for key, value in own.items())
+    recipe_of(own)  # values that fit
+    full = resolved(Recipe(), module, shape)
+    assert {key: getattr(full, key) for key in ADAM} == ADAM | own == adam_of(full, module)
+    assert resolved(recipe_of({"beta2": 0.5}), module, shape).beta2 == 0.5
+    assert resolved(recipe_of({"optimizer": "adagrad"}), module, shape).beta2 is None
+
+
+def test_the_recipe_of_a_checkpoint_has_adams_settings(text, tmp_path):
+    made = train(text, tmp_path / "out", recipe=recipe_of({"batch": 4, "length": 32, "epsilon": 1e-7}))
+    found = {name: made.about["recipe"][name] for name in ADAM}
+    assert found == {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7, "bias_correction": True}

@@ -16,6 +16,7 @@ from bench import pretrain, run, suites
 from bench.budget import Budget
 from bench.data import sources
 from bench.engine import distribute
+from bench.engine.recipe import recipe_of
 from bench.errors import CELLS_FAILED, OK, UsageError
 from bench.run import run_suite
 from bench.work import Worker
@@ -119,6 +120,23 @@ def test_malformed_and_missing_data_are_told_and_the_rest_runs(world, tmp_path):
     assert floor(out, broken, models=("majority",), tasks=("cola", "sst2"), retry=True) == OK
 
 
+def test_adams_settings_are_a_part_of_what_a_checkpoint_is(world, tmp_path, monkeypatch):
+    """The model's own where the recipe says nothing, the recipe's where it does; other values, another key."""
+    asked, found = {}, []
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("bert", "roberta"), "tasks": ("cola",)}
+    for recipe in ({}, {"beta2": 0.98}, {"optimizer": "lamb"}, {"optimizer": "adagrad"}):
+        run_suite(**options, recipe=recipe)
+        found.append({training.model: training for training in asked["whole"].pretrainings})
+    assert [(t["bert"].recipe.get("beta2"), t["roberta"].recipe.get("beta2")) for t in found] == [
+        (0.999, 0.98), (0.98, 0.98), (0.999, 0.98), (None, None),
+    ]  # fmt: skip
+    assert found[0]["bert"].key != found[1]["bert"].key and found[0]["roberta"].key == found[1]["roberta"].key
+    assert found[0]["bert"].recipe["bias_correction"] is True and "bias_correction" not in found[2]["bert"].recipe
+    for training in found:
+        assert recipe_of(training["bert"].recipe)  # what a worker makes of it
+
+
 def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path, monkeypatch):
     asked = {}
     monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
@@ -126,7 +144,8 @@ def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path,
     run_suite(**options, strategy="mirrored", recipe={"batch": 64})
     assert asked["staff"].workers == 1 and asked["job"].strategy == "mirrored"
     (training,) = asked["whole"].pretrainings
-    assert training.recipe == suites.load("demo").recipe | {"batch": 64}
+    adam = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "bias_correction": True}  # those of BERT
+    assert training.recipe == suites.load("demo").recipe | adam | {"batch": 64}
 
     given, finished = {}, SimpleNamespace(about={"steps": 1, "loss": 1.0})
     monkeypatch.setattr(distribute, "strategy_of", lambda name: f"all of {name}")

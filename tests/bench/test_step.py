@@ -11,6 +11,7 @@ import pytest
 import models
 from bench.engine import numerics
 from bench.engine.optimizers import optimizer
+from bench.engine.recipe import ADAM
 from bench.engine.step import TrainStep
 from tests.bench.processes import ROOT
 from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, small
@@ -99,7 +100,7 @@ def test_a_row_looked_up_twice_counts_once_with_the_sum():
     )
     scalars = step({"tokens": np.array([1, 1], np.int32)}, (0, 0), 0.1)
     assert float(scalars["gradient_norm"]) == pytest.approx(2.0)
-    assert float(step.optimizer._velocities[0][1, 0]) == pytest.approx((1 - 0.98) * 4.0)
+    assert float(step.optimizer._velocities[0][1, 0]) == pytest.approx((1 - 0.999) * 4.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(("clip", "moved"), [(0.0, 3.0), (float("inf"), 3.0), (1e9, 3.0), (1.0, 1.0)])
@@ -185,7 +186,7 @@ def test_adagrad_decays_only_when_told():
 
     for decay in (0.0, 0.1):
         kernel = keras.Variable(np.ones((2, 2), np.float32))
-        made = optimizer("adagrad", [kernel], weight_decay=decay, beta_2=0.98)
+        made = optimizer("adagrad", [kernel], weight_decay=decay)
         made.learning_rate.assign(0.5)
         made.apply([np.zeros((2, 2), np.float32)], [kernel])
         assert np.allclose(kernel, 1 - 0.5 * decay)
@@ -196,28 +197,40 @@ def _apply(made, weight, gradient):
 
 
 @pytest.mark.parametrize("jit", [False, True])
-def test_adam_is_that_of_keras(jit):
+@pytest.mark.parametrize(("beta1", "beta2"), [(0.9, 0.999), (0.7, 0.99)])
+@pytest.mark.parametrize("bias_correction", [True, False])
+def test_adam_is_that_of_the_paper(jit, beta1, beta2, bias_correction):
+    """Kingma & Ba (2015), algorithm 1, in float64; an epsilon as large as the gradients shows where it stands."""
     import keras
     import tensorflow as tf
 
-    rng = np.random.default_rng(0)
+    rng, epsilon, decay = np.random.default_rng(0), 0.5, 0.1
     start, gradients = rng.standard_normal((3, 4)), rng.standard_normal((5, 3, 4)).astype(np.float32)
-    ended = []
-    for kind in (None, keras.optimizers.AdamW):
-        weight = keras.Variable(start.astype(np.float32))
-        made = optimizer("adamw", [weight], weight_decay=0.1, beta_2=0.98)
-        if kind:
-            made = kind(weight_decay=0.1, beta_2=0.98, epsilon=1e-6)
-            made.build([weight])
-        update = tf.function(partial(_apply, made, weight), jit_compile=jit, autograph=False)
-        for rate, gradient in zip((0.1, 0.2, 0.3, 0.2, 0.1), gradients, strict=True):
-            made.learning_rate.assign(rate)
-            update(gradient)
-        ended.append([weight.numpy(), *(v.numpy() for v in made.variables)])
-    assert len(ended[0]) == len(ended[1])
-    for ours, theirs in zip(*ended, strict=True):
-        assert np.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
-    assert np.abs(ended[0][0] - start).max() > 0.1
+    weight = keras.Variable(start.astype(np.float32))
+    options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "bias_correction": bias_correction}
+    made = optimizer("adamw", [weight], weight_decay=decay, **options)
+    update = tf.function(partial(_apply, made, weight), jit_compile=jit, autograph=False)
+    expected, m, v = start.copy(), np.zeros((3, 4)), np.zeros((3, 4))
+    for t, (rate, gradient) in enumerate(zip((0.1, 0.2, 0.3, 0.2, 0.1), gradients.astype(np.float64), strict=True), 1):
+        made.learning_rate.assign(rate)
+        update(gradient.astype(np.float32))
+        m, v = beta1 * m + (1 - beta1) * gradient, beta2 * v + (1 - beta2) * gradient**2
+        first, second = (m / (1 - beta1**t), v / (1 - beta2**t)) if bias_correction else (m, v)
+        expected -= rate * decay * expected + rate * first / (np.sqrt(second) + epsilon)
+    assert np.allclose(weight.numpy(), expected, atol=2e-6)
+    assert np.allclose(made._momentums[0], m, atol=1e-6) and np.allclose(made._velocities[0], v, atol=1e-6)
+    assert np.abs(expected - start).max() > 0.1
+
+
+def test_adam_is_the_usual_one_unless_it_is_told_otherwise():
+    import keras
+
+    weight = keras.Variable(np.zeros((2, 2), np.float32))
+    step = TrainStep(lambda batch, seed: {"loss": 0.0}, [weight])
+    found = (step.optimizer.beta_1, step.optimizer.beta_2, step.optimizer.epsilon, step.optimizer.bias_correction)
+    assert found == tuple(ADAM.values())
+    other = TrainStep(lambda batch, seed: {"loss": 0.0}, [weight], adam={"beta2": 0.98, "epsilon": 1e-6})
+    assert (other.optimizer.beta_1, other.optimizer.beta_2, other.optimizer.epsilon) == (0.9, 0.98, 1e-6)
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
@@ -226,7 +239,7 @@ def test_decay_is_decoupled_and_spares_biases_and_gains(name):
 
     kernel, gain = keras.Variable(np.ones((2, 2), np.float32)), keras.Variable(np.ones(2, np.float32))
     heads = keras.Variable(np.ones((2, 1, 3), np.float32), name="content_bias")  # of Transformer-XL and XLNet
-    made = optimizer(name, [kernel, gain, heads], weight_decay=0.1, beta_2=0.98)
+    made = optimizer(name, [kernel, gain, heads], weight_decay=0.1)
     made.learning_rate.assign(0.5)
     made.apply([np.zeros(v.shape, np.float32) for v in (kernel, gain, heads)], [kernel, gain, heads])
     assert np.allclose(kernel, 1 - 0.5 * 0.1) and np.array_equal(gain, [1, 1]) and (heads.numpy() == 1).all()

@@ -21,10 +21,14 @@ from bench.engine.rates import rate_at
 from bench.engine.step import TrainStep
 from bench.generate import Generator, Writing
 from bench.neighbours import Neighbour
+from models.architectures.parts import dropout
 from models.card import Size
 from models.pretrainable import Encoding
 from models.tokenizers import Tokenizer, Vocabulary
 from tasks.forms import Form
+
+_HEAD = 9000
+"""The salt of the head's dropout, which no place inside an encoder has."""
 
 
 class Adapted:
@@ -60,6 +64,7 @@ class Adapted:
         network.encoder.dropout = 0.0 if self.freezes else settings.dropout
         for other in self.neighbours:
             other.encoder.dropout = 0.0
+        self.head_dropout = getattr(settings, "head_dropout", 0.0)
         self.reading = self.adaptation.Reading(network.encoder, settings, *(o.encoder for o in self.neighbours))
         self.own: list[Any] = self.decoding.own if self.decoding and build else []
         """Variables that the adaptation adds, with a value to begin from."""
@@ -75,6 +80,7 @@ class Adapted:
             inside = network.loss if self.decoding and not self.own else network.encoder  # what writes is in the loss
             self.learning += inside.trainable_variables
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True}
+        options["adam"] = getattr(settings, "adam", None)  # nothing learns by it under other settings
         self.step = getattr(self.adaptation, "Step", TrainStep)(self._loss, self.learning, **options)
         # An adaptation may have the network learn something else first: (rows, settings, seed, bookmark) to a `Course`.
         first = getattr(self.adaptation, "First", None)
@@ -202,7 +208,10 @@ class Adapted:
         others = []
         for number, other in enumerate(self.neighbours, 1):
             others.append(_still(other.encoder({name: batch[f"{name}_{number}"] for name in ("tokens", "segments")})))
-        return self.head(self.reading(encoding, {**batch, **inputs}, *others), batch)
+        reading = self.reading(encoding, {**batch, **inputs}, *others)
+        read = enumerate((reading.tokens, reading.pooled))
+        tokens, pooled = (dropout(x, self.head_dropout, seed, _HEAD + number) for number, x in read)
+        return self.head(reading._replace(tokens=tokens, pooled=pooled), batch)
 
     def _predicted(self, batch: Mapping[str, Any]) -> Any:
         """The head's numbers as its codec reads them: some heads decide over a whole row here."""

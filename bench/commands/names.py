@@ -178,12 +178,12 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
 def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
-    from bench.adapt.settings import Settings, kind
+    from bench.adapt.settings import Learning, Settings, kind
 
     def told(of: type[Settings]) -> list[dict[str, Any]]:
         return [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(of)]
 
-    usual, found = told(Settings), told(kind(name))
+    usual, found = told(Learning), told(kind(name))
     return {"own": [row for row in found if row not in usual], "settings": [row for row in found if row in usual]}
 
 

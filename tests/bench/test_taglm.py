@@ -159,6 +159,7 @@ def test_the_tagger_learns_and_the_language_model_stays():
     examples = planted(24, 0)
     chosen = Own(hidden=8, epochs=40, batch=8, length=16, patience=40, learning_rate=0.03)
     codec = tagging.Codec(load("conll2003"), TOKENIZER, chosen, examples)
+    keras.utils.set_random_seed(0)
     network = models.load("elmo").build(SHAPE, TOKENIZER.vocabulary)
     begun = networks.weights(network.loss.variables)
     made = Adapted(network, TOKENIZER.vocabulary, Form.TAGGING, "taglm", codec.outputs, chosen, lambda rows: 0.0)

@@ -3,7 +3,8 @@
 A file defines two things. ``Codec(task, tokenizer, settings, train)`` works in numpy, one per task: ``rows(examples)``
 makes the arrays that batches are stacked from, ``predictions(examples, rows, outputs)`` turns a head's numbers into
 what metrics compare. ``Head(outputs)`` is a Keras layer, shared by every task of the form: ``head(reading, batch)``
-gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises.
+gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises. Dropout has fallen on what a head reads
+(``head_dropout`` of the settings); a head has none of its own.
 
 A codec may begin where another adaptation ends: its ``first`` names that one and its settings, and ``follow(examples,
 rows, outputs)`` is told what it says of the same examples. Where other models are read besides, ``join(tokenizers)``

@@ -1,7 +1,8 @@
 """Hyper-parameters of an adaptation: one stated default per form, every one of them open to ``--set``. No TensorFlow.
 
-`Settings` is what all adaptations have. One with more of them, or with defaults of its own, has a file here that
-defines ``Own(Settings)``: what it declares goes before the defaults of forms. What it learns and writes with, it says
+`Settings` is what all adaptations have, `Learning` what those have that train weights by Adam. An adaptation with more
+of them, or with defaults of its own, has a file here that defines ``Own(Settings)`` or ``Own(Learning)``: what it
+declares goes before the defaults of forms. What it learns and writes with, it says
 there too (`bench.adapt.effort`), for the estimate of a cost before anything runs.
 """
 
@@ -147,15 +148,40 @@ class Settings(Effort):
         return None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Learning(Settings):
+    """`Settings` of an adaptation under which weights learn by Adam (`bench.engine.optimizers.AdamW`).
+
+    Adam's are its paper's (Kingma & Ba, 2015, section 2), for all models alike. BERT's code fine-tunes with an epsilon
+    of 1e-6 and no bias correction; without it small training sets often end at chance (Zhang et al., 2021, section 4).
+    """
+
+    VERSION = 2  # since heads have dropout, and Adam a beta2 of 0.999 and the epsilon of its paper
+    beta1: float = share(0.9, baked=True)
+    beta2: float = share(0.999, baked=True)
+    epsilon: float = positive(1e-8, baked=True)
+    bias_correction: int = switch(1, baked=True)
+    """0: Adam's moments are taken as they are, as in BERT's code."""
+    head_dropout: float = share(0.1, baked=True)
+    """Share of what the head reads of the encoder that is dropped in training, as BERT's code does before its
+    classifiers. Spans are read without, as in BERT's code; so are vectors that are compared with each other."""
+
+    @property
+    def adam(self) -> dict[str, Any]:
+        """Adam's settings by name, as `bench.engine.step.TrainStep` takes them."""
+        named = {name: getattr(self, name) for name in ("beta1", "beta2", "epsilon")}
+        return named | {"bias_correction": bool(self.bias_correction)}
+
+
 _BY_FORM: Mapping[Form, Mapping[str, float]] = {
     Form.REGRESSION: {"epochs": 6},
     Form.TAGGING: {"epochs": 6, "learning_rate": 5e-4},
-    Form.SPAN: {"epochs": 3, "length": 256, "stride": 128},
+    Form.SPAN: {"epochs": 3, "length": 256, "stride": 128, "head_dropout": 0.0},
     Form.CHOICE: {"epochs": 10, "batch": 16, "patience": 4},
-    Form.GENERATION: {"epochs": 8, "learning_rate": 1e-3, "patience": 3, "beam": 4},
+    Form.GENERATION: {"epochs": 8, "learning_rate": 1e-3, "patience": 3, "beam": 4, "head_dropout": 0.0},
     Form.LANGUAGE_MODELLING: {"batch": 16},
-    Form.FEW_SHOT: {"batch": 8},
-    Form.RANKING: {"batch": 128, "length": 64, "selection": 500},
+    Form.FEW_SHOT: {"batch": 8, "head_dropout": 0.0},
+    Form.RANKING: {"batch": 128, "length": 64, "selection": 500, "head_dropout": 0.0},
     Form.POINTING: {"epochs": 20, "learning_rate": 5e-4, "patience": 5},
 }
 
@@ -171,8 +197,9 @@ def kind(adaptation: str) -> type[Settings]:
 def defaults(form: Form, adaptation: str) -> Settings:
     """The stated defaults of ``form`` under ``adaptation``."""
     own = kind(adaptation)
+    by_form = {f.name: _BY_FORM[form][f.name] for f in fields(own) if f.name in _BY_FORM.get(form, {})}
     declared = {} if own is Settings else {f.name: f.default for f in fields(own) if f.name in own.__annotations__}
-    return own(**{**_BY_FORM.get(form, {}), **declared})
+    return own(**by_form | declared)
 
 
 def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Settings:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """A whole article in one row, as the paper has it; the rate is that of an encoder."""
 
     WRITES = False
@@ -15,6 +15,7 @@ class Own(Settings):
     epochs: int = settings.positive(4)
     batch: int = settings.positive(16)
     learning_rate: float = settings.setting(3e-4)
+    head_dropout: float = settings.share(0.1, baked=True)
     sentences: int = settings.setting(0)
     """Sentences of a summary; 0: as many as the task's first-sentences row has."""
     inter_layers: int = settings.setting(2)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
-    """`Settings` with other defaults."""
+class Own(Learning):
+    """`Learning` with other defaults."""
 
     FREEZES = True
     learning_rate: float = settings.setting(2e-3)

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 from bench.adapt import settings
 from bench.adapt.effort import Decoder, Network
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 from models.card import Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """The rate and the warm-up of each stage are the usual ones."""
 
     FREEZES = True
+    beta2: float = settings.share(0.98, baked=True)
+    """As in the authors' script (bert-nmt/bert-nmt)."""
     drop_net: float = settings.setting(1.0, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
     """How often a layer that learns takes one of its two attentions alone; else, and when it writes, their mean."""
     stages: int = settings.one_of(2, 1, 2)

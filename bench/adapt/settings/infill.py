@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from bench.adapt import settings
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """Sentences are short, and each has a few blanks to learn from."""
 
     WRITES = False

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from bench.adapt import settings
 from bench.adapt.effort import Decoder, Network
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """The rate is one for all weights, as in the paper."""
 
     beside: float = settings.setting(1.0, baked=True)

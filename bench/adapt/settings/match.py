@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from bench.adapt import settings
 from bench.adapt.effort import Split
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 from bench.adapt.settings.extract import Own as Extract
 from tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """A row is a text and some twenty summaries, all of them filled up to the longest: few rows make a batch."""
 
     WRITES = False
@@ -50,6 +50,7 @@ class Own(Settings):
             learning_rate=self.extract_rate,
             warmup=self.warmup,
             weight_decay=self.weight_decay,
+            **{name: getattr(self, name) for name in ("beta1", "beta2", "epsilon", "bias_correction")},
             clip=self.clip,
             dropout=self.dropout,
             length=self.length,

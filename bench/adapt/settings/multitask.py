@@ -5,17 +5,19 @@ from dataclasses import dataclass, replace
 
 from bench.adapt import settings
 from bench.adapt.effort import Network, Split
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 from tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """The layer of a task begins from random weights, which takes a larger rate than those of a head. ``epochs`` are
     those of the cell's own task alone, after the others; ``max_steps`` holds for each of both."""
 
-    VERSION = 2  # since its recurrent layers begin by the variance of Glorot and Bengio
+    VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio
     learning_rate: float = settings.setting(1e-3)
+    head_dropout: float = settings.share(0.0, baked=True)
+    """None, as in the paper."""
     beside: str = settings.names("", "tasks", baked=True)
     """The tasks whose training sets are learnt in turns with the cell's own, which may be among them; none: the same
     network for one task."""

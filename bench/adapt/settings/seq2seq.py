@@ -5,11 +5,11 @@ from typing import Any
 
 from bench.adapt import settings
 from bench.adapt.effort import Decoder, Network
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """The decoder's rate and warm-up are the usual ones, the encoder has others."""
 
     encoder_rate: float = settings.setting(2e-4)

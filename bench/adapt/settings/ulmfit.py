@@ -4,16 +4,20 @@ from dataclasses import dataclass
 
 from bench.adapt import settings
 from bench.adapt.effort import Network
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 from tasks.forms import Form
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """As many epochs as a small network has layers to unfreeze, and some for all of them. ``max_steps`` holds for the
     language model and for the task, each."""
 
-    VERSION = 2  # since the language model reads every token once a pass, and its output layer is the last one
+    # 3 as `Learning` has 2; 2 since the language model reads every token once a pass, and its output layer is the last
+    VERSION = 3
+    beta1: float = settings.share(0.7, baked=True)
+    beta2: float = settings.share(0.99, baked=True)
+    """Of the language model's steps too (section 4.1)."""
     epochs: int = settings.positive(8)
     patience: int = settings.setting(5)
     lm_epochs: int = settings.setting(1)

@@ -4,18 +4,20 @@ from dataclasses import dataclass
 
 from bench.adapt import settings
 from bench.adapt.effort import Decoder, Network
-from bench.adapt.settings import Settings
+from bench.adapt.settings import Learning
 from bench.adapt.settings.seq2seq import decoder_on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Settings):
+class Own(Learning):
     """Two languages and no pair take more passes than pairs do. Words are dropped and moved as in Lample et al. (2018),
     section 2.3, and blanked as often as they are dropped."""
 
     epochs: int = settings.positive(20)
     learning_rate: float = settings.setting(5e-4)
     patience: int = settings.setting(5)
+    beta2: float = settings.share(0.98, baked=True)
+    """As in the commands of XLM and MASS."""
     denoising: float = settings.setting(1.0)
     """lambda, the weight of the denoising loss; 0 leaves it out, as MASS does."""
     drop: float = settings.share(0.1)

@@ -1,0 +1,10 @@
+"""Settings of fine-tuning (`bench.adapt.finetune`)."""
+
+from dataclasses import dataclass
+
+from bench.adapt.settings import Learning
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """`Learning` as it is."""

@@ -117,6 +117,8 @@ def _compare(
     if sum(diverged):
         about["diverged_p"] = fisher((diverged[0], tested[0]), (diverged[1], tested[1]))
     about["costs"] = compare_costs(one.records, other.records)
+    if changed := _scoring_change(one.records, other.records):
+        return Verdict(verdict=REGRESSION, reason=changed, method=IDENTICAL, rescored=True, **about | _means(scored))
     lost = [record for record in other.records.values() if record.status in ("failed", "not_applicable")]
     if not scored[1] and not diverged[1]:
         failed = lost[0]
@@ -126,12 +128,11 @@ def _compare(
         bad = diverged[1] >= 3 and not diverged[0]
         reason = f"{diverged[0]} of {tested[0]} seeds diverged in BASE, {diverged[1]} of {tested[1]} in HEAD."
         return Verdict(verdict=REGRESSION if bad else INCONCLUSIVE, reason=reason, **about)
-    values = [np.array([float(record.headline["value"]) for record in side.values()]) for side in scored]
-    means = (float(values[0].mean()), float(values[1].mean()))
-    drop, notes = _drop(one, other, scored, (base, head), scorer)
     task = one.first.task
     higher = task["higher_is_better"]
-    about |= {"base": means[0], "head": means[1], "margin": margins.margin(task, means[0], chosen)}
+    about |= _means(scored)
+    about["margin"] = margins.margin(task, about["base"], chosen)
+    drop, notes = _drop(one, other, scored, (base, head), scorer)
     if lost:
         about["lost"] = len(lost)
         notes = (*notes, f"{len(lost)} of {len(other.records)} seeds failed in HEAD: {lost[0].reason['text']}")
@@ -142,6 +143,36 @@ def _compare(
 
 
 IDENTICAL = "identical predictions"
+
+
+_SAME_SCORE = 1e-6
+"""Relative difference up to which two scores are equal: libraries round sums differently from version to version."""
+
+
+def _scoring_change(base: Mapping[int, Record], head: Mapping[int, Record]) -> str:
+    """A sentence if a seed has the same predictions and other scores on the two sides; "" otherwise.
+
+    The cells have one task version, one metric and the same data, so equal predictions must have equal scores, and a
+    difference in either direction is a change of the scorer. Every metric that both records have is compared, not only
+    the headline.
+    """
+    for seed in sorted(set(base) & set(head)):
+        one, other = base[seed], head[seed]
+        if _predictions_sha256(one) is None or _predictions_sha256(one) != _predictions_sha256(other):
+            continue
+        for name in sorted(set(one.scores) & set(other.scores), key=lambda name: (name == "headline", name)):
+            ours, theirs = float(one.scores[name]["value"]), float(other.scores[name]["value"])
+            both_undefined = math.isnan(ours) and math.isnan(theirs)
+            if not both_undefined and not math.isclose(ours, theirs, rel_tol=_SAME_SCORE, abs_tol=_SAME_SCORE):
+                return (
+                    f"The scoring changed: the predictions of seed {seed} are the same, but their {name} is {ours:.4g} "
+                    f"in BASE and {theirs:.4g} in HEAD. If this is intended, raise the task's version."
+                )
+    return ""
+
+
+def _predictions_sha256(record: Record) -> str | None:
+    return (record.predictions or {}).get("sha256")
 
 
 def _drop(
@@ -188,7 +219,10 @@ def _overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, head: 
     counts = {name: sum(cell.verdict == name for cell in cells) for name in STATUS}
     dearer = sum(any(cost.verdict == REGRESSION for cost in cell.costs) for cell in cells)
     if counts[REGRESSION] or dearer or (macro and macro.verdict == REGRESSION) or time.verdict == REGRESSION:
-        parts = [f"{counts[REGRESSION]} cells are worse"] if counts[REGRESSION] else []
+        rescored = sum(cell.rescored for cell in cells)
+        worse = counts[REGRESSION] - rescored
+        parts = [f"{rescored} cells have the same predictions and other scores"] if rescored else []
+        parts += [f"{worse} cells are worse"] if worse else []
         parts += ["the mean drop is"] if macro and macro.verdict == REGRESSION else []
         parts += [f"{dearer} cells cost more"] if dearer else []
         parts += ["HEAD is slower"] if time.verdict == REGRESSION else []
@@ -224,6 +258,12 @@ def _scored(group: Group) -> dict[int, Record]:
     return {seed: record for seed, record in values if math.isfinite(float(record.headline["value"]))}
 
 
+def _means(scored: Sequence[Mapping[int, Record]]) -> dict[str, float]:
+    """The mean headline of each side that has a score, as fields of a `Verdict`."""
+    values = [[float(record.headline["value"]) for record in side.values()] for side in scored]
+    return {name: float(np.mean(own)) for name, own in zip(("base", "head"), values, strict=True) if own}
+
+
 def _diverged(group: Group) -> int:
     """Seeds whose training diverged, or whose score is no number: both are what became of a training."""
     return sum(
@@ -233,7 +273,7 @@ def _diverged(group: Group) -> int:
 
 
 def _identical(scored: Sequence[Mapping[int, Record]]) -> bool:
-    hashes = [[(record.predictions or {}).get("sha256") for record in side.values()] for side in scored]
+    hashes = [[_predictions_sha256(record) for record in side.values()] for side in scored]
     return hashes[0] == hashes[1] and None not in hashes[0]
 
 

@@ -51,6 +51,8 @@ class Verdict:
     lost: int = 0
     """Seeds of HEAD that failed: the scores that are left may be the better ones."""
     diverged_p: float | None = None
+    rescored: bool = False
+    """Whether HEAD gives another score to the predictions that BASE has too."""
     costs: tuple[Cost, ...] = ()
     notes: tuple[str, ...] = ()
     counted: bool = False

@@ -21,6 +21,37 @@ def test_the_same_records_pass(tmp_path):
     assert only(found).method == "identical predictions" and only(found).drop.interval() == (0, 0)
 
 
+def rescored(records, change, name="headline"):
+    """The same records with the score ``name`` put through ``change``: the predictions, by their hash, are equal."""
+    for one in records:
+        scores = {key: dict(score) for key, score in one.scores.items()}
+        scores[name]["value"] = change(scores[name]["value"])
+        yield replace(one, scores=scores)
+
+
+@pytest.mark.parametrize("change", [lambda value: value / 2, lambda value: value + 0.5, lambda value: math.nan])
+def test_equal_predictions_with_other_scores_are_a_change_of_scoring(tmp_path, change):
+    found = between(tmp_path, [cells()], [rescored(cells(), change)])
+    cell = only(found)
+    assert found.verdict == cell.verdict == "regression" and found.status() == 1
+    assert "The scoring changed: the predictions of seed 0 are the same" in cell.reason
+    assert cell.drop is None and cell.rescored and found.reason == "1 cells have the same predictions and other scores."
+
+
+def test_a_change_of_scoring_is_seen_in_any_metric_and_any_seed(tmp_path):
+    """Also where the headline stays, where other seeds are not there, and where the score rises; not in the last digit
+    of a float."""
+    minor = between(tmp_path / "minor", [cells()], [rescored(cells(), lambda value: value / 2, "accuracy")])
+    assert "their accuracy is" in only(minor).reason and minor.status() == 1
+    one = [*rescored(cells(range(1)), lambda value: value + 3), *cells(range(5, 9), salt=1)]
+    assert "of seed 0" in only(between(tmp_path / "one", [cells()], [one])).reason
+    rounded = between(tmp_path / "rounded", [cells()], [rescored(cells(), lambda value: value * (1 + 1e-13))])
+    assert rounded.status(strict=True) == 0
+    version = {"task_": {"version": 2}}
+    raised = between(tmp_path / "version", [cells()], [rescored(cells(**version), lambda value: value / 2)])
+    assert raised.status() == 5 and "task version" in only(raised).reason
+
+
 def test_a_real_drop_is_a_regression(tmp_path):
     found = between(tmp_path, [cells()], [cells(level=0.8, salt=1)])
     cell = only(found)

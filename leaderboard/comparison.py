@@ -7,12 +7,17 @@ trials (Obuchowski and Rockette, 1995; Gallas, 2006): the variance of a drop is 
 examples of the mean difference, less the residual that is in both. Degrees of freedom after Satterthwaite (1946), as
 Hillis (2007) takes them for that layout.
 
+Where the two sides start from other pre-trained weights, the pre-training is drawn as well (Sellam et al., section 3).
+Fine-tuning seeds do not show its spread, because they share the weights. It is measured where there are several
+pre-trainings: then the mean over the seeds of each pre-training takes the place of a seed. Otherwise it has to be
+stated (`with_pretraining`).
+
 A drop is positive where HEAD is worse, in the units of the headline.
 """
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +40,9 @@ class Drop:
     shared: float = 0.0
     """What more seeds do not take away: the variance from examples that all seeds share."""
     residual: float = 0.0
+    from_pretraining: float = 0.0
+    """The part of ``variance`` that comes from pre-training again; 0 where both sides have the same weights."""
+    freedom_of_pretraining: float = math.inf
     method: str = ""
     seeds: tuple[int, int] = (0, 0)
     paired: bool = False
@@ -68,11 +76,11 @@ class Drop:
 
     def seeds_needed(self, margin: float, alpha: float) -> int | None:
         """Seeds a side with which a drop of ``margin`` would be seen in 80 %; None where no number of them is enough,
-        as the examples are too few."""
+        as the examples or the pre-trainings are too few."""
         have = max(min(self.seeds), 1)
         for seeds in range(2, MOST_SEEDS + 1):
             from_seeds = self.from_seeds * have / seeds
-            total = from_seeds + self.shared
+            total = from_seeds + self.shared + self.from_pretraining
             own = (1 if self.paired else 2) * (seeds - 1)
             freedom = own * (total / from_seeds) ** 2 if from_seeds > 0 else math.inf
             if _reach(total, freedom, alpha) <= margin:
@@ -81,13 +89,36 @@ class Drop:
 
     def enough_examples(self, margin: float, alpha: float) -> bool:
         """Whether seeds without end would show a drop of ``margin``."""
-        return _reach(self.shared, math.inf, alpha) <= margin
+        return _reach(self.shared + self.from_pretraining, math.inf, alpha) <= margin
 
 
-def mixed_t(base: np.ndarray, head: np.ndarray, paired: bool, groups: Sequence[Hashable] | None = None) -> Drop:
+def with_pretraining(drop: Drop, sd: float) -> Drop:
+    """``drop`` between one pre-training a side whose scores differ by a standard deviation of ``sd`` from pre-training
+    to pre-training, in the units of the headline. The deviation is taken as known."""
+    added = 2 * sd**2
+    total = drop.variance + added
+    below = drop.variance**2 / drop.freedom
+    return replace(
+        drop, variance=total, freedom=total**2 / below if below > 0 else math.inf, from_pretraining=added,
+        exact_p=None, percentiles=None,
+    )  # fmt: skip
+
+
+def over_pretrainings(drop: Drop) -> Drop:
+    """``drop`` whose "seeds" are the means of pre-trainings: their spread is that of pre-training."""
+    return replace(
+        drop, from_seeds=0.0, freedom_of_seeds=math.inf, from_pretraining=drop.from_seeds,
+        freedom_of_pretraining=drop.freedom_of_seeds, method=f"{drop.method} over pre-trainings",
+    )  # fmt: skip
+
+
+def mixed_t(
+    base: np.ndarray, head: np.ndarray, paired: bool, groups: Sequence[Hashable] | None = None, pooled: bool = False
+) -> Drop:
     """The drop of a mean of per-example scores, ``base`` [seeds, N] minus ``head`` [seeds, N].
 
-    ``paired``: row i of both sides is the same seed of the same weights, so seeds are compared one by one.
+    ``paired``: row i of both sides is the same seed of the same weights, so seeds are compared one by one. ``pooled``:
+    see `combined`.
     """
     members = clusters_of(base.shape[-1], groups)
     method = "mixed t, seeds paired" if paired else "mixed t"
@@ -100,12 +131,14 @@ def mixed_t(base: np.ndarray, head: np.ndarray, paired: bool, groups: Sequence[H
     clusters, n = len(inner), base.shape[-1]
     spread = inner * math.sqrt(clusters / max(clusters - 1, 1)) / n
     return combined(
-        float(value), sides, spread, method=method, paired=paired, examples=n, clusters=clusters,
+        float(value), sides, spread, method=method, paired=paired, examples=n, clusters=clusters, pooled=pooled,
         seeds=(len(base), len(base) if paired else len(head)),
     )  # fmt: skip
 
 
-def from_scores(base: Sequence[float], head: Sequence[float], errors: Sequence[float], examples: int) -> Drop:
+def from_scores(
+    base: Sequence[float], head: Sequence[float], errors: Sequence[float], examples: int, pooled: bool = False
+) -> Drop:
     """The drop where only scores are known: seeds as above, examples by both sides' own standard ``errors`` as if the
     sides had different examples. That is too wide, since what they share cancels; it errs to "inconclusive"."""
     sides = [
@@ -113,7 +146,7 @@ def from_scores(base: Sequence[float], head: Sequence[float], errors: Sequence[f
     ]
     return combined(
         sides[0].mean - sides[1].mean, sides, np.array(errors, dtype=float), method="scores and their intervals only",
-        seeds=(len(base), len(head)), examples=examples, clusters=examples,
+        seeds=(len(base), len(head)), examples=examples, clusters=examples, pooled=pooled,
     )  # fmt: skip
 
 
@@ -141,16 +174,27 @@ def side_of(scores: np.ndarray, members: tuple[np.ndarray, np.ndarray] | None) -
     return SideOf(float(means.mean()), shared, variance_of(means) / count, rest, count)
 
 
-def combined(value: float, sides: Sequence[SideOf], spread: np.ndarray, clusters: int, **rest: Any) -> Drop:
-    """The drop ``value`` with the parts of its variance put together; ``rest`` are further fields of `Drop`."""
+def combined(
+    value: float, sides: Sequence[SideOf], spread: np.ndarray, clusters: int, pooled: bool = False, **rest: Any
+) -> Drop:
+    """The drop ``value`` with the parts of its variance put together; ``rest`` are further fields of `Drop`.
+
+    ``pooled``: the sides have one variance between seeds, estimated from both, so that one of them may have a single
+    seed. Without it each side has its own, and one seed leaves the variance unknown (NaN).
+    """
+    freedom = sum(side.count - 1 for side in sides)
+    if pooled and freedom:
+        one = sum(side.from_seeds * side.count * (side.count - 1) for side in sides) / freedom
+        sides = [replace(side, from_seeds=one / side.count) for side in sides]
     from_seeds = sum(side.from_seeds for side in sides)
     residual = sum(side.residual for side in sides)
     examples = float(spread @ spread)
     variance = max(from_seeds + examples - residual, from_seeds, examples)
-    parts = [(side.from_seeds, side.count - 1) for side in sides] + [(examples, clusters - 1)]
+    seeds = [(from_seeds, freedom)] if pooled else [(side.from_seeds, side.count - 1) for side in sides]
+    parts = [*seeds, (examples, clusters - 1)]
     below = _below(parts)
     below_seeds = _below(parts[:-1])
-    if any(side.count < 2 for side in sides):
+    if not freedom if pooled else any(side.count < 2 for side in sides):
         variance = math.nan  # one seed tells nothing of the next
     return Drop(
         value=value, variance=variance, freedom=variance**2 / below if below > 0 else math.inf, from_seeds=from_seeds,

@@ -6,28 +6,26 @@ that of one score declared beforehand, the mean drop over all cells of models, w
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from leaderboard import comparison, margins, resampling, sides
+from leaderboard import drops, margins, sides
 from leaderboard.baseline import BaselineError
-from leaderboard.comparison import Drop
-from leaderboard.costs import is_number
+from leaderboard.drops import IDENTICAL, Scorer, scoring_change
 from leaderboard.gate_cost import Time, compare_costs, compare_time
 from leaderboard.record import Record, RecordError
-from leaderboard.resampling import Scored
-from leaderboard.sides import Group, Side
-from leaderboard.stats import Interval, from_examples
+from leaderboard.sides import Draw, Group, Side
 from leaderboard.verdicts import (
     APART,
     ENOUGH,
     INCONCLUSIVE,
     MISSING,
     NEW,
+    ON_AVERAGE,
     PASS,
     REGRESSION,
     STATUS,
@@ -36,9 +34,6 @@ from leaderboard.verdicts import (
     guards,
     mean_drop,
 )  # fmt: skip
-
-Scorer = Callable[[Record, Sequence[Path]], Scored | None]
-"""A record and the folders that its predictions may be below; None where they cannot be scored again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +48,21 @@ class Gate:
 
     def status(self, strict: bool = False) -> int:
         """The exit status."""
-        return 0 if self.verdict == INCONCLUSIVE and not strict else STATUS[self.verdict]
+        status = STATUS[self.verdict]
+        return 0 if status == STATUS[INCONCLUSIVE] and not strict else status
 
 
-def gate(base: Path, head: Path, scorer: Scorer, chosen: Mapping[str, float] | None = None) -> Gate:
-    """Compare the records of the run folders ``base`` and ``head``; ``chosen`` replaces margins, {task name or "macro":
-    points}.
+def gate(
+    base: Path,
+    head: Path,
+    scorer: Scorer,
+    chosen: Mapping[str, float] | None = None,
+    stated: Mapping[str, float] | None = None,
+) -> Gate:
+    """Compare the records of the run folders ``base`` and ``head``.
+
+    ``chosen`` replaces margins, {task name or "macro": points}, ``stated`` the standard deviation of a score between
+    pre-trainings, {task name or "all": points}.
 
     `BaselineError` when BASE is no run, or a baseline that was changed; `RecordError` when HEAD is no run.
     """
@@ -69,13 +73,15 @@ def gate(base: Path, head: Path, scorer: Scorer, chosen: Mapping[str, float] | N
     theirs = sides.read(head)
     if ours.damaged:
         raise BaselineError(f"BASE cannot be trusted: {ours.damaged[0].file}: {ours.damaged[0].reason}")
-    return between(ours, theirs, scorer, chosen or {})
+    return between(ours, theirs, scorer, chosen or {}, stated)
 
 
-def between(ours: Side, theirs: Side, scorer: Scorer, chosen: Mapping[str, float]) -> Gate:
+def between(
+    ours: Side, theirs: Side, scorer: Scorer, chosen: Mapping[str, float], stated: Mapping[str, float] | None = None
+) -> Gate:
     """The same for sides that have been read."""
     pairs = sides.match(ours, theirs)
-    found = [_compare(one, other, apart, ours, theirs, scorer, chosen) for one, other, apart in pairs]
+    found = [_compare(one, other, apart, ours, theirs, scorer, chosen, stated or {}) for one, other, apart in pairs]
     cells = guards(found)
     macro = mean_drop(cells, chosen.get("macro", margins.MACRO))
     together = [(one, other) for one, other, apart in pairs if one and other and not apart]
@@ -94,6 +100,7 @@ def _compare(
     head: Side,
     scorer: Scorer,
     chosen: Mapping[str, float],
+    stated: Mapping[str, float],
 ) -> Verdict:
     """One cell, before the other cells are known."""
     known = one or other
@@ -117,7 +124,7 @@ def _compare(
     if sum(diverged):
         about["diverged_p"] = fisher((diverged[0], tested[0]), (diverged[1], tested[1]))
     about["costs"] = compare_costs(one.records, other.records)
-    if changed := _scoring_change(one.records, other.records):
+    if changed := scoring_change(one.records, other.records):
         return Verdict(verdict=REGRESSION, reason=changed, method=IDENTICAL, rescored=True, **about | _means(scored))
     lost = [record for record in other.records.values() if record.status in ("failed", "not_applicable")]
     if not scored[1] and not diverged[1]:
@@ -132,86 +139,17 @@ def _compare(
     higher = task["higher_is_better"]
     about |= _means(scored)
     about["margin"] = margins.margin(task, about["base"], chosen)
-    drop, notes = _drop(one, other, scored, (base, head), scorer)
+    drop, notes = drops.measure(one, other, scored, (base, head), scorer, stated)
     if lost:
         about["lost"] = len(lost)
         notes = (*notes, f"{len(lost)} of {len(other.records)} seeds failed in HEAD: {lost[0].reason['text']}")
     if one.trained and drop.method != IDENTICAL and 1 < min(drop.seeds) < ENOUGH:
-        notes = (*notes, f"Fewer than {ENOUGH} seeds a side see little.")
+        what = "pre-trainings" if math.isfinite(drop.freedom_of_pretraining) else "seeds"
+        notes = (*notes, f"Fewer than {ENOUGH} {what} a side see little.")
     counted = higher and one.identity[3] in ("pretrained", "published") and math.isfinite(drop.variance)
+    if drop.from_pretraining:
+        about["weights"] = frozenset(map(str, one.weights() | other.weights()))
     return Verdict(verdict="", reason="", drop=drop, method=drop.method, notes=notes, counted=counted, **about)
-
-
-IDENTICAL = "identical predictions"
-
-
-_SAME_SCORE = 1e-6
-"""Relative difference up to which two scores are equal: libraries round sums differently from version to version."""
-
-
-def _scoring_change(base: Mapping[int, Record], head: Mapping[int, Record]) -> str:
-    """A sentence if a seed has the same predictions and other scores on the two sides; "" otherwise.
-
-    The cells have one task version, one metric and the same data, so equal predictions must have equal scores, and a
-    difference in either direction is a change of the scorer. Every metric that both records have is compared, not only
-    the headline.
-    """
-    for seed in sorted(set(base) & set(head)):
-        one, other = base[seed], head[seed]
-        if _predictions_sha256(one) is None or _predictions_sha256(one) != _predictions_sha256(other):
-            continue
-        for name in sorted(set(one.scores) & set(other.scores), key=lambda name: (name == "headline", name)):
-            ours, theirs = float(one.scores[name]["value"]), float(other.scores[name]["value"])
-            both_undefined = math.isnan(ours) and math.isnan(theirs)
-            if not both_undefined and not math.isclose(ours, theirs, rel_tol=_SAME_SCORE, abs_tol=_SAME_SCORE):
-                return (
-                    f"The scoring changed: the predictions of seed {seed} are the same, but their {name} is {ours:.4g} "
-                    f"in BASE and {theirs:.4g} in HEAD. If this is intended, raise the task's version."
-                )
-    return ""
-
-
-def _predictions_sha256(record: Record) -> str | None:
-    return (record.predictions or {}).get("sha256")
-
-
-def _drop(
-    one: Group, other: Group, scored: Sequence[Mapping[int, Record]], of: Sequence[Side], scorer: Scorer
-) -> tuple[Drop, tuple[str, ...]]:
-    """The drop by the method that the records' provenance asks for: nobody chooses it."""
-    shared = sorted(set(scored[0]) & set(scored[1]))
-    alike = one.weights() == other.weights() and set(one.records) == set(other.records) and bool(shared)
-    known = one.first.task.get("examples")
-    examples = int(known) if is_number(known) else 0
-    if alike and set(scored[0]) == set(scored[1]) and _identical(scored):
-        seeds = (len(shared), len(shared))
-        return Drop(value=0.0, variance=0.0, freedom=math.inf, method=IDENTICAL, seeds=seeds, examples=examples), ()
-    whole = [list(side.values()) for side in scored]
-    if alike and (not one.trained or len(shared) > 1):
-        whole = [[side[seed] for seed in shared] for side in scored]
-    else:
-        alike = False
-    rescored = [[scorer(record, side.roots) for record in records] for records, side in zip(whole, of, strict=True)]
-    flat = [found for side in rescored for found in side]
-    if not one.first.task["higher_is_better"]:  # then a drop is a rise
-        whole.reverse(), rescored.reverse()
-    if all(flat) and len({found.ids for found in flat}) == 1:
-        ours, theirs = rescored
-        if alike and not one.trained:
-            drop = resampling.same_weights(ours, theirs)
-        elif all(found.each is not None for found in flat):
-            tables = [np.stack([found.each for found in side]) for side in rescored]
-            drop = comparison.mixed_t(tables[0], tables[1], alike, ours[0].groups)
-        else:
-            drop = resampling.multi_bootstrap(ours, theirs, alike)
-        notes: tuple[str, ...] = ()
-    else:
-        values = [[float(record.headline["value"]) for record in side] for side in whole]
-        drop = comparison.from_scores(values[0], values[1], [_error(side) for side in whole], examples)
-        notes = ("The predictions are not there or give other scores now, so both sides' own intervals were used.",)
-    if one.trained and one.weights() != other.weights():
-        notes += ("Pre-training gave other weights; the seeds share them, so its own spread is not in the interval.",)
-    return drop, notes
 
 
 def _overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, head: Side) -> tuple[str, str]:
@@ -238,7 +176,20 @@ def _overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, head: 
     if macro is None:
         worst = INCONCLUSIVE if counts[INCONCLUSIVE] else PASS
         return worst, open_cells if counts[INCONCLUSIVE] else "Every cell passes."
+    if macro.verdict == PASS and counts[INCONCLUSIVE]:
+        worst = max((cell for cell in cells if cell.verdict == INCONCLUSIVE), key=_most)
+        most = f"a drop of up to {_most(worst):.1f}" if math.isfinite(_most(worst)) else "any drop"
+        return ON_AVERAGE, (
+            f"The mean does not drop by the margin, but {counts[INCONCLUSIVE]} of {compared} cells may have dropped by "
+            f"more than theirs. {worst.row} on {worst.task} leaves {most} open."
+        )
     return macro.verdict, f"{macro.reason} {open_cells}" if counts[INCONCLUSIVE] else macro.reason
+
+
+def _most(cell: Verdict) -> float:
+    """The largest drop that the cell's 95 % interval leaves possible; infinite where the interval is unknown."""
+    high = cell.drop.interval().high if cell.drop is not None else math.nan
+    return high if math.isfinite(high) else math.inf
 
 
 def _notes(base: Side, head: Side, together: Sequence[tuple[Group, Group]]) -> tuple[str, ...]:
@@ -253,12 +204,12 @@ def _notes(base: Side, head: Side, together: Sequence[tuple[Group, Group]]) -> t
     return tuple(notes)
 
 
-def _scored(group: Group) -> dict[int, Record]:
+def _scored(group: Group) -> dict[Draw, Record]:
     values = ((seed, record) for seed, record in group.records.items() if record.status == "ok")
     return {seed: record for seed, record in values if math.isfinite(float(record.headline["value"]))}
 
 
-def _means(scored: Sequence[Mapping[int, Record]]) -> dict[str, float]:
+def _means(scored: Sequence[Mapping[Draw, Record]]) -> dict[str, float]:
     """The mean headline of each side that has a score, as fields of a `Verdict`."""
     values = [[float(record.headline["value"]) for record in side.values()] for side in scored]
     return {name: float(np.mean(own)) for name, own in zip(("base", "head"), values, strict=True) if own}
@@ -270,15 +221,3 @@ def _diverged(group: Group) -> int:
         record.status == "diverged" or (record.status == "ok" and not math.isfinite(float(record.headline["value"])))
         for record in group.records.values()
     )
-
-
-def _identical(scored: Sequence[Mapping[int, Record]]) -> bool:
-    hashes = [[_predictions_sha256(record) for record in side.values()] for side in scored]
-    return hashes[0] == hashes[1] and None not in hashes[0]
-
-
-def _error(records: Sequence[Record]) -> float:
-    """Standard error over examples of a side's mean, from its records' own 95 % intervals; NaN where none has one."""
-    ends = [(r.headline["low"], r.headline["high"]) for r in records]
-    known = [Interval(*map(float, pair)) for pair in ends if None not in pair and all(map(math.isfinite, pair))]
-    return math.sqrt(from_examples(known))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from leaderboard.record import Record
+from leaderboard.sides import Draw
 from leaderboard.stats import CONFIDENCE, Interval
 
 SLOWER = 0.10
@@ -42,7 +43,7 @@ class Time:
     reason: str = "BASE and HEAD did not take turns on one device, so their seconds are not compared."
 
 
-def compare_costs(base: Mapping[int, Record], head: Mapping[int, Record]) -> tuple[Cost, ...]:
+def compare_costs(base: Mapping[Draw, Record], head: Mapping[Draw, Record]) -> tuple[Cost, ...]:
     """The counters of one cell that both sides know."""
     shared = sorted(set(base) & set(head))
     same = [seed for seed in shared if _get(base[seed], "steps") == _get(head[seed], "steps")]
@@ -82,7 +83,7 @@ def compare_time(pairs: Sequence[tuple[Any, Any]]) -> Time:
     return Time(pairs=len(x), ratio=ratio, interval=Interval(float(low), float(high)), verdict=verdict, reason=words)
 
 
-def _log_ratios(base: Mapping[int, Record], head: Mapping[int, Record]) -> list[float]:
+def _log_ratios(base: Mapping[Draw, Record], head: Mapping[Draw, Record]) -> list[float]:
     """One per pair of runs, in the order in which they ended; empty where they did not take turns."""
     same = {record.seal for record in base.values()} & {record.seal for record in head.values()}  # copies of one run
     timed = [

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from leaderboard.gate import Gate
 from leaderboard.gate_cost import Time
 from leaderboard.text import clean, markdown_cell
-from leaderboard.verdicts import APART, INCONCLUSIVE, MISSING, NEW, PASS, REGRESSION, Verdict
+from leaderboard.verdicts import APART, INCONCLUSIVE, MISSING, NEW, ON_AVERAGE, PASS, REGRESSION, Verdict
 
 SCHEMA = 1
 COMMENT = 60_000
@@ -22,7 +22,7 @@ COMMENT = 60_000
 ANNOTATIONS = 10
 _TEXT = 400  # characters of one reason; a traceback's line has no end
 _ORDER = (REGRESSION, APART, MISSING, INCONCLUSIVE, PASS, NEW)
-_SIGNS = {REGRESSION: "✗", APART: "≠", MISSING: "?", INCONCLUSIVE: "~", PASS: "✓", NEW: "+"}
+_SIGNS = {REGRESSION: "✗", APART: "≠", MISSING: "?", INCONCLUSIVE: "~", PASS: "✓", NEW: "+", ON_AVERAGE: "≈"}
 
 
 def to_json(gate: Gate) -> str:
@@ -91,8 +91,8 @@ def annotations(gate: Gate) -> list[str]:
     found = [f"::error title={_property(_name(cell, who=True))}::{_message(cell.reason)}" for cell in _bad(gate)]
     found += [f"::error title=Cost::{_message(cost)}" for cost in _dearer(gate)]
     found += [f"::error title=Time::{_message(gate.time.reason)}"] if gate.time.verdict == REGRESSION else []
-    if not found and gate.verdict == INCONCLUSIVE:
-        found = [f"::warning title=Inconclusive::{_message(gate.reason)}"]
+    if not found and gate.verdict in (INCONCLUSIVE, ON_AVERAGE):
+        found = [f"::warning title={gate.verdict.capitalize()}::{_message(gate.reason)}"]
     if len(found) > ANNOTATIONS:
         left = len(found) - ANNOTATIONS + 1
         found = [*found[: ANNOTATIONS - 1], f"::error title=And {left} more::The step summary shows them all."]
@@ -183,7 +183,7 @@ def _property(text: str) -> str:
 
 
 def _plain(cell: Verdict) -> dict[str, Any]:
-    skip: tuple[str, ...] = ("drop", "costs", "data", "seeds", "diverged")
+    skip: tuple[str, ...] = ("drop", "costs", "data", "weights", "seeds", "diverged")
     body = {name: value for name, value in vars(cell).items() if name not in skip}
     body |= {"seeds": list(cell.seeds), "diverged": list(cell.diverged), "notes": list(cell.notes)}
     body["costs"] = [vars(cost) for cost in cell.costs]
@@ -192,6 +192,7 @@ def _plain(cell: Verdict) -> dict[str, Any]:
         drop, known = cell.drop, math.isfinite(cell.drop.variance)
         low, high = drop.interval() if known else (None, None)
         body["drop"] = {"value": drop.value, "low": low, "high": high, "p": drop.p, "freedom": drop.freedom}
+        body["drop"]["pretraining_variance"] = drop.from_pretraining
         body["drop"] |= {"percentiles": drop.percentiles and list(drop.percentiles), "examples": drop.examples}
     return body
 

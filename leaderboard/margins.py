@@ -16,6 +16,9 @@ DEFAULT = 1.0
 BY_METRIC = {"mcc": 2.0, "bleu": 0.5, "bits_per_character": 0.02}
 RELATIVE = {"perplexity": 0.02}
 """Shares of BASE's value, for metrics whose units depend on the data."""
+PRETRAINING = 2.0
+PRETRAINING_BY_METRIC = {"mcc": 4.0, "bleu": 1.0, "bits_per_character": 0.02}
+PRETRAINING_RELATIVE = {"perplexity": 0.02}
 _EXAMPLES = 2
 
 
@@ -31,3 +34,17 @@ def margin(task: Mapping[str, Any], base: float, chosen: Mapping[str, float] | N
     if not task["higher_is_better"] or not is_number(examples):
         return usual
     return max(usual, 100 * _EXAMPLES / examples) if examples > 0 else usual
+
+
+def pretraining_sd(task: Mapping[str, Any], base: float, stated: Mapping[str, float] | None = None) -> float:
+    """The standard deviation of a score of ``task`` from pre-training to pre-training, in the units of its headline.
+
+    ``stated`` has {task name or "all": deviation}; otherwise it is the default of the metric.
+    """
+    for name in (task["name"], "all"):
+        if stated and name in stated:
+            return stated[name]
+    metric = str(task["headline"])
+    if metric in PRETRAINING_RELATIVE:
+        return PRETRAINING_RELATIVE[metric] * abs(base)
+    return max((PRETRAINING_BY_METRIC.get(part, PRETRAINING) for part in metric.split("+")), default=PRETRAINING)

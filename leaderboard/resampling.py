@@ -28,7 +28,21 @@ class Scored:
     replicates: int = 1000
 
 
-def multi_bootstrap(base: Sequence[Scored], head: Sequence[Scored], paired: bool, seed: int = 0) -> Drop:
+def averaged(scored: Sequence[Scored]) -> Scored:
+    """The mean of several seeds' scores as if it were one seed's; all have the same examples."""
+    if len(scored) == 1:
+        return scored[0]
+    each = None if any(one.each is None for one in scored) else np.mean([one.each for one in scored], axis=0)
+    return replace(
+        scored[0], value=float(np.mean([one.value for one in scored])), each=each,
+        redraw=lambda counts: np.mean([one.redraw(counts) for one in scored], axis=0),
+        replicates=min(one.replicates for one in scored),
+    )  # fmt: skip
+
+
+def multi_bootstrap(
+    base: Sequence[Scored], head: Sequence[Scored], paired: bool, seed: int = 0, pooled: bool = False
+) -> Drop:
     """The same for metrics that are no means, by the Multi-Bootstrap (Sellam et al., 2022, algorithm 1).
 
     Its parts of the variance are put together as above, because percentiles over few seeds are too narrow; they are
@@ -56,7 +70,7 @@ def multi_bootstrap(base: Sequence[Scored], head: Sequence[Scored], paired: bool
     value = sum(sign * side.mean for sign, side in zip(signs, sides, strict=False))
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return combined(
-        float(value), sides, np.asarray(shift) / math.sqrt(replicates - 1), paired=paired, seeds=seeds,
+        float(value), sides, np.asarray(shift) / math.sqrt(replicates - 1), paired=paired, seeds=seeds, pooled=pooled,
         method="Multi-Bootstrap variance, t" + (", seeds paired" if paired else ""), examples=len(first.ids),
         clusters=len(members_of(len(first.ids), first.groups)), percentiles=Interval(float(low), float(high)),
     )  # fmt: skip

@@ -17,6 +17,8 @@ from leaderboard.record import FOLDER, Record, beside
 from leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
+Draw = tuple[tuple[str, ...], int]
+"""What was drawn by chance for a record: the seeds of its pre-trainings, and its own seed."""
 _AS_IT_IS = ("baseline", "likelihood", "probe", "prompt", "words")
 """Adaptations that train no weights."""
 _LABELS = {
@@ -29,7 +31,6 @@ _LABELS = {
     "adaptation.version": "version of the adaptation",
     "pretraining.corpus_sha256": "corpus",
     "pretraining.tokenizer": "tokenizer",
-    "pretraining.seed": "seed of pre-training",
     "pretraining.steps": "pre-training steps",
     "pretraining.tokens": "pre-training tokens",
     "pretraining.weights_sha256": "published weights",
@@ -38,11 +39,11 @@ _LABELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The records of one cell and recipe on one side, by seed."""
+    """The records of one cell and recipe on one side, by what was drawn."""
 
     identity: Identity
     recipe: Mapping[str, Any]
-    records: Mapping[int, Record]
+    records: Mapping[Draw, Record]
 
     @property
     def first(self) -> Record:
@@ -65,6 +66,10 @@ class Group:
         others = [about for record in self.records.values() for _, about in beside(record.adaptation, "neighbours")]
         return {about.get("weights_sha256") for about in (*own, *others)}
 
+    def same_weights(self, other: "Group") -> bool:
+        """Whether both started from the same pre-trained weights; weights without a hash are not known to be."""
+        return self.weights() == other.weights() and None not in self.weights()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
@@ -82,15 +87,16 @@ def read(folder: Path) -> Side:
     folder = Path(folder)
     baseline = verify(folder) if folder.is_dir() else None
     store = load([folder])
-    groups: dict[str, tuple[Identity, dict[str, Any], dict[int, Record]]] = {}
+    groups: dict[str, tuple[Identity, dict[str, Any], dict[Draw, Record]]] = {}
     repeated = 0
     for record in store.records:
         identity, recipe = identity_of(record), recipe_of(record)
         _, _, held = groups.setdefault(_key(identity, recipe), (identity, recipe, {}))
-        if rival := held.get(record.seed):
+        draw = draw_of(record)
+        if rival := held.get(draw):
             repeated += 1
             record = max(record, rival, key=lambda one: (one.finished, one.seal))
-        held[record.seed] = record
+        held[draw] = record
     _gather(groups)
     roots = [folder.parent if folder.name == FOLDER else folder]
     roots += sorted(path.parent for path in folder.glob(f"*/{FOLDER}"))
@@ -114,6 +120,13 @@ def identity_of(record: Record) -> Identity:
     )  # fmt: skip
 
 
+def draw_of(record: Record) -> Draw:
+    """The seeds behind ``record``. Cells of one recipe that differ in them are the same cell, drawn again."""
+    made = [about for _, about in sorted(beside(record.adaptation, "neighbours"))]
+    made = [record.pretraining, *made] if record.pretraining else made
+    return tuple(_text(about.get("seed")) for about in made), record.seed
+
+
 def recipe_of(record: Record) -> dict[str, Any]:
     """All that was chosen before the cell ran, by its place in the record. Cells without a score may know less of it:
     their task may have had no data."""
@@ -135,7 +148,7 @@ def recipe_of(record: Record) -> dict[str, Any]:
 def _pretraining(made: Mapping[str, Any], published: bool) -> dict[str, Any]:
     if published:
         return {"pretraining.weights_sha256": made.get("weights_sha256")}
-    known = {f"pretraining.{name}": made.get(name) for name in ("corpus_sha256", "seed", "steps", "tokens")}
+    known = {f"pretraining.{name}": made.get(name) for name in ("corpus_sha256", "steps", "tokens")}
     return known | {"pretraining.tokenizer": (made.get("tokenizer") or {}).get("sha256")}
 
 
@@ -156,19 +169,28 @@ def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any], scoreless: bool) 
     return names
 
 
-def _scoreless(records: Mapping[int, Record]) -> bool:
+def _scoreless(records: Mapping[Draw, Record]) -> bool:
     return all(record.status != "ok" for record in records.values())
 
 
-def _gather(groups: dict[str, tuple[Identity, dict[str, Any], dict[int, Record]]]) -> None:
+def _gather(groups: dict[str, tuple[Identity, dict[str, Any], dict[Draw, Record]]]) -> None:
     """Put seeds that ended before they knew their whole recipe to the seeds that they belong to."""
     for key in [key for key, (_, _, held) in groups.items() if _scoreless(held)]:
         identity, recipe, held = groups[key]
         for other, (name, theirs, rest) in groups.items():
-            if other != key and name == identity and not _apart(recipe, theirs, True) and not set(held) & set(rest):
+            if other != key and name == identity and not _apart(recipe, theirs, True) and not _clash(held, rest):
                 rest.update(held)
                 del groups[key]
                 break
+
+
+def _clash(scoreless: Mapping[Draw, Record], rest: Mapping[Draw, Record]) -> bool:
+    """Whether both hold a record of one draw. A cell whose pre-training failed does not know the seed of it, so its own
+    seed has to tell, where there is one pre-training."""
+    if set(scoreless) & set(rest):
+        return True
+    unknown = {seed for pretraining, seed in scoreless if not pretraining}
+    return len({pretraining for pretraining, _ in rest}) == 1 and bool(unknown & {seed for _, seed in rest})
 
 
 def match(base: Side, head: Side) -> list[tuple[Group | None, Group | None, list[str]]]:

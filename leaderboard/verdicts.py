@@ -18,8 +18,10 @@ ALPHA = 0.05
 REGRESSION, PASS, INCONCLUSIVE, MISSING, APART, NEW = (
     "regression", "pass", "inconclusive", "missing", "not comparable", "new",
 )  # fmt: skip
-STATUS = {PASS: 0, REGRESSION: 1, INCONCLUSIVE: 3, MISSING: 4, APART: 5}
-"""Exit statuses; inconclusive is 3 where the caller is strict and 0 otherwise."""
+ON_AVERAGE = "pass on average"
+"""Only of a whole gate: its mean passes, and some of its cells are inconclusive."""
+STATUS = {PASS: 0, ON_AVERAGE: 3, REGRESSION: 1, INCONCLUSIVE: 3, MISSING: 4, APART: 5}
+"""Exit statuses; 3 becomes 0 where the caller is not strict."""
 ENOUGH = 5
 """Seeds a side from which Student's t has something to work with."""
 
@@ -57,6 +59,8 @@ class Verdict:
     notes: tuple[str, ...] = ()
     counted: bool = False
     """Whether it is part of the mean drop."""
+    weights: frozenset[str] = frozenset()
+    """Hashes of the pre-trained weights behind it, where HEAD's are not those of BASE."""
     data: str = ""
     """What tells its examples apart from those of other cells: the hash of the data, which several tasks may ask
     about."""
@@ -91,7 +95,7 @@ def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
     if high < margin and not cell.lost:
         return replace(cell, verdict=PASS, p_adjusted=p, reason="No drop as large as the margin.")
     if not math.isfinite(drop.variance):
-        if min(drop.seeds) > 1:
+        if min(drop.seeds) > 1 or math.isfinite(drop.freedom_of_pretraining):
             words = "The records say nothing of the spread over examples, and the predictions are not there."
             return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words)
         words = f"One seed a side tells nothing of the next: run at least {ENOUGH}."
@@ -100,6 +104,11 @@ def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
     words = f"A drop below {seen:.1f} could not have been seen. "
     if high < margin:
         words += "The seeds that failed may have been the bad ones."
+    elif drop.from_pretraining and needed is None:
+        words += (
+            "More fine-tuning seeds do not help, because the spread between pre-trainings is too large for a margin of "
+            f"{margin:g}. Compare several pre-trainings, or state a smaller spread with --pretraining-sd."
+        )
     elif needed is None and drop.from_seeds and drop.enough_examples(margin, alpha):
         words += f"A drop of {margin:g} takes more than {MOST_SEEDS} seeds a side."
     elif needed is None:
@@ -122,12 +131,13 @@ def mean_drop(cells: Sequence[Verdict], margin: float) -> Verdict | None:
     examples = sum(_length(vectors) for vectors in by_examples.values())
     from_seeds = sum(drop.from_seeds for drop in drops) * share**2
     residual = sum(drop.residual for drop in drops) * share**2
-    variance = max(from_seeds + examples - residual, from_seeds, examples)
-    below = sum((drop.from_seeds * share**2) ** 2 / drop.freedom_of_seeds for drop in drops)
+    pretraining, below = _from_pretraining(counted, share)
+    variance = max(from_seeds + pretraining + examples - residual, from_seeds + pretraining, examples)
+    below += sum((drop.from_seeds * share**2) ** 2 / drop.freedom_of_seeds for drop in drops)
     total = Drop(
         value=float(np.mean([drop.value for drop in drops])), variance=variance,
         freedom=variance**2 / below if below > 0 else math.inf, from_seeds=from_seeds,
-        shared=max(examples - residual, 0.0), method=f"mean of {len(drops)} cells",
+        shared=max(examples - residual, 0.0), from_pretraining=pretraining, method=f"mean of {len(drops)} cells",
         seeds=(min(drop.seeds[0] for drop in drops), min(drop.seeds[1] for drop in drops)),
         paired=all(drop.paired for drop in drops), examples=sum(drop.examples for drop in drops),
     )  # fmt: skip
@@ -137,6 +147,27 @@ def mean_drop(cells: Sequence[Verdict], margin: float) -> Verdict | None:
         head=float(np.mean([cell.head for cell in counted])), seeds=total.seeds,
     )  # fmt: skip
     return _judged(cell, total.p, ALPHA / 2)
+
+
+def _from_pretraining(cells: Sequence[Verdict], share: float) -> tuple[float, float]:
+    """The variance of the mean of ``cells`` that comes from pre-training, and its part of Satterthwaite's denominator.
+
+    Cells of one pre-training are taken to move together, which is the most that they can; those of different
+    pre-trainings are independent.
+    """
+    groups: list[tuple[frozenset[str], list[Drop]]] = []
+    for cell in cells:
+        weights, drops = cell.weights, [cell.drop]
+        for other in [group for group in groups if group[0] & weights]:
+            groups.remove(other)
+            weights, drops = weights | other[0], drops + other[1]
+        groups.append((weights, drops))
+    total = below = 0.0
+    for _, drops in groups:
+        variance = sum(share * math.sqrt(drop.from_pretraining) for drop in drops) ** 2
+        total += variance
+        below += variance**2 / min(drop.freedom_of_pretraining for drop in drops)
+    return total, below
 
 
 def _length(vectors: Sequence[np.ndarray]) -> float:

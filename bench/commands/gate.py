@@ -1,7 +1,7 @@
 """``gate``: is HEAD worse than BASE? ``accept``: these records are what later ones are compared with."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,39 +13,55 @@ from bench.errors import EnvironmentProblem, UsageError
 _SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB without a word
 
 
-def margins(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float]:
-    """Callback: repeated ``task=points`` to a dict; `UnknownTask` for a name that would never be asked for."""
-    import tasks
+def points(common: str) -> Callable[[click.Context, click.Parameter, Sequence[str]], dict[str, float]]:
+    """A callback: repeated ``task=points`` to a dict; `UnknownTask` for a name that would never be asked for.
 
-    found: dict[str, float] = {}
-    for value in values:
-        name, _, points = value.partition("=")
-        name = name.strip()
-        try:
-            number = float(points)
-        except ValueError:
-            number = -1.0
-        if not name or not 0 < number < float("inf"):
-            raise UsageError(f"--margin takes TASK=POINTS, such as --margin sst2=0.5 or macro=1, not '{value}'.")
-        if name in found:
-            raise UsageError(f"--margin {name} is given twice.")
-        if name != "macro":
-            tasks.load(name)
-        found[name] = number
-    return found
+    ``common`` is a name that stands for no single task.
+    """
+
+    def parse(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float]:
+        import tasks
+
+        flag, found = param.opts[0], {}
+        for value in values:
+            name, _, text = value.partition("=")
+            name = name.strip()
+            try:
+                number = float(text)
+            except ValueError:
+                number = -1.0
+            if not name or not 0 < number < float("inf"):
+                raise UsageError(f"{flag} takes TASK=POINTS, such as {flag} sst2=0.5 or {common}=1, not '{value}'.")
+            if name in found:
+                raise UsageError(f"{flag} {name} is given twice.")
+            if name != common:
+                tasks.load(name)
+            found[name] = number
+        return found
+
+    return parse
 
 
 @click.command()
 @click.argument("base", type=Location())
 @click.argument("head", type=Location())
-@click.option("--strict", is_flag=True, help="Inconclusive is status 3 instead of 0.")
+@click.option("--strict", is_flag=True, help="Status 3 instead of 0 for inconclusive and for pass on average.")
 @click.option(
     "--margin",
     "chosen",
     multiple=True,
     metavar="TASK=POINTS",
-    callback=margins,
-    help="How much worse is still the same on a task, or on the mean of all (macro); may repeat.",
+    callback=points("macro"),
+    help="Margin of a task, or of the mean of all tasks (macro), in points of the headline metric; may repeat.",
+)
+@click.option(
+    "--pretraining-sd",
+    "stated",
+    multiple=True,
+    metavar="TASK=POINTS",
+    callback=points("all"),
+    help="Standard deviation of a task's score between pre-trainings, or of every task's (all), in points (default: by "
+    "metric). Used where HEAD's pre-training gave other weights and no side has several pre-trainings; may repeat.",
 )
 @click.option("--json", "json_file", type=Location("file"), help="Write all of it as JSON.")
 @click.option("--junit", type=Location("file"), help="Write JUnit XML, a test case per cell.")
@@ -56,6 +72,7 @@ def gate(
     head: Path,
     strict: bool,
     chosen: dict[str, float],
+    stated: dict[str, float],
     json_file: Path | None,
     junit: Path | None,
     markdown: Path | None,
@@ -64,8 +81,9 @@ def gate(
     """Compare the records of HEAD with those of BASE, two run folders or an accepted baseline and a run.
 
     \b
-    Exit status: 0 pass (and inconclusive, unless --strict), 1 regression, 2 wrong usage, 3 inconclusive,
-    4 nothing measured or something missing, 5 the baseline is damaged or not comparable.
+    Exit status: 0 pass (and, unless --strict, pass on average and inconclusive), 1 regression, 2 wrong usage,
+    3 with --strict: pass on average or inconclusive, 4 nothing measured or something missing, 5 the baseline is
+    damaged or not comparable.
     """
     if not Path(head).is_dir():
         raise EnvironmentProblem(f"There is no folder {head}, so nothing was measured. Give the --out of a run.")
@@ -73,7 +91,7 @@ def gate(
     from leaderboard import gate_report
     from leaderboard.gate import gate as work
 
-    found = work(base, head, rescore.scored, chosen)
+    found = work(base, head, rescore.scored, chosen, stated)
     for path, text in ((json_file, gate_report.to_json), (junit, gate_report.to_junit)):
         if path:
             _write(path, text(found))

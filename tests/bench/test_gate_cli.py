@@ -18,7 +18,7 @@ from bench.plan import settings_of
 from bench.scoring import rescore, score
 from bench.suites import regress
 from leaderboard.baseline import verify
-from leaderboard.record import write
+from leaderboard.record import read, write
 from leaderboard.store import load
 from leaderboard.verdicts import PASS, REGRESSION
 from tasks import semeval14_restaurants, sentihood
@@ -62,6 +62,19 @@ def test_statuses(tmp_path, capsys, rate, options, status, words):
     assert words in capsys.readouterr().out
 
 
+def test_the_spread_between_pretrainings_can_be_stated(tmp_path, capsys):
+    """A drop of three points with other weights is open by default, and a regression if pre-trainings hardly differ."""
+    base, head = run(tmp_path / "base"), run(tmp_path / "head", rate=0.86)
+    for path in head.glob("records/*.json"):
+        found = read(path)
+        path.unlink()
+        write(head, replace(found, pretraining=found.pretraining | {"weights_sha256": "0" * 64}))
+    assert main(["gate", str(base), str(head), "--strict"]) == 3
+    assert "taken to differ by an SD of 2 between" in capsys.readouterr().out
+    for name in ("sst2", "all"):
+        assert main(["gate", str(base), str(head), "--pretraining-sd", f"{name}=0.1"]) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -70,6 +83,8 @@ def test_statuses(tmp_path, capsys, rate, options, status, words):
         (["gate", "run", "run", "--margin", "sst2=nan"], 2, "TASK=POINTS"),
         (["gate", "run", "run", "--margin", "sst-2=40"], 2, "There is no task 'sst-2'. Nearest: sst2"),
         (["gate", "run", "run", "--margin", "sst2=40", "--margin", "sst2=4"], 2, "sst2 is given twice"),
+        (["gate", "run", "run", "--pretraining-sd", "sst2=0"], 2, "--pretraining-sd sst2=0.5 or all=1, not 'sst2=0'"),
+        (["gate", "run", "run", "--pretraining-sd", "macro=1"], 2, "There is no task 'macro'"),
         (["gate", "run", "none"], 4, "no folder none"),
         (["gate", "run", "empty"], 4, "holds no 'records' folder"),
         (["gate", "none", "run"], 5, "no folder none"),

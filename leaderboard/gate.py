@@ -2,7 +2,8 @@
 
 A cell is a *regression* when its drop is significant and larger than the task's margin, a *pass* when the 95 % interval
 of the drop ends below the margin, and *inconclusive* otherwise, with what could have been seen. The overall verdict is
-that of one score declared beforehand, the mean drop over all cells of models, with every single cell as a guard.
+that of one score declared beforehand, the mean drop over all cells of models, with every single cell as a guard: a cell
+that is a regression makes the gate a regression, and one that is inconclusive turns a pass into a "pass on average".
 """
 
 import math
@@ -86,7 +87,7 @@ def between(
     macro = mean_drop(cells, chosen.get("macro", margins.MACRO))
     together = [(one, other) for one, other, apart in pairs if one and other and not apart]
     time = compare_time(together)
-    verdict, reason = _overall(cells, macro, time, theirs)
+    verdict, reason = overall(cells, macro, time, len(theirs.damaged))
     notes = _notes(ours, theirs, together)
     about = ours.baseline and {"digest": ours.baseline.digest, "reason": ours.baseline.reason}
     return Gate(verdict=verdict, reason=reason, macro=macro, cells=cells, time=time, notes=notes, baseline=about)
@@ -152,8 +153,13 @@ def _compare(
     return Verdict(verdict="", reason="", drop=drop, method=drop.method, notes=notes, counted=counted, **about)
 
 
-def _overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, head: Side) -> tuple[str, str]:
-    """The first that holds: a regression, something not comparable or missing, and then the mean drop's verdict."""
+def overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, damaged: int = 0) -> tuple[str, str]:
+    """The verdict of a whole gate and its reason; ``damaged`` is the number of HEAD's records that cannot be read.
+
+    It is the first that holds: a regression, something not comparable or missing, and then the mean drop's verdict. A
+    mean that passes makes the gate a pass only if every cell passes too, because a drop in one of many cells hardly
+    moves the mean.
+    """
     counts = {name: sum(cell.verdict == name for cell in cells) for name in STATUS}
     dearer = sum(any(cost.verdict == REGRESSION for cost in cell.costs) for cell in cells)
     if counts[REGRESSION] or dearer or (macro and macro.verdict == REGRESSION) or time.verdict == REGRESSION:
@@ -168,9 +174,9 @@ def _overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, head: 
     if counts[APART]:
         return APART, f"{counts[APART]} cells were run with another recipe, task version or data."
     compared = sum(cell.drop is not None for cell in cells)
-    if counts[MISSING] or head.damaged or not compared:
+    if counts[MISSING] or damaged or not compared:
         parts = [f"{counts[MISSING]} cells of BASE are not in HEAD"] if counts[MISSING] else []
-        parts += [f"{len(head.damaged)} records of HEAD are damaged"] if head.damaged else []
+        parts += [f"{damaged} records of HEAD are damaged"] if damaged else []
         return MISSING, f"{'; '.join(parts) or 'No cell could be compared'}."
     open_cells = f"{counts[INCONCLUSIVE]} of {compared} cells are inconclusive on their own."
     if macro is None:

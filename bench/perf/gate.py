@@ -1,11 +1,13 @@
 """How often the gate is wrong: false alarms without a change, and the drops that it sees.
 
-    python -m bench perf gate [--records RUN] [--gates 200] [--trials 400]
+    python -m bench perf gate [--records RUN] [--gates 400] [--trials 400]
 
-Three tables. *A/A, simulated*: whole gates between two sets of seeds of one recipe, predictions drawn like those of the
-cells in RUN; 2 % of the seeds diverge. *A/A, real*: the real seeds of RUN dealt to both sides at random, where there
-are ten or more of a cell; such gates share seeds, so they are fewer than they look. *Drops*: single cells with a
-planted drop, beside the share of intervals that hold the true drop.
+It prints four tables. *A/A gates* have no change: they compare two sets of seeds of one recipe, with predictions drawn
+like those of the cells in RUN, and 2 % of the seeds diverge. A row "real" deals the real seeds of RUN to both sides at
+random, where there are ten or more of a cell; such gates share seeds, so they are fewer than they look. *A/A gates with
+other weights* pre-train each model anew for each side; pre-training moves all cells of a model by one amount. *Whole
+gates* have a planted drop in one cell or in all. *Drops* are single cells with a planted drop, beside the share of
+intervals that hold the true drop.
 
 A simulated seed is right on an example where easiness (shared by all seeds) + the seed's own skill + noise is above a
 threshold, all three normal. The threshold follows from RUN's accuracy, easiness from how often two seeds are right on
@@ -27,22 +29,49 @@ from bench.errors import OK, EnvironmentProblem
 from bench.perf.table import Table
 from bench.scoring import rescore
 from leaderboard import gate, margins, sides
-from leaderboard.comparison import mixed_t
+from leaderboard.comparison import Drop, mixed_t, over_pretrainings, with_pretraining
+from leaderboard.gate_cost import Time
 from leaderboard.record import Record
 from leaderboard.resampling import Scored
-from leaderboard.verdicts import INCONCLUSIVE, PASS, REGRESSION, Verdict, fisher, guards, mean_drop
+from leaderboard.verdicts import INCONCLUSIVE, ON_AVERAGE, PASS, REGRESSION, Verdict, fisher, guards, mean_drop
 
 OWN = Path(__file__).parents[2] / "tests" / "regress"
 DIVERGING = 0.02
 SIZES, DROPS = (300, 1000, 5000), (0.0, 1.0, 2.0, 5.0)
+TEN = ("one", 1.0), ("one", 2.0), ("one", 3.0), ("one", 5.0), ("every", 0.5), ("every", 1.0), ("every", 2.0)
+"""Planted drops of whole gates: in one cell or in every cell, and how many points."""
+_SHARES = {
+    "pass": ("pass", "{:.1%}"),
+    "pass on average": ("pass on average", "{:.1%}"),
+    "inconclusive": ("inconclusive", "{:.1%}"),
+}
 GATES = {
     "kind": ("A/A gates", "{}"),
     "cells": ("cells", "{}"),
     "seeds": ("seeds a side", "{}"),
     "gates": ("gates", "{}"),
     "regression": ("false regressions", "{:.1%}"),
-    "pass": ("pass", "{:.1%}"),
-    "inconclusive": ("inconclusive", "{:.1%}"),
+    **_SHARES,
+}
+WEIGHTS = {
+    "cells": ("cells", "{}"),
+    "pretraining": ("pre-training SD", "{:.1f}"),
+    "stated": ("stated SD", "{:.1f}"),
+    "pretrainings": ("pre-trainings a side", "{}"),
+    "every": ("drop in every cell", "{:.0f}"),
+    "gates": ("gates", "{}"),
+    "regression": ("regressions", "{:.1%}"),
+    **_SHARES,
+}
+WHOLE = {
+    "cells": ("cells", "{}"),
+    "examples": ("n", "{}"),
+    "sd": ("seed SD", "{:.2f}"),
+    "where": ("dropped", "{}"),
+    "drop": ("true drop", "{:.1f}"),
+    "gates": ("gates", "{}"),
+    "regression": ("regression", "{:.1%}"),
+    **_SHARES,
 }
 POWER = {
     "accuracy": ("accuracy", "{:.1f}"),
@@ -69,6 +98,7 @@ class Cell:
     """Share of the latent variance that is the examples' easiness."""
     examples: int
     task: str = ""
+    model: str = ""
 
     def draw(self, rng: np.random.Generator, seeds: int, easiness: np.ndarray, drop: float = 0.0) -> np.ndarray:
         """Right or wrong, as 100 or 0, [seeds, N]; ``drop`` in points is taken from the expected accuracy."""
@@ -86,7 +116,7 @@ class Cell:
     "--records", type=Existing("run folder", folder=True), default=OWN, show_default="tests/regress of this project",
     help="A run whose predictions are imitated.",
 )  # fmt: skip
-@click.option("--gates", type=COUNT, default=200, show_default=True, help="A/A gates of each kind.")
+@click.option("--gates", type=COUNT, default=400, show_default=True, help="Gates of each kind.")
 @click.option("--trials", type=COUNT, default=400, show_default=True, help="Cells per planted drop.")
 @click.option("--seeds", type=click.IntRange(min=2), default=5, show_default=True, help="Seeds a side.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the simulation.")
@@ -104,8 +134,21 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
     table.add({"kind": "simulated", "cells": len(many), **simulated(rng, many, gates, seeds)})
     if found := real(rng, side, gates, seeds):
         table.add({"kind": "real", **found})
-    if not as_json:
-        click.echo()
+    _begin(as_json)
+    table = Table(WEIGHTS, as_json)
+    for number in (3, 10):
+        same = alike(number)
+        for case in _other_weights():
+            table.add({"cells": number, **case, **simulated(rng, same, gates, seeds, **case)})
+    _begin(as_json)
+    table = Table(WHOLE, as_json)
+    for same in (alike(3, 300), alike(10, 872)):
+        about = {"cells": len(same), "examples": same[0].examples, "sd": same[0].sd}
+        for where, drop in (("none", 0.0), *TEN):
+            planted = {where: drop} if drop else {}
+            found = simulated(rng, same, gates, seeds, diverging=0.0, **planted)
+            table.add(about | {"where": where, "drop": drop} | found)
+    _begin(as_json)
     table = Table(POWER, as_json)
     typical = cells[len(cells) // 2]
     for cell in (typical, replace(typical, accuracy=0.89, sd=1.0, shared=0.5)):
@@ -145,14 +188,76 @@ def imitate(right: np.ndarray, task: str = "") -> Cell:
     return Cell(accuracy=p, sd=float(min(sd, most)), shared=float(shared), examples=n, task=task)
 
 
-def simulated(rng: np.random.Generator, cells: Sequence[Cell], gates: int, seeds: int) -> dict[str, Any]:
-    """Shares of verdicts over ``gates`` gates without a change; cells of one task share its examples."""
+def _begin(as_json: bool) -> None:
+    """An empty line between two tables in Markdown."""
+    if not as_json:
+        click.echo()
+
+
+def alike(count: int = 10, examples: int = 872) -> list[Cell]:
+    """``count`` cells, two of each model. The accuracy is 89, seeds differ by an SD of 1, and SST-2's dev split has 872
+    examples."""
+    return [
+        Cell(accuracy=0.89, sd=1.0, shared=0.5, examples=examples, task=f"task {i}", model=f"model {i // 2}")
+        for i in range(count)
+    ]
+
+
+def _other_weights() -> Iterator[dict[str, Any]]:
+    """Spreads between pre-trainings: unknown to the gate, stated, stated too large, and measured."""
+    for sd in (0.5, 1.0):
+        yield {"pretraining": sd, "stated": None, "pretrainings": 1, "every": 0.0}
+        yield {"pretraining": sd, "stated": sd, "pretrainings": 1, "every": 0.0}
+        yield {"pretraining": sd, "stated": 2.0, "pretrainings": 1, "every": 0.0}
+        yield {"pretraining": sd, "stated": None, "pretrainings": 3, "every": 0.0}
+    for drop in (2.0, 5.0):
+        yield {"pretraining": 1.0, "stated": 1.0, "pretrainings": 1, "every": drop}
+        yield {"pretraining": 1.0, "stated": None, "pretrainings": 3, "every": drop}
+
+
+def simulated(
+    rng: np.random.Generator,
+    cells: Sequence[Cell],
+    gates: int,
+    seeds: int,
+    *,
+    one: float = 0.0,
+    every: float = 0.0,
+    pretraining: float = 0.0,
+    stated: float | None = None,
+    pretrainings: int = 1,
+    diverging: float = DIVERGING,
+) -> dict[str, Any]:
+    """Shares of verdicts over ``gates`` gates; cells of one task share its examples.
+
+    ``one`` and ``every`` are drops in points, planted in the first cell and in all cells. ``pretraining`` is the true
+    standard deviation between pre-trainings, ``stated`` the one that the gate is told, ``pretrainings`` their number on
+    each side; from two on the gate measures the deviation. ``diverging`` is the share of seeds that diverge.
+    """
     verdicts = []
     for _ in range(gates):
         easiness = {cell.task: rng.standard_normal(cell.examples) for cell in cells}
-        found = [_aa_cell(rng, cell, seeds, easiness[cell.task]) for cell in cells]
+        moved = {cell.model: rng.normal(0, pretraining, (2, pretrainings)) for cell in cells}
+        found = []
+        for number, cell in enumerate(cells):
+            lost = moved[cell.model] + np.array([[0.0], [every + (one if number == 0 else 0.0)]])
+            gone = [int(n) for n in rng.binomial(seeds - 2, diverging, 2)]
+            sides_ = [
+                [cell.draw(rng, seeds - away, easiness[cell.task], drop) for drop in own]
+                for away, own in zip(gone, lost, strict=True)
+            ]
+            found.append(_with_diverged(_judged(cell, _drop(sides_, stated)), gone, seeds))
         verdicts.append(_verdict(found))
     return {"seeds": seeds, **_shares(verdicts)}
+
+
+def _drop(sides_: Sequence[Sequence[np.ndarray]], stated: float | None) -> Drop:
+    """The drop between two sides of one or more pre-trainings, each [seeds, N], as `leaderboard.drops` takes it."""
+    if len(sides_[0]) > 1:
+        means = [np.stack([scores.mean(axis=0) for scores in own]) for own in sides_]
+        return over_pretrainings(mixed_t(means[0], means[1], paired=False, pooled=True))
+    drop = mixed_t(sides_[0][0], sides_[1][0], paired=False)
+    return drop if stated is None else with_pretraining(drop, stated)
 
 
 def real(rng: np.random.Generator, side: sides.Side, gates: int, seeds: int) -> dict[str, Any]:
@@ -199,32 +304,26 @@ def power(rng: np.random.Generator, cell: Cell, trials: int, seeds: int) -> Iter
             }  # fmt: skip
 
 
-def _aa_cell(rng: np.random.Generator, cell: Cell, seeds: int, easiness: np.ndarray) -> Verdict:
-    diverged = [int(n) for n in rng.binomial(min(seeds - 2, seeds), DIVERGING, 2)]
-    drop = mixed_t(*(cell.draw(rng, seeds - gone, easiness) for gone in diverged), paired=False)
-    found = _judged(cell, drop)
-    if not any(diverged):
+def _with_diverged(found: Verdict, gone: Sequence[int], seeds: int) -> Verdict:
+    if not any(gone):
         return found
-    p = fisher(*((gone, seeds) for gone in diverged))
-    return replace(found, diverged=(diverged[0], diverged[1]), diverged_p=p)
+    p = fisher(*((away, seeds) for away in gone))
+    return replace(found, diverged=(gone[0], gone[1]), diverged_p=p)
 
 
 def _judged(cell: Cell, drop: Any) -> Verdict:
     return Verdict(
         task=cell.task, row="", verdict="", reason="", drop=drop, margin=margins.DEFAULT, base=0.0, head=0.0,
-        counted=True, data=cell.task,
+        counted=True, data=cell.task, weights=frozenset({cell.model}),
     )  # fmt: skip
 
 
 def _verdict(found: Sequence[Verdict]) -> str:
     """The verdict of a whole gate."""
     cells = guards(found)
-    macro = mean_drop(cells, margins.MACRO)
-    if any(cell.verdict == REGRESSION for cell in (macro, *cells)):
-        return REGRESSION
-    return macro.verdict
+    return gate.overall(cells, mean_drop(cells, margins.MACRO), Time())[0]
 
 
 def _shares(verdicts: Sequence[str]) -> dict[str, Any]:
-    shares = {name: verdicts.count(name) / len(verdicts) for name in (REGRESSION, PASS, INCONCLUSIVE)}
+    shares = {name: verdicts.count(name) / len(verdicts) for name in (REGRESSION, PASS, ON_AVERAGE, INCONCLUSIVE)}
     return {"gates": len(verdicts), **shares}

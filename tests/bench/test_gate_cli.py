@@ -20,7 +20,7 @@ from bench.suites import regress
 from leaderboard.baseline import verify
 from leaderboard.record import read, write
 from leaderboard.store import load
-from leaderboard.verdicts import PASS, REGRESSION
+from leaderboard.verdicts import ON_AVERAGE, PASS, REGRESSION
 from tasks import semeval14_restaurants, sentihood
 from tasks.forms import Answer, Answers, Part, Reply, Scored
 from tasks.task import Example
@@ -70,7 +70,7 @@ def test_the_spread_between_pretrainings_can_be_stated(tmp_path, capsys):
         path.unlink()
         write(head, replace(found, pretraining=found.pretraining | {"weights_sha256": "0" * 64}))
     assert main(["gate", str(base), str(head), "--strict"]) == 3
-    assert "taken to differ by an SD of 2 between" in capsys.readouterr().out
+    assert "taken to differ by an SD of 7 between" in capsys.readouterr().out
     for name in ("sst2", "all"):
         assert main(["gate", str(base), str(head), "--pretraining-sd", f"{name}=0.1"]) == 1
 
@@ -273,3 +273,23 @@ def test_false_alarms_power_and_coverage():
     assert min(row["coverage"] for row in rows.values()) >= 0.91  # 0.93 less two standard errors of 300 trials
     assert rows[5000, 5.0][REGRESSION] >= 0.98 > 0.6 > rows[300, 2.0][REGRESSION] > rows[300, 0.0][REGRESSION]
     assert rows[1000, 0.0][PASS] > 0 and rows[1000, 5.0][PASS] == 0
+
+
+@pytest.mark.slow
+def test_false_alarms_of_gates_with_other_weights():
+    """They are held to 5 % if the spread between pre-trainings is stated or measured; without it they are not."""
+
+    def alarms(sd, **how):
+        found = perf.simulated(np.random.default_rng(0), perf.alike(3), gates=400, seeds=5, pretraining=sd, **how)
+        return found[REGRESSION]
+
+    for sd in (0.5, 1.0):
+        assert alarms(sd, stated=sd) <= 0.05 < alarms(sd)
+        assert alarms(sd, pretrainings=3) <= 0.05
+
+
+@pytest.mark.slow
+def test_a_drop_in_one_of_ten_cells_never_passes():
+    """Two points on one task hardly move the mean of ten: the gate passes on average, and not as a whole."""
+    found = perf.simulated(np.random.default_rng(0), perf.alike(10), gates=100, seeds=5, one=2.0, diverging=0.0)
+    assert found[PASS] == 0 and found[ON_AVERAGE] > 0.3

@@ -118,7 +118,7 @@ def test_the_mode_follows_from_provenance(tmp_path):
     assert method("code", cells(), cells(salt=1))[0] == "mixed t, seeds paired"
     other = cells(salt=1, pretraining={"weights_sha256": "0" * 64})
     name, notes = method("weights", cells(), other)
-    assert name == "mixed t" and "an SD of 2 between pre-trainings" in notes[0]
+    assert name == "mixed t" and "an SD of 7 between pre-trainings" in notes[0]
     for number, prompting in enumerate(("prompt", "prompt:shots=2")):
         asis = {"adaptation": {"name": prompting}, "seeds": [0]}
         assert method(f"artifact{number}", cells(**asis), cells(salt=1, **asis))[0] == "McNemar, exact"
@@ -133,17 +133,17 @@ def again(number, weights=None, **changes):
 
 
 def test_another_pretraining_is_more_uncertain_than_the_seeds_show(tmp_path):
-    """A drop of three points, clear for the seeds alone, is not clear if pre-trainings differ by two points."""
+    """A drop of three points, clear for the seeds alone, is not clear if pre-trainings differ by seven points."""
     head = again(1, level=1.05, sd=0.01)
     clear = between(tmp_path / "clear", [again(0, sd=0.01)], [head], stated={"sst2": 0.01})
     open_ = between(tmp_path / "open", [again(0, sd=0.01)], [head])
     assert only(clear).drop.value == only(open_).drop.value > 2
     assert only(clear).verdict == "regression" and open_.verdict == only(open_).verdict == "inconclusive"
-    assert only(open_).drop.from_pretraining == pytest.approx(2 * 2.0**2)
-    assert only(open_).drop.variance == pytest.approx(only(clear).drop.variance + 8 - 2e-4)
+    assert only(open_).drop.from_pretraining == pytest.approx(2 * 7.0**2)
+    assert only(open_).drop.variance == pytest.approx(only(clear).drop.variance + 98 - 2e-4)
     assert "spread between pre-trainings is too large" in only(open_).reason
-    far = between(tmp_path / "far", [again(0)], [again(1, level=0.5)])
-    assert only(far).verdict == "regression"  # 15 points: no spread of two explains them
+    far = between(tmp_path / "far", [again(0)], [again(1, level=-0.5)])
+    assert only(far).verdict == "regression"  # 50 points: no spread of seven explains them
 
 
 def test_several_pretrainings_measure_their_spread(tmp_path):
@@ -184,7 +184,7 @@ def test_cells_of_one_pretraining_err_together_in_the_mean(tmp_path):
 def test_untrained_cells_of_other_weights_have_the_spread_of_pretraining(tmp_path):
     asis = {"adaptation": {"name": "probe"}, "seeds": [0]}
     cell = only(between(tmp_path, [cells(**asis)], [cells(salt=1, pretraining={"weights_sha256": "0" * 64}, **asis)]))
-    assert cell.drop.from_pretraining == pytest.approx(8) and cell.drop.variance > 8 and cell.drop.exact_p is None
+    assert cell.drop.from_pretraining == pytest.approx(98) and cell.drop.variance > 98 and cell.drop.exact_p is None
 
 
 def test_a_mean_that_passes_is_a_pass_on_average_while_cells_are_open(tmp_path):
@@ -379,6 +379,15 @@ def test_margins():
     assert margins.margin(task | {"examples": 10**400}, 80) == margins.margin(task | {"examples": "many"}, 80) == 1.0
     assert margins.margin(task, 80, {"sst2": 0.3}) == 0.3
     assert margins.margin(task | {"headline": "perplexity", "higher_is_better": False}, 50) == 1.0
+
+
+def test_pretraining_sd():
+    task = {"name": "sst2", "headline": "accuracy", "higher_is_better": True, "examples": 20}
+    assert margins.pretraining_sd(task, 80) == 7.0 and margins.pretraining_sd(task | {"headline": "mcc"}, 50) == 14.0
+    lower = task | {"headline": "perplexity", "higher_is_better": False}
+    assert margins.pretraining_sd(lower, 50) == pytest.approx(7.0)
+    assert margins.pretraining_sd(task, 80, {"sst2": 0.3, "all": 2.0}) == 0.3
+    assert margins.pretraining_sd(task, 80, {"cola": 0.3, "all": 2.0}) == 2.0
 
 
 HOSTILE = "<script>alert(1)</script>|=cmd()|\\input{x}|\x1b[31m\u202e ]]> &\x00 ::error::x @you https://x.y `a`"

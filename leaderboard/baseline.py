@@ -2,15 +2,20 @@
 
 It is a run folder (records and the predictions beside them) with a ``baseline.json`` that says why it was accepted and
 what its content hashes to. The digest is over the content of every file, so a record that is changed, added or taken
-away is noticed even if its own seal is right; who accepted it is left to version control.
+away is noticed even if its own seal is right; who accepted it is left to version control. A hidden file ``.baseline``
+repeats the digest, so that a baseline whose manifest was deleted does not pass for an ordinary run folder.
+
+`accept` writes the new baseline beside the old one, under a hidden name, and swaps the two by renaming. A process that
+is killed at any moment leaves the old or the new baseline whole, and `recover` finishes or takes back what it left.
 """
 
+import contextlib
 import hashlib
 import json
 import os
-import secrets
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +24,11 @@ from leaderboard.store import load
 from leaderboard.text import clean
 
 MANIFEST = "baseline.json"
+MARKER = ".baseline"
 SCHEMA = 1
 _FOLDERS = (FOLDER, "predictions")
 _LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes a file
-_AGAIN = "Take it from version control again, or set it anew with `python -m bench accept`."
+_AGAIN = "Restore it from version control, or replace it with `python -m bench accept`."
 
 
 class BaselineError(RecordError):
@@ -40,14 +46,21 @@ class Baseline:
     """{path below the folder: SHA-256}"""
 
 
-def accept(records: Path, folder: Path, reason: str, predictions: bool = True) -> Baseline:
+def accept(
+    records: Path,
+    folder: Path,
+    reason: str,
+    predictions: bool = True,
+    warn: Callable[[str], None] = lambda sentence: None,
+) -> Baseline:
     """Make the records of the run folder ``records`` the baseline in ``folder``, which is replaced as a whole.
 
     Without ``predictions`` the records come alone: predictions quote the data, and not every licence lets them be
-    published. The intervals over examples are in the records.
+    published. The intervals over examples are in the records. A baseline in ``folder`` that is not what was accepted is
+    replaced too, after a sentence to ``warn``. The same records accepted again for the same reason change nothing.
 
-    `BaselineError` when there is no reason, no scored record, a damaged one, or predictions that are not those of
-    their record; then ``folder`` stays as it was.
+    `BaselineError` when there is no reason, no scored record, a damaged one, predictions that are not those of their
+    record, or an old baseline whose digest is lost; then ``folder`` stays as it was.
     """
     # Resolved: what is renamed into the place of "." or of a link would lie inside it, and go with the old baseline.
     reason, records, folder = clean(reason).strip(), Path(records), Path(folder).resolve()
@@ -61,26 +74,123 @@ def accept(records: Path, folder: Path, reason: str, predictions: bool = True) -
         raise BaselineError(f"{store.damaged[0].file} is damaged, so nothing was accepted: {store.damaged[0].reason}")
     if not any(record.status == "ok" for record in store.records):
         raise BaselineError(f"{records} holds no record with a score, so there is nothing to compare with later.")
-    before = verify(folder) if (folder / MANIFEST).exists() else None
-    if before is None and folder.exists() and any(folder.iterdir()):
-        raise BaselineError(f"{folder} is not empty and no baseline. Name another folder with --baseline.")
-    new = folder.parent / f".{folder.name}.{os.getpid()}.{secrets.token_hex(4)}"
-    try:
-        for path in sorted((source / FOLDER).glob("*.json")):
-            _copy(path, new / FOLDER / path.name)
-        for record in store.records:
-            if predictions and record.predictions:
-                _copy_predictions(source, new, record.predictions)
-        files = _files(new)
-        made = Baseline(digest=_digest(files), reason=reason, replaces=before.digest if before else None, files=files)
-        text = json.dumps({"schema": SCHEMA} | vars(made), indent=1, ensure_ascii=True) + "\n"
-        (new / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder.parent):
+        _finish(folder)
+        before = _accepted_before(folder, warn)
+        new = _beside(folder, "new")
+        try:
+            for path in sorted((source / FOLDER).glob("[!.]*.json")):
+                _copy(path, new / FOLDER / path.name)
+            for record in store.records:
+                if predictions and record.predictions:
+                    _copy_predictions(source, new, record.predictions)
+            files = _files(new)
+            made = Baseline(
+                digest=_digest(files), reason=reason, replaces=before.digest if before else None, files=files
+            )
+            if before and before.whole and (before.digest, before.reason) == (made.digest, made.reason):
+                return verify(folder) or made
+            text = json.dumps({"schema": SCHEMA} | vars(made), indent=1, ensure_ascii=True) + "\n"
+            _write(new / MARKER, f"{made.digest}\n")
+            _write(new / MANIFEST, text)
+            for made_folder in (*(new / name for name in _FOLDERS), new):
+                _sync(made_folder)
+            _swap(folder, new)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Before:
+    """What is known of the baseline that is to be replaced."""
+
+    digest: str
+    reason: str = ""
+    whole: bool = False
+
+
+def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _Before | None:
+    """The baseline in ``folder``, as far as it is known; None where there is none and nothing else."""
+    try:
+        if found := verify(folder):
+            return _Before(digest=found.digest, reason=found.reason, whole=True)
+    except BaselineError as error:
+        digest = _marked(folder)
+        with contextlib.suppress(BaselineError):
+            digest = _manifest(folder / MANIFEST).digest
+        if not digest:
+            raise BaselineError(
+                f"{error} It was not replaced, because its digest is lost, which the new baseline would name. To begin "
+                f"anew without it, delete {folder} and give the same command again."
+            ) from error
+        warn(f"The old baseline is replaced although it is damaged: {error}")
+        return _Before(digest=digest)
+    if folder.exists() and any(folder.iterdir()):
+        raise BaselineError(f"{folder} is not empty and no baseline. Name another folder with --baseline.")
+    return None
+
+
+def recover(folder: Path) -> None:
+    """Finish the replacement of the baseline in ``folder`` if an `accept` was killed between its two renames, the only
+    moment at which ``folder`` is not there; otherwise do nothing."""
+    folder = Path(folder).resolve()
+    if not folder.exists() and _beside(folder, "old").is_dir():
+        with _locked(folder.parent):
+            _finish(folder)
+
+
+def _finish(folder: Path) -> None:
+    """Finish or take back what a killed `accept` left beside ``folder``, and remove the rest."""
+    new, old = _beside(folder, "new"), _beside(folder, "old")
+    if not folder.exists() and old.is_dir():  # the old one stepped aside
+        whole = False
+        with contextlib.suppress(BaselineError):
+            whole = verify(new) is not None
+        os.rename(new if whole else old, folder)
+    for left in (new, old):
+        if left.is_dir():
+            shutil.rmtree(left)
+    _sync(folder.parent)
+
+
+def _swap(folder: Path, new: Path) -> None:
+    """Put ``new`` in the place of ``folder``. No portable call exchanges two folders, so the old one steps aside."""
+    old = _beside(folder, "old")
+    if folder.exists():
+        os.rename(folder, old)
+    try:
+        os.rename(new, folder)
+    except BaseException:
+        if old.is_dir() and not folder.exists():
+            os.rename(old, folder)
+        raise
+    _sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(folder: Path, what: str) -> Path:
+    """The folder's hidden neighbour. Its name is always the same, so that the next `accept` finds it."""
+    return folder.parent / f".{folder.name}.{what}"
+
+
+@contextlib.contextmanager
+def _locked(parent: Path) -> Iterator[None]:
+    """One `accept` at a time below ``parent``, where the system has such locks; a killed process loses its own."""
+    try:
+        import fcntl
+
+        handle = os.open(parent, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def verify(folder: Path) -> Baseline | None:
@@ -88,19 +198,15 @@ def verify(folder: Path) -> Baseline | None:
     folder = Path(folder)
     path = folder / MANIFEST
     if not path.is_file():
+        if _marked(folder) is not None:
+            raise BaselineError(
+                f"{folder} was accepted as a baseline, but its {MANIFEST} is missing, so nothing tells whether its "
+                f"records are those that were accepted. {_AGAIN}"
+            )
         return None
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError("too large")
-        body = json.loads(path.read_text(encoding="utf-8"))
-        schema = body["schema"]
-        made = Baseline(digest=body["digest"], reason=body["reason"], replaces=body["replaces"], files=body["files"])
-        if not isinstance(made.files, dict) or not all(isinstance(x, str) for x in (made.digest, made.reason)):
-            raise TypeError("types")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BaselineError(f"{path} is damaged. {_AGAIN}") from error
-    if schema != SCHEMA:
-        raise BaselineError(f"{path} has schema {clean(schema)!s:.20}; this version of ptmbench reads {SCHEMA}.")
+    made = _manifest(path)
+    if _marked(folder) not in (None, made.digest):
+        raise BaselineError(f"The digest in {path} is not that in {folder / MARKER}. {_AGAIN}")
     found = _files(folder)
     changed = sorted(name for name in found.keys() | made.files.keys() if found.get(name) != made.files.get(name))
     if changed:
@@ -110,6 +216,35 @@ def verify(folder: Path) -> Baseline | None:
     if _digest(found) != made.digest:
         raise BaselineError(f"The digest in {path} is not that of its files. {_AGAIN}")
     return made
+
+
+def _manifest(path: Path) -> Baseline:
+    """What the manifest ``path`` says, its own layout checked but no other file."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError("too large")
+        body = json.loads(path.read_text(encoding="utf-8"))
+        schema = body["schema"]
+        made = Baseline(digest=body["digest"], reason=body["reason"], replaces=body["replaces"], files=body["files"])
+        texts = (made.digest, made.reason, *([] if made.replaces is None else [made.replaces]), *made.files.values())
+        if not isinstance(made.files, dict) or not all(isinstance(text, str) for text in texts):
+            raise TypeError("types")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BaselineError(f"{path} is damaged. {_AGAIN}") from error
+    if type(schema) is not int or schema != SCHEMA:
+        raise BaselineError(f"{path} has schema {clean(schema)!s:.20}; this version of ptmbench reads {SCHEMA}.")
+    return made
+
+
+def _marked(folder: Path) -> str | None:
+    """The digest in the folder's marker; None where it has none, as baselines of earlier versions."""
+    try:
+        text = (folder / MARKER).read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        text = ""
+    return text if re.fullmatch("[0-9a-f]{64}", text) else ""
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -125,7 +260,25 @@ def _digest(files: Mapping[str, str]) -> str:
 
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    _write(target, source.read_bytes())
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    """Write a file and wait until it is on the disk: the swap must not come before what it swaps."""
+    with open(path, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in ``folder`` survive a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _copy_predictions(source: Path, new: Path, kept: Mapping[str, str]) -> None:

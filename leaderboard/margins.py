@@ -20,9 +20,9 @@ PRETRAINING = 7.0
 """Standard deviation of a score between pre-trainings where nobody states it, in margins of the metric: 7 points of
 accuracy, 14 of Matthews correlation.
 
-Measured on the suite "regress" (tiny models, 300,000 tokens, four pre-trainings of three seeds each): 6.3 and 6.8 points
-of F1 for word2vec and BERT on CoNLL-2003, 10.9 points of accuracy for GPT on SST-2, where one pre-training failed, and
-less than the seeds show for the other three cells. Larger budgets differ less; state theirs."""
+Measured on the suite "regress" (tiny models, 300,000 tokens, four pre-trainings of three seeds each): 6.3 and 6.8
+points of F1 for word2vec and BERT on CoNLL-2003, 10.9 points of accuracy for GPT on SST-2, where one pre-training
+failed, and less than the seeds' own spread shows for the other three cells."""
 _EXAMPLES = 2
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leaderboard.baseline import Baseline, verify
+from leaderboard.baseline import Baseline, recover, verify
 from leaderboard.record import FOLDER, Record, beside
 from leaderboard.store import Damaged, load
 
@@ -85,6 +85,7 @@ class Side:
 def read(folder: Path) -> Side:
     """All records below ``folder``; a baseline is verified first. `RecordError` when it holds no run."""
     folder = Path(folder)
+    recover(folder)
     baseline = verify(folder) if folder.is_dir() else None
     store = load([folder])
     groups: dict[str, tuple[Identity, dict[str, Any], dict[Draw, Record]]] = {}

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def accept(records: Path, reason: str, baseline: Path, without_predictions: bool
         raise UsageError("A baseline needs a reason: say with --reason why these scores are right.")
     from leaderboard.baseline import accept as work
 
-    made: Any = work(records, baseline, reason, predictions=not without_predictions)
+    made: Any = work(records, baseline, reason, predictions=not without_predictions, warn=partial(click.echo, err=True))
     size = sum((baseline / name).stat().st_size for name in made.files)
     click.echo(f"{len(made.files)} files, {size / 1024:.0f} KiB. Commit the folder.", err=True)
     click.echo(f"{baseline} {made.digest}")

@@ -1,12 +1,16 @@
 """The baseline: what was accepted is what is compared with, to the byte."""
 
 import json
+import os
+import shutil
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from leaderboard import board, index
-from leaderboard.baseline import BaselineError, accept, verify
+from leaderboard.baseline import BaselineError, accept, recover, verify
 from leaderboard.gate import gate
 from leaderboard.record import FOLDER, write
 from tests.leaderboard.gates import cells, scorer, side
@@ -36,7 +40,7 @@ def test_records_alone_can_be_accepted(tmp_path):
         kept.write_text("a sentence of the data")
     made = accept(run, tmp_path / "baseline", "To be published.", predictions=False)
     assert verify(tmp_path / "baseline") == made and len(made.files) == 5
-    assert {path.name for path in (tmp_path / "baseline").iterdir()} == {FOLDER, "baseline.json"}
+    assert {path.name for path in (tmp_path / "baseline").iterdir()} == {FOLDER, "baseline.json", ".baseline"}
     assert gate(tmp_path / "baseline", run, lambda found, roots: None).status() == 0  # the same predictions, by hash
 
 
@@ -105,3 +109,132 @@ def test_what_cannot_be_accepted(tmp_path):
     file.write_text(file.read_text()[:200])
     with pytest.raises(BaselineError, match="is damaged, so nothing was accepted"):
         accept(good, tmp_path / "baseline", "Torn.")
+
+
+def killed_at(number, action):
+    """Run ``action`` in a process of its own that kills itself before its file operation with this number; whether it
+    was killed. A write that is killed before it is synced to the disk is cut in half."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0
+        return os.WIFSIGNALED(status)
+    left = [number]
+
+    def count(event, arguments):
+        written = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if written or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link"):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def torn(descriptor, sync=os.fsync):
+        left[0] -= 1
+        if left[0] == 0:
+            if os.path.isfile(f"/proc/self/fd/{descriptor}"):
+                os.truncate(f"/proc/self/fd/{descriptor}", os.fstat(descriptor).st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        sync(descriptor)
+
+    code = 1
+    try:
+        os.fsync = torn
+        sys.addaudithook(count)
+        action()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def kill_points(action, prepare):
+    """Yields after each kill, at every file operation of ``action`` in turn, until it ends by itself."""
+    for number in range(1, 1000):
+        prepare()
+        if not killed_at(number, action):
+            return
+        yield number
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="cuts files by their descriptors below /proc")
+@pytest.mark.parametrize("there", [True, False])
+def test_accept_may_be_killed_at_any_file_operation(tmp_path, there):
+    """SIGKILL before every operation: the old or the new baseline is whole, nothing of ``replaces`` is lost, and the
+    same command again ends as if nothing had happened."""
+    first = side(tmp_path / "first", cells(range(1), predictions=False))
+    second = side(tmp_path / "second", cells(range(2), salt=4, predictions=False))
+    home = tmp_path / "home"
+    baseline = home / "baseline"
+    old = accept(first, tmp_path / "old", "First.")
+    expected = (accept(second, tmp_path / "new", "Second.").digest, old.digest if there else None)
+
+    def prepare():
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        if there:
+            shutil.copytree(tmp_path / "old", baseline)
+
+    def again():
+        return accept(second, baseline, "Second.")
+
+    seen = set()
+    for number in kill_points(again, prepare):
+        recover(baseline)
+        found = verify(baseline)
+        if found is None:
+            assert not there and not baseline.exists()
+        else:
+            assert (found.digest, found.replaces) in ((old.digest, None), expected)
+        seen.add(found and found.digest)
+        if number % 3 == 0:
+            killed_at(number // 2, again)  # killed once more, elsewhere
+        made = again()
+        assert (made.digest, made.replaces) == expected and verify(baseline) == made
+        assert [path.name for path in home.iterdir()] == ["baseline"]
+        assert {path.name for path in baseline.iterdir()} == {FOLDER, "baseline.json", ".baseline"}
+    assert seen == {old.digest if there else None, expected[0]} and number > 15
+
+
+def test_a_killed_replacement_is_finished_by_whoever_reads_next(tmp_path):
+    """Between the two renames there is no baseline under its own name."""
+    run = side(tmp_path / "run", cells(range(2), predictions=False))
+    old = accept(run, tmp_path / "baseline", "First.")
+    (tmp_path / "baseline").rename(tmp_path / ".baseline.old")
+    assert gate(tmp_path / "baseline", run, scorer).baseline["digest"] == old.digest
+    new = accept(side(tmp_path / "other", cells(range(2), salt=3, predictions=False)), tmp_path / "new", "Second.")
+    (tmp_path / "baseline").rename(tmp_path / ".baseline.old")
+    shutil.copytree(tmp_path / "new", tmp_path / ".baseline.new")
+    assert gate(tmp_path / "baseline", run, scorer).baseline["digest"] == new.digest
+    assert not list(tmp_path.glob(".baseline*"))
+
+
+def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_path):
+    run = side(tmp_path / "run", cells(range(2), predictions=False))
+    baseline = tmp_path / "baseline"
+    told = []
+    for what in ("baseline.json", FOLDER):
+        made = accept(run, baseline, "Fine.", warn=told.append)
+        if what == FOLDER:
+            next((baseline / FOLDER).glob("*.json")).unlink()
+        else:
+            (baseline / what).unlink()
+        with pytest.raises(BaselineError, match="missing") as caught:
+            gate(baseline, run, scorer)
+        assert "replace it with `python -m bench accept`" in str(caught.value)
+        with pytest.raises(BaselineError, match="missing"):
+            gate(run, baseline, scorer)
+        again = accept(run, baseline, "Anew.", warn=told.append)
+        assert again.replaces == made.digest and verify(baseline) == again and "although it is damaged" in told[-1]
+    (baseline / "baseline.json").write_text("{")
+    (baseline / ".baseline").unlink()
+    with pytest.raises(BaselineError, match="digest is lost.*delete .*baseline and give the same command again"):
+        accept(run, baseline, "Lost.")
+    shutil.rmtree(baseline)
+    assert accept(run, baseline, "Lost.").replaces is None
+
+
+def test_the_same_acceptance_again_changes_nothing(tmp_path):
+    runs = [side(tmp_path / name, cells(range(2), salt=salt, predictions=False)) for salt, name in enumerate("ab")]
+    first = accept(runs[0], tmp_path / "baseline", "First.")
+    second = accept(runs[1], tmp_path / "baseline", "Second.")
+    assert accept(runs[1], tmp_path / "baseline", "Second.") == second and second.replaces == first.digest
+    assert verify(tmp_path / "baseline") == second

@@ -18,6 +18,7 @@ from bench.checkpoint import Checkpoint
 from bench.cost import phase, writing_flops
 from bench.data import examples
 from bench.data.examples import Parts
+from bench.data.overlap import Overlap
 from bench.engine.stopping import SAVE_SECONDS
 from bench.neighbours import Neighbour
 from bench.plan import Cell
@@ -40,6 +41,8 @@ class Context:
     neighbours: tuple[Checkpoint, ...] = ()
     """Those of models that are read besides, in the order in which the cell names them."""
     command: str = ""
+    overlap: Overlap | None = None
+    """What the reported examples have in common with what the cell learns from, where it has been counted."""
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -64,6 +67,8 @@ class Outcome:
     examples: int = 0
     learned_from: str = "train"
     """The split that a baseline without a training file has learnt from."""
+    left_out: int = 0
+    """Examples that the score under "clean" leaves out."""
 
 
 def predictions_of(

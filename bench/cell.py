@@ -118,6 +118,9 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         predictions = predictions_of(cell, context, task, settings, parts, outcome)
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
+        if context.overlap is not None:
+            clean, outcome.left_out = score.clean(task, parts.report, predictions, context.overlap.overlapping)
+            outcome.scores |= clean
         outcome.signatures = score.signatures(task, parts.report)
         outcome.predictions = score.keep_predictions(context.out, cell.key, parts.report, predictions)
 
@@ -137,7 +140,12 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
         "chance": task.chance,
         "licence": context.source.get("licence", task.source.licence),
     }
-    more = {"signatures": outcome.signatures, "beside": {name: dict(about) for name, about in cell.beside.items()}}
+    counts = context.overlap.counts | {"left_out": outcome.left_out} if context.overlap is not None else {}
+    more = {
+        "signatures": outcome.signatures,
+        "overlap": counts,
+        "beside": {name: dict(about) for name, about in cell.beside.items()},
+    }
     return sheet | {name: value for name, value in more.items() if value}
 
 

@@ -102,7 +102,7 @@ class Worker:
     """Does pieces of ``plan`` in the folder ``out``. ``do`` returns the line that people are told."""
 
     def __init__(self, out: Path, plan: Plan, job: Job):
-        self.out, self.job = out, job
+        self.out, self.plan, self.job = out, plan, job
         self.pretrainings = {p.key: p for p in plan.pretrainings}
         self.pieces: dict[str, Piece] = {piece.key: piece for piece in (*plan.pretrainings, *plan.cells)}
         self._tokenizers: dict[str, Any] = {}
@@ -146,8 +146,9 @@ class Worker:
             result = cells.unrun(cell, self.job.context(self.out, cell), failed["status"], reason)
         else:
             tokenizer = self._tokenizer(self.job.tokenizer) if cell.row.model else None
-            network = {"shape": self._shape(cell, weights), "tokenizer": tokenizer, "weights": weights}
-            result = cells.run(cell, self.job.context(self.out, cell, **network, neighbours=tuple(neighbours)))
+            network: dict[str, Any] = {"shape": self._shape(cell, weights), "tokenizer": tokenizer, "weights": weights}
+            network |= {"neighbours": tuple(neighbours), "overlap": self._overlap(cell)}
+            result = cells.run(cell, self.job.context(self.out, cell, **network))
         with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
             record.write(self.out, result)
         shutil.rmtree(unfinished_of(self.out, cell), ignore_errors=True)
@@ -168,6 +169,16 @@ class Worker:
             return None, checkpoint.read(Path(given) if given else folder_of(self.out, self.pretrainings[key]))
         except checkpoint.CheckpointError as error:
             return {"status": "failed", "code": "checkpoint", "text": str(error)}, None
+
+    def _overlap(self, cell: Cell) -> Any:
+        """What the cell's report split shares with its training data, counted outside the cell's time and cost."""
+        from bench.data import counted
+
+        try:
+            return counted.of_cell(cell, self.plan, Path(self.job.data))
+        except Exception as error:  # a record without the counts is worth more than none
+            say(f"{cell.title}: the overlap with its training data was not counted: {type(error).__name__}: {error}")
+            return None
 
     def _shape(self, cell: Cell, weights: Any) -> Any:
         if cell.row.model is None:

@@ -162,6 +162,12 @@ def _check_pretraining(made: dict[str, Any] | None) -> None:
 def _check_task(task: dict[str, Any]) -> None:
     for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
         _check_number(task.get(one), allowed, f"task.{one}")
+    overlap = task.get("overlap")
+    _expect(overlap, _PART_OR_NULL, "task.overlap")
+    for one in ("report", "train", "corpus") if overlap else ():
+        _expect(overlap.get(one), _PART_OR_NULL, f"task.overlap.{one}")
+        for name, value in (overlap.get(one) or {}).items():
+            _expect(value, _TEXT if name == "unknown" else (int, None), f"task.overlap.{one}.{name}")
 
 
 def _check_predictions(predictions: dict[str, Any] | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bench.commands.options import COUNT, KINDS, SEED, VOCABULARY, Existing, Location, Number
+from bench.commands.options import COUNT, KINDS, SEED, VOCABULARY, Existing, Location, Number, Spread
 from bench.errors import ENVIRONMENT, OK, printable
 
 
@@ -51,18 +51,35 @@ def ls(folder: Path | None, as_json: bool) -> None:
         )
 
 
-@data.command()
+@data.command(cls=Spread)
 @click.argument("folder", type=Existing("data folder", folder=True))
+@click.option(
+    "--corpus",
+    type=Existing("corpus file"),
+    multiple=True,
+    metavar="FILE...",
+    help="Count also the examples that occur in these text files, folders of them, or tokenised corpora.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout: one entry per task and split.")
-def check(folder: Path, as_json: bool) -> int:
-    """Read every split of every task in FOLDER: rows, fingerprint, problems. Exit status 4 if any is malformed."""
+def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
+    """Read every split of every task in FOLDER: rows, fingerprint, problems, and what the report split has in common
+    with training data (docs/overlap.md). Exit status 4 if any is malformed.
+
+    In --json the counts of the overlap stand in the entry of the report split, under "overlap".
+    """
     from bench.console import progress
+    from bench.data import counted
 
     rows = []
     with progress("Reading", unit="splits", brief=True) as bar:
         for row in _read(folder):
             rows.append(row)
             bar.advance(1, task=row["task"])
+    ok = {(row["task"], row["split"]): row for row in rows if row["state"] == "ok"}
+    with progress("Counting overlaps", unit="tasks", brief=True) as bar:
+        for task, counts in counted.of_folder(folder, {name for name, _ in ok}, corpus):
+            ok[task.name, task.report]["overlap"] = counts
+            bar.advance(1, task=task.name)
     if as_json:
         from bench.commands.files import dumps
 
@@ -75,6 +92,7 @@ def check(folder: Path, as_json: bool) -> int:
                 if row["state"] != "missing"
             ]
         )
+        _overlaps([row for row in rows if "overlap" in row])
     broken = [row for row in rows if row["state"] == "malformed"]
     for row in broken:
         click.echo(f"{row['task']} {row['split']}: {row['problem']}", err=True)
@@ -213,6 +231,40 @@ def _read(folder: Path) -> Iterator[dict[str, Any]]:
             except Exception as error:  # whatever a reader trips over, the other splits still want reading
                 row |= {"state": "malformed", "problem": printable(f"{error}" or type(error).__name__)}
             yield row
+
+
+def _overlaps(rows: list[dict[str, Any]]) -> None:
+    """The tables of overlaps between splits, and with the corpus."""
+    if rows:
+        click.echo("\nExamples of the report split that the training split has too:")
+        _table(
+            [
+                _flat(row, "train") | {n: row["overlap"]["report"][n] for n in ("repeated", "other_label")}
+                for row in rows
+            ]
+        )
+    if rows and "corpus" in rows[0]["overlap"]:
+        click.echo("\nExamples of the report split that the corpus has too:")
+        _table([_flat(row, "corpus") for row in rows])
+
+
+def _flat(row: dict[str, Any], part: str) -> dict[str, Any]:
+    counts = row["overlap"]
+    names = {
+        "train": ("same", "same_label", "near", "run", "covered", "overlapping"),
+        "corpus": ("checked", "run", "covered"),
+    }[part]
+    found = counts.get(part) or {}
+    share = found.get("overlapping" if part == "train" else "covered")
+    percent = None if share is None else f"{100 * share / counts['report']['examples']:.1f}"
+    return {
+        "task": row["task"],
+        "split": row["split"],
+        "rows": row["rows"],
+        "words": found.get("run_words", counts["run_words"]),
+        **{name: found.get(name) for name in names},
+        "%": percent,
+    }
 
 
 def _table(rows: list[dict[str, Any]]) -> None:

@@ -2,11 +2,12 @@
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock
 
 from bench import environment
@@ -60,6 +61,24 @@ def tokenised(files: Sequence[Path]) -> tuple[Stored, ...]:
 def _stored(folder: Path) -> Stored | None:
     """Read in full once in a process."""
     return corpora.stored_in(folder)
+
+
+def texts(files: Sequence[Path]) -> tuple[Iterator[str], Callable[[str], str]]:
+    """The documents of ``files`` one after the other, and a function that spells other texts as these are spelled.
+
+    Documents of tokenised corpora are decoded, so that function encodes and decodes.
+    """
+    if not (made := tokenised(files)):
+        return map("\n".join, corpora.read(files)), str
+    cut = Tokenizer.load(made[0].folder / corpora.TOKENIZER)
+    corpus = corpora.opened(made)
+
+    def documents() -> Iterator[str]:
+        for number in range(len(corpus.documents) - 1):
+            first, last = corpus.sentences.take(corpus.documents.take(np.array([number, number + 1])))
+            yield cut.decode(corpus.ids.take(np.arange(first, last)))
+
+    return documents(), lambda text: cut.decode(cut.encode([text])[0])
 
 
 def name_of(files: Sequence[Path], patterns: Sequence[str] = ()) -> str:

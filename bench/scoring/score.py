@@ -14,7 +14,11 @@ from bench.checkpoint import write_bytes
 from leaderboard import stats
 from tasks.forms import behind, beside
 from tasks.metrics.additive import Additive, Rowwise
+from tasks.metrics.common import wholes
 from tasks.task import Example, Task, headline
+
+CLEAN = "clean"
+"""The name of the headline over the examples that do not overlap with training data; it has no interval."""
 
 
 def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, dict[str, float]]:
@@ -58,6 +62,22 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
         name: {"value": float(value), "low": intervals[name].low, "high": intervals[name].high}
         for name, value in values.items()
     }
+
+
+def clean(
+    task: Task, examples: Sequence[Example], predictions: Sequence[Any], overlapping: Sequence[int]
+) -> tuple[dict[str, dict[str, float | None]], int]:
+    """The headline without the rows ``overlapping``, as "clean", and how many rows were left out for it.
+
+    Rows that are judged together are left out together. {} where none overlaps, or nothing would be left.
+    """
+    out, gold = set(overlapping), [example.gold for example in examples]
+    kept = [row for rows in wholes(gold) if out.isdisjoint(rows) for row in rows]
+    if not out or not kept:
+        return {}, len(examples) - len(kept)
+    kept.sort()
+    value = task.score([gold[row] for row in kept], [predictions[row] for row in kept])["headline"]
+    return {CLEAN: {"value": float(value), "low": None, "high": None}}, len(examples) - len(kept)
 
 
 def signatures(task: Task, examples: Sequence[Example]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import escape
 
-from leaderboard import charts
+from leaderboard import charts, overlap
 from leaderboard.costs import is_number
 from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
 from leaderboard.record import Record
@@ -50,6 +50,8 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], seeds: int
         score = f'<td class=num data-v=""><a class="code{bad}" href=#{anchor} title="{sentence}">{code}</a>\n'
     numbers = f"<td class=num>{interval}<td class=num>{rank}"
     ran = _inert("; ".join(map(_seed, cell.records))) if cell else ""
+    shared = _inert(overlap.cell_line(cell.ok)) if cell else ""
+    ran += f"<small>{shared}</small>" if shared else ""
     course = f"<td class=seeds>{ran or sentence}<td>{_curve(cell) if cell else ''}"
     commands = "".join(f"<code>{_inert(one)}</code>" for one in cell.commands) if cell else ""
     head = f"<th scope=row><a href=#t{at[1]}><bdi>{_inert(column.title)}</bdi></a>"

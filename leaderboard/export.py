@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from leaderboard import overlap
 from leaderboard.grid import Cell, Column, Grid, Row
 from leaderboard.record import slug
 from leaderboard.text import clean, latex_cell
@@ -126,6 +127,7 @@ def _result(column: Column, cell: Cell) -> dict[str, Any]:
                 "seeds": ", ".join(map(str, cell.values)),
                 "standard deviation over seeds": f"{cell.summary.sd:.4f}" if math.isfinite(cell.summary.sd) else "",
                 "marks": "; ".join(map(clean, cell.marks)),
+                "overlap": clean(" ".join(filter(None, [overlap.training(column.task), overlap.cell_line(cell.ok)]))),
                 "commands": "\n".join(map(clean, cell.commands)),
             },
         },

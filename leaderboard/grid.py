@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from leaderboard import overlap
 from leaderboard.ranks import Rank, ranks, together
 from leaderboard.record import Record
 from leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise
@@ -169,7 +170,7 @@ class Cell:
             marks.append("settings differ between seeds")
         if len({record.adaptation.get("version", 1) for record in self.ok}) > 1:
             marks.append("versions of the adaptation differ between seeds")
-        return tuple(marks)
+        return (*marks, *filter(None, [overlap.cell_mark(self.ok)]))
 
     @cached_property
     def commands(self) -> tuple[str, ...]:

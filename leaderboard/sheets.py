@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leaderboard import charts
+from leaderboard import charts, overlap
 from leaderboard.costs import is_number
 from leaderboard.grid import Column, Grid, Row
 from leaderboard.stats import LARGEST
@@ -44,7 +44,11 @@ def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
         "id": f"t{place}",
         "title": column.title,
         "head": task["title"],
-        "apart": [part for part in ("" if column.official else task["source"], *column.part.split(", ")) if part],
+        "apart": [
+            part
+            for part in ("" if column.official else task["source"], *column.part.split(", "), overlap.mark(task))
+            if part
+        ],
         "name": task["name"],
         "metric": task["headline"],
         "meaning": _meaning(task["headline"]),
@@ -56,6 +60,7 @@ def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
         "examples": task.get("examples"),
         "chance": number(task.get("chance")),
         "headroom": _headroom(column, [one for one in scored if math.isfinite(one)]),
+        "overlap": overlap.training(task),
         "rows": len(scored),
         "version": task["version"],
         "data": (task["data_sha256"] or "")[:12],

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from leaderboard import overlap as shared
 from leaderboard import survey
 from leaderboard.arrange import arrange
 from leaderboard.benchmarks import BENCHMARKS
@@ -115,6 +116,12 @@ def cost(records: Records) -> pd.DataFrame:
     return _frame([[*_identity(row), *cost_of(row).values()] for row in _grid(records).rows], [*_IDENTITY, *COSTS])
 
 
+def overlap(records: Records) -> pd.DataFrame:
+    """What each task's report split has in common with its training split and with itself, where it was counted."""
+    lines = [shared.line(column.title, column.task) for column in _grid(records).columns]
+    return _frame([line for line in lines if line], shared.HEADS)
+
+
 def reported(records: Records) -> pd.DataFrame:
     """The papers' own scores beside ours, on official data only. Corpus, size and split differ: no contest."""
     return _frame(reported_lines(_grid(records)), _REPORTED)
@@ -200,6 +207,7 @@ def task_titles(columns: Sequence[Column]) -> list[str]:
 _IDENTITY = ["model", "size", "kind", "division", "adaptation", "variant"]
 _SUMMARY = ["seeds", "mean", "sd", "low", "high"]
 _CELL = ["task", "version", "split", "metric", *_SUMMARY, "chance", "note", "reason code", "reason", "command"]
+_CELL += ["share in training", "share in corpus", "clean mean"]
 _REPORTED = [*_IDENTITY, "task", "metric", "reported", "reported split", "source", "measured", "measured metric"]
 _REPORTED += ["measured split"]
 
@@ -241,8 +249,11 @@ def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:
         numbers = [cell.summary.n, cell.summary.mean, cell.summary.sd, *cell.interval]
     note = "; ".join(cell.marks) if cell else ""
     command = " ; ".join(cell.commands) if cell else ""
+    ok = cell.ok if cell else ()
+    own = ok[0].task if ok else {}
+    seen = [shared.share_of(task), shared.share_of(own, "corpus", "covered"), shared.clean_mean(ok)]
     place = [column.title, task["version"], task.get("split") or "", task["headline"]]
-    return [*_identity(row), *place, *numbers, task.get("chance"), note, code, text, command]
+    return [*_identity(row), *place, *numbers, task.get("chance"), note, code, text, command, *seen]
 
 
 def _scored(grid: Grid, row: Row, column: Column) -> bool:

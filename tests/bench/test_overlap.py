@@ -1,5 +1,6 @@
 """Overlap of report splits with training data: planted duplicates are counted, and nothing else is."""
 
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -11,10 +12,12 @@ import tasks
 from bench import cell as cells
 from bench.__main__ import main
 from bench.answers import Context
+from bench.budget import Budget
 from bench.data import corpora, counted, overlap
 from bench.data.overlap import against, between
-from bench.plan import Cell, Plan, Row
+from bench.plan import Cell, Plan, Pretraining, Row
 from bench.scoring import score
+from bench.work import Job, Worker
 from leaderboard import board, record, tables
 from leaderboard.store import load
 from models.text.runs import folded
@@ -191,6 +194,37 @@ def test_a_corpus_is_read_once_for_all_tasks(world, monkeypatch, tmp_path):
     assert len(calls) == 1
 
 
+def test_the_corpus_of_a_pretraining_is_counted_too(world, tmp_path):
+    """With the rows of both; where it cannot be read, or is not known, the record says so and the run goes on."""
+    (cell,) = plan_of(world).cells
+    first = tasks.load("sst2").examples(world, "dev")[0].inputs[0]
+    (tmp_path / "a.txt").write_text(f"{first}\n")
+    row = Row(name="bert", kind="pretrained", model="bert", size="tiny")
+
+    def found(path, sha256, key=None):
+        training = Pretraining(
+            model="bert", size="tiny", corpus=(str(path),), corpus_sha256=sha256, corpus_name="a",
+            tokenizer="wordpiece", vocabulary=100, budget=Budget(steps=1), recipe={},
+        )  # fmt: skip
+        one = dataclasses.replace(cell, row=row, pretraining=key or training.key)
+        return counted.of_cell(one, Plan(pretrainings=(training,), cells=(one,)), world)
+
+    own = counted.of_cell(cell, Plan(pretrainings=(), cells=(cell,)), world)
+    both = found(tmp_path / "a.txt", "a" * 64)
+    assert both.counts["corpus"]["covered"] == 1 and both.overlapping == tuple(sorted({0, *own.overlapping}))
+    assert "no corpus file" in found(tmp_path / "b.txt", "b" * 64).counts["corpus"]["unknown"]
+    assert "not at hand" in found(tmp_path / "a.txt", "a" * 64, "checkpoint:x").counts["corpus"]["unknown"]
+
+
+def test_a_failure_to_count_costs_no_record(world, tmp_path, monkeypatch, capsys):
+    plan = plan_of(world)
+    job = Job(data=str(world), source={}, command="", tokenizer="", keep=False, length=64)
+    monkeypatch.setattr(counted, "of_cell", lambda *parts: 1 / 0)
+    Worker(tmp_path, plan, job).do(plan.cells[0].key)
+    (path,) = (tmp_path / "records").glob("*.json")
+    assert record.read(path).status == "ok" and "was not counted: ZeroDivisionError" in capsys.readouterr().err
+
+
 def test_a_record_carries_counts_and_the_clean_score(world, tmp_path):
     plan = plan_of(world)
     (cell,) = plan.cells
@@ -267,15 +301,23 @@ def test_a_record_with_counts_of_another_type_is_refused(tmp_path):
         record.write(tmp_path, made(task_={"overlap": broken}))
 
 
+@pytest.mark.slow
 def test_check_reports_overlap(world, capsys):
     assert main(["data", "check", str(world), "--corpus", str(world / "corpus"), "--json"]) == 0
     rows = {(row["task"], row["split"]): row for row in json.loads(capsys.readouterr().out)}
     found = rows["sst2", "dev"]["overlap"]
     assert found["train"]["examples"] == rows["sst2", "train"]["rows"] and found["corpus"]["checked"] > 0
     assert "overlap" not in rows["sst2", "train"]
-    assert main(["data", "check", str(world)]) == 0
+
+
+def test_check_prints_tables(world, tmp_path, capsys):
+    (tmp_path / "glue").mkdir()
+    (tmp_path / "glue/SST-2").symlink_to(world / "glue/SST-2")
+    assert main(["data", "check", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "that the training split has too" in out and "corpus" not in out
+    assert main(["data", "check", str(tmp_path), "--corpus", str(world / "corpus")]) == 0
+    assert "that the corpus has too" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -83,7 +83,10 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    heads = [mlm.MaskedLm(encoder, size.width, activation=gelu), sop.SentenceOrder(size.width)]
+    heads = [
+        mlm.MaskedLm(encoder, size.width, activation=gelu, absent=vocabulary.absent),
+        sop.SentenceOrder(size.width),
+    ]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
 
 

@@ -82,7 +82,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    heads = [mlm.MaskedLm(encoder, size.width), nsp.NextSentence(size.width)]
+    heads = [mlm.MaskedLm(encoder, size.width, absent=vocabulary.absent), nsp.NextSentence(size.width)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
 
 

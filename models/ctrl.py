@@ -43,7 +43,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     from models.objectives import conditional_lm
 
     encoder = SineDecoder(size, vocabulary.size)
-    loss = conditional_lm.ConditionalLm(encoder)
+    loss = conditional_lm.ConditionalLm(encoder, vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

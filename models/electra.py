@@ -81,7 +81,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     encoder = TransformerEncoder(size, vocabulary.size, pooler=False)
     return Pretrainable(
         encoder=encoder,
-        loss=rtd.ReplacedTokens(encoder, generator(size)),
+        loss=rtd.ReplacedTokens(encoder, generator(size), vocabulary.absent),
         batches=lambda corpus, batch, length: rtd.batches(corpus, vocabulary, batch, length),
     )
 

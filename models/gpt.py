@@ -62,7 +62,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     from models.objectives import lm
 
     encoder = TransformerDecoder(size, vocabulary.size)
-    loss = lm.CausalLm(encoder)
+    loss = lm.CausalLm(encoder, vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

@@ -50,7 +50,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     from models.objectives import lm
 
     encoder = PreNormDecoder(size, vocabulary.size)
-    loss = lm.CausalLm(encoder)
+    loss = lm.CausalLm(encoder, vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

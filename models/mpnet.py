@@ -63,7 +63,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     encoder = PositionCompensated(size, vocabulary.size)
     return Pretrainable(
         encoder=encoder,
-        loss=masked_permuted.MaskedPermutedLm(encoder, EPSILON),
+        loss=masked_permuted.MaskedPermutedLm(encoder, EPSILON, vocabulary.absent),
         batches=lambda corpus, batch, length: masked_permuted.batches(corpus, vocabulary, batch, length),
     )
 

@@ -57,7 +57,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     from models.objectives import gap_sentences, seq2seq_mlm
 
     encoder = Encoder(size, vocabulary.size)
-    loss = seq2seq_mlm.Seq2SeqLm(encoder, Decoder(size, encoder))
+    loss = seq2seq_mlm.Seq2SeqLm(encoder, Decoder(size, encoder), vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

@@ -53,7 +53,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     from models.objectives import future_ngram
 
     encoder = Encoder(size, vocabulary.size)
-    loss = future_ngram.FutureNgramLm(encoder, Decoder(size, encoder, future_ngram.STREAMS))
+    loss = future_ngram.FutureNgramLm(encoder, Decoder(size, encoder, future_ngram.STREAMS), vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

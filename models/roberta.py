@@ -80,7 +80,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    head = mlm.MaskedLm(encoder, size.width, epsilon=EPSILON)
+    head = mlm.MaskedLm(encoder, size.width, epsilon=EPSILON, absent=vocabulary.absent)
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, [head]), batches=batches)
 
 

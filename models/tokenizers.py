@@ -17,7 +17,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ class Vocabulary:
     """Number of ids, and the ids that mean the same in every kind of tokenizer. Ordinary tokens begin at 37.
 
     ``template`` is how texts are laid out downstream; objectives lay theirs out themselves. ``pieces`` are the
-    spellings of the ids, for models that read them; None where only the number of ids is known.
+    spellings of the ids, for models that read them; None where only the number of ids is known. ``absent`` are the
+    special ids that a published vocabulary has no token for: no published model gives them any probability.
     """
 
     size: int
@@ -57,11 +58,17 @@ class Vocabulary:
     sentinels: range = range(5, 5 + SENTINELS)
     template: Template = BERT
     pieces: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
+    absent: tuple[int, ...] = ()
 
     @property
     def first(self) -> int:
         """The first id that is a piece of text."""
         return self.sentinels.stop
+
+    def ending(self) -> "Vocabulary":
+        """This vocabulary with [SEP] present: texts that a model learns to write have to end, so fine-tuning teaches a
+        published model the mark that its vocabulary may lack."""
+        return replace(self, absent=tuple(number for number in self.absent if number != self.sep))
 
 
 class Tokenizer:
@@ -83,7 +90,9 @@ class Tokenizer:
         self._pieces: list[str] = pieces
         laid = (imported or {}).get("template")
         template = Template(**{k: tuple(v) if isinstance(v, list) else v for k, v in laid.items()}) if laid else BERT
-        self.vocabulary = Vocabulary(size=len(pieces), template=template, pieces=tuple(pieces))
+        self.vocabulary = Vocabulary(
+            size=len(pieces), template=template, pieces=tuple(pieces), absent=_absent((imported or {}).get("rows", ()))
+        )
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], size: int, *, lowercase: bool = False) -> "Tokenizer":
@@ -273,6 +282,20 @@ class Tokenizer:
             opens[i] = body != piece or not word_like[0]
             closes[i] = bool(body) and not word_like[-1]
         return opens, closes
+
+
+def _absent(rows: Sequence[int | None]) -> tuple[int, ...]:
+    """The special ids that no token of a published vocabulary stands behind, by the ``rows`` of their original ids:
+    None for a token that it lacks. Of several ids for one token only one counts: [SEP], since models predict it, or
+    else the first."""
+    known: set[int] = set()
+    absent = []
+    for number in sorted(range(len(rows)), key=lambda number: number != Vocabulary.sep):
+        if rows[number] is None or rows[number] in known:
+            absent.append(number)
+        else:
+            known.add(rows[number])
+    return tuple(sorted(absent))
 
 
 def _fingerprint(kind: str, spec: dict[str, Any], imported: dict[str, Any] | None) -> str:

@@ -63,7 +63,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     from models.objectives import _joint, mlm, unilm
 
     encoder = MaskedEncoder(size, vocabulary.size)
-    head = mlm.MaskedLm(encoder, size.width)
+    head = mlm.MaskedLm(encoder, size.width, encoder.epsilon, absent=vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=_joint.Joint(encoder, [head, unilm.NextSentence(size.width)]),

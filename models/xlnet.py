@@ -66,7 +66,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     encoder = TwoStream(size, vocabulary.size)
     return Pretrainable(
         encoder=encoder,
-        loss=plm.PermutedLm(encoder),
+        loss=plm.PermutedLm(encoder, vocabulary.absent),
         batches=lambda corpus, batch, length: plm.batches(corpus, vocabulary, batch, length),
     )
 

@@ -246,7 +246,8 @@ def adapted(
 ) -> Adapted:
     """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
     it."""
-    network, module, vocabulary = networks.build(model, shape, tokenizer, 0), models.load(model), tokenizer.vocabulary
+    network = networks.build(model, shape, tokenizer, 0, ending=True)
+    module, vocabulary = models.load(model), tokenizer.vocabulary
 
     # What is above an embedding that is read is not in the graph.
     read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops

@@ -83,5 +83,5 @@ def predictions(
         for (example, begin, _), values in zip(part, score(tokens).numpy(), strict=True):
             nats[example] -= values[len(start) + begin :].sum()  # padding has the value 0
             if not start and begin == 0:
-                nats[example] += np.log(tokenizer.vocabulary.size)
+                nats[example] += np.log(tokenizer.vocabulary.size - len(tokenizer.vocabulary.absent))
     return [(float(n), len(e.inputs[0].split()), len(e.inputs[0])) for n, e in zip(nats, examples, strict=True)]

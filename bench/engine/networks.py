@@ -20,12 +20,17 @@ def sized(module: Any, size: str, length: int) -> Size:
     return replace(shape, length=max(shape.length, length))
 
 
-def build(model: str, size: Size, tokenizer: Tokenizer, seed: int) -> Any:
-    """The model's `Pretrainable` with fresh weights that follow from ``seed``."""
+def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bool = False) -> Any:
+    """The model's `Pretrainable` with fresh weights that follow from ``seed``.
+
+    A published model gives the ids that its vocabulary lacks no probability. With ``ending`` [SEP] is an exception (see
+    `models.tokenizers.Vocabulary.ending`): fine-tuning asks for that.
+    """
     import keras
 
     keras.utils.set_random_seed(seed)
-    return models.load(model).build(size, tokenizer.vocabulary)
+    vocabulary = tokenizer.vocabulary
+    return models.load(model).build(size, vocabulary.ending() if ending else vocabulary)
 
 
 def weights(variables: list) -> dict[str, np.ndarray]:

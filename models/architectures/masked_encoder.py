@@ -8,7 +8,9 @@ the segments, which in the authors' released code are six, two for each kind of 
     4, 5  the source sees itself, the target   3  each token sees itself and what stands after it
           the source, itself and before it
 
-`RelativeMaskedEncoder` is that of Bao et al. (2020): masks come from the objective alone, and scores know distances.
+Epsilon is 1e-5, as the authors' released code has it in every norm (microsoft/unilm, unilm-v1, `BertLayerNorm`), not
+BERT's 1e-12. `RelativeMaskedEncoder` is that of Bao et al. (2020): masks come from the objective alone, and scores know
+distances.
 """
 
 from functools import partial
@@ -63,6 +65,8 @@ class MaskedEncoder(keras.layers.Layer):
     recurrent = False
     kinds = 6
     """Rows of the table of segments."""
+    epsilon = 1e-5
+    """Added to the variance in every layer norm; the MLM head has the same."""
     source, target = SOURCE, TARGET
     """The segments of what is written from, and of what is written."""
 
@@ -118,7 +122,7 @@ class MaskedEncoder(keras.layers.Layer):
         x = tf.gather(self.token_embedding.value, tokens) + place  # [B, T, D]
         x = tf.reshape(x, [-1, self.width])  # [B * T, D]
         x += tf.matmul(tf.one_hot(tf.reshape(segments, [-1]), self.kinds, dtype=x.dtype), self.segments)
-        x = dropout(layer_norm(x, self.norm_scale, self.norm_bias, EPSILON), self.dropout, seed, 0)
+        x = dropout(layer_norm(x, self.norm_scale, self.norm_bias, self.epsilon), self.dropout, seed, 0)
         bias = self._bias(visible & tf.not_equal(tokens, 0)[:, None, :], positions)  # [B, 1 or H, T, T]
         layers = [x]
 
@@ -128,10 +132,10 @@ class MaskedEncoder(keras.layers.Layer):
             )  # [B, H, T, K]
             context = attention(q * q.shape[-1] ** -0.5, k, v, bias, self.dropout, seed, salt)  # [B * T, D]
             update = dropout(dense(context, weights.output_kernel, weights.output_bias), self.dropout, seed, salt + 1)
-            x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, EPSILON)
+            x = layer_norm(x + update, weights.attention_norm_scale, weights.attention_norm_bias, self.epsilon)
             inner = gelu(dense(x, weights.inner_kernel, weights.inner_bias))  # [B * T, F]
             update = dropout(dense(inner, weights.outer_kernel, weights.outer_bias), self.dropout, seed, salt + 2)
-            return layer_norm(x + update, weights.norm_scale, weights.norm_bias, EPSILON)
+            return layer_norm(x + update, weights.norm_scale, weights.norm_bias, self.epsilon)
 
         for index, weights in enumerate(self.blocks):
             layers.append(block(partial(layer, salt=10 * (index + 1)), layers[-1], weights, bias))
@@ -186,6 +190,7 @@ class RelativeMaskedEncoder(MaskedEncoder):
     absolute positions, and the two segments of BERT; no pooler."""
 
     kinds = 2
+    epsilon = EPSILON
     source, target = 0, 1
 
     def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):

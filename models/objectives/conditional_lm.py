@@ -43,11 +43,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 class ConditionalLm(CausalLm):
     """``loss`` of a decoder whose output layer, the embedding, has a bias."""
 
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(encoder, name=name)
+    def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "loss"):
+        super().__init__(encoder, absent, name=name)
         self.output_bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
 
-    def _logits(self, x: tf.Tensor) -> Any:
+    def _output(self, x: tf.Tensor) -> Any:
         """[N, D] to [N, V]."""
         logits = tf.nn.bias_add(product(x, self.encoder.token_embedding, transposed=True), self.output_bias)
         return tf.cast(logits, tf.float32)

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.corpus import Corpus
-from models.objectives import mlm
+from models.objectives import _absent, mlm
 from models.objectives.sampling import Runs, generator
 from models.pretrainable import Batches
 from models.tokenizers import Vocabulary
@@ -71,11 +71,18 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class FutureNgramLm(keras.layers.Layer):
-    """``loss`` of an encoder-decoder whose decoder has predicting streams (`models.architectures.n_stream_decoder`)."""
+    """``loss`` of an encoder-decoder whose decoder has predicting streams (`models.architectures.n_stream_decoder`).
+    The ids ``absent`` have no probability (see `models.objectives._absent`)."""
 
-    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, name: str = "loss"):
+    def __init__(
+        self,
+        encoder: keras.layers.Layer,
+        decoder: keras.layers.Layer,
+        absent: tuple[int, ...] = (),
+        name: str = "loss",
+    ):
         super().__init__(name=name)
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder, self.decoder, self.absent = encoder, decoder, absent
         self.built = True
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
@@ -83,7 +90,8 @@ class FutureNgramLm(keras.layers.Layer):
         the only one that is computed."""
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
-        return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed, streams=1)[:, 0]
+        logits = self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed, streams=1)
+        return _absent.masked(logits[:, 0], self.absent)
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
         """Encodes ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""
@@ -92,7 +100,8 @@ class FutureNgramLm(keras.layers.Layer):
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
-        return self.decoder.step(memory, past, written, seen)
+        logits, past = self.decoder.step(memory, past, written, seen)
+        return _absent.masked(logits, self.absent), past
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"targets": tf.math.count_nonzero(batch["targets"], dtype=tf.int32)}
@@ -101,7 +110,8 @@ class FutureNgramLm(keras.layers.Layer):
         totals = totals or self.totals(batch)
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
-        logits = self.decoder(batch["previous"], memory, tokens, seed, batch["positions"])  # [B, n, S, V]
+        logits = self.decoder(batch["previous"], memory, tokens, seed, batch["positions"])
+        logits = _absent.masked(logits, self.absent)  # [B, n, S, V]
         streams = logits.shape[1]
         targets = tf.repeat(batch["targets"][:, None], streams, axis=1)  # [B, n, S]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, tf.cast(logits, tf.float32))

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from models.architectures.products import product
 from models.corpus import Corpus
+from models.objectives import _absent
 from models.objectives.sampling import Runs, stream
 from models.pretrainable import Batches
 from models.tokenizers import Vocabulary
@@ -36,16 +37,18 @@ class CausalLm(keras.layers.Layer):
     """``loss`` of a decoder with tied embeddings, and the ways of asking it for probabilities.
 
     ``encoder`` gives ``hidden(tokens, seed, gaps, documents)`` (see `models.architectures.transformer_decoder`) and
-    ``token_embedding`` [V, D].
+    ``token_embedding`` [V, D]. The ids ``absent`` have no probability (see `models.objectives._absent`), and where a
+    text has one of them, nothing is predicted.
     """
 
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
+    def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "loss"):
         super().__init__(name=name)
-        self.encoder = encoder
+        self.encoder, self.absent = encoder, absent
         self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {"tokens": tf.math.count_nonzero(batch["tokens"][:, 1:], dtype=tf.int32)}
+        predicted = _absent.targets(tf.convert_to_tensor(batch["tokens"])[:, 1:], self.absent)
+        return {"tokens": tf.math.count_nonzero(predicted, dtype=tf.int32)}
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
@@ -53,7 +56,7 @@ class CausalLm(keras.layers.Layer):
         return {"loss": tf.reduce_sum(self._nll(batch["tokens"], seed, batch.get("documents"))) / total}
 
     def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
-        """ln p(token t | tokens before t), float [B, T]; 0 at t = 0 and at padding."""
+        """ln p(token t | tokens before t), float [B, T]; 0 at t = 0, at padding and at absent ids."""
         nll = self._nll(tf.convert_to_tensor(batch["tokens"], tf.int32), None)
         return tf.pad(-nll, [[0, 0], [1, 0]])
 
@@ -63,8 +66,8 @@ class CausalLm(keras.layers.Layer):
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
         before = tf.range(rows) * length + tf.maximum(places - 1, 0)
-        logits = self._logits(tf.gather(self.encoder.hidden(tokens)[-1], before))
-        return logits * tf.cast(places > 0, tf.float32)[:, None]
+        logits = self._output(tf.gather(self.encoder.hidden(tokens)[-1], before))
+        return _absent.masked(logits * tf.cast(places > 0, tf.float32)[:, None], self.absent)
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] for ``targets`` [B, S] as the continuation of ``tokens`` [B, T].
@@ -92,13 +95,18 @@ class CausalLm(keras.layers.Layer):
 
     def _logits(self, x: tf.Tensor) -> tf.Tensor:
         """[N, D] to [N, V]."""
+        return _absent.masked(self._output(x), self.absent)
+
+    def _output(self, x: tf.Tensor) -> tf.Tensor:
+        """The output layer alone: [N, D] to [N, V]."""
         return tf.cast(product(x, self.encoder.token_embedding, transposed=True), tf.float32)
 
     def _nll(self, tokens: tf.Tensor, seed: Any, documents: tf.Tensor | None = None) -> tf.Tensor:
-        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding; each given only what its own document said before."""
+        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding and absent ids; each given only what its own document
+        said before."""
         rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
         x = self.encoder.hidden(tokens, seed, documents=documents)[-1]  # [B * T, D]
         x = tf.reshape(tf.reshape(x, [rows, length, -1])[:, :-1], [-1, x.shape[-1]])  # [B * (T - 1), D]
         following = tokens[:, 1:]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(following, [-1]), self._logits(x))
-        return tf.reshape(nll, [rows, length - 1]) * tf.cast(tf.not_equal(following, 0), tf.float32)
+        return tf.where(_absent.targets(following, self.absent), tf.reshape(nll, [rows, length - 1]), 0.0)

@@ -48,11 +48,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 class MaskedPermutedLm(keras.layers.Layer):
     """``loss`` of a `models.architectures.position_compensated.PositionCompensated`: its queries, through the head of
-    MLM."""
+    MLM, which gives the ids ``absent`` no probability."""
 
-    def __init__(self, encoder: keras.layers.Layer, epsilon: float, name: str = "loss"):
+    def __init__(self, encoder: keras.layers.Layer, epsilon: float, absent: tuple[int, ...] = (), name: str = "loss"):
         super().__init__(name=name)
-        self.encoder, self.mlm = encoder, MaskedLm(encoder, encoder.width, epsilon)
+        self.encoder, self.mlm = encoder, MaskedLm(encoder, encoder.width, epsilon, absent=absent)
         self.built = True
 
     def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:

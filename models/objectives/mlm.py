@@ -19,6 +19,7 @@ import tensorflow as tf
 from models.architectures.parts import dense, gelu, layer_norm
 from models.architectures.products import product
 from models.architectures.transformer_encoder import EPSILON, initializer
+from models.objectives import _absent
 from models.tokenizers import Vocabulary
 
 RATE = 0.15
@@ -103,7 +104,7 @@ class MaskedLm(keras.layers.Layer):
     """The head: dense, GELU, layer-norm, then the token embedding [V, E] as the output layer, with a bias of its own.
 
     ``owner`` is the layer whose ``token_embedding`` is tied; ``width`` the encoder's D. ``epsilon`` and ``activation``
-    are the encoder's too.
+    are the encoder's too. The ids ``absent`` have no probability (see `models.objectives._absent`).
     """
 
     def __init__(
@@ -112,10 +113,11 @@ class MaskedLm(keras.layers.Layer):
         width: int,
         epsilon: float = EPSILON,
         activation: Callable[[tf.Tensor], tf.Tensor] = gelu,
+        absent: tuple[int, ...] = (),
         name: str = "mlm",
     ):
         super().__init__(name=name)
-        self.epsilon, self.activation = epsilon, activation
+        self.epsilon, self.activation, self.absent = epsilon, activation, absent
         vocabulary, inner = owner.token_embedding.shape
         self.owner = owner
         self.kernel = self.add_weight((width, inner), initializer(), name="kernel")
@@ -130,7 +132,7 @@ class MaskedLm(keras.layers.Layer):
         x = self.activation(dense(gather(tokens, positions), self.kernel, self.bias))  # [B * M, E]
         x = layer_norm(x, self.norm_scale, self.norm_bias, self.epsilon)
         logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
-        return tf.cast(logits, tf.float32)
+        return _absent.masked(tf.cast(logits, tf.float32), self.absent)
 
     def fill(self, encoding: Any, places: tf.Tensor) -> tf.Tensor:
         """Scores [B, V] of every piece at one place [B] of each row."""

@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from models.architectures.products import product
 from models.corpus import Corpus
+from models.objectives import _absent
 from models.objectives.nsp import RANDOM_SECOND
 from models.objectives.sampling import Pairs, take
 from models.pretrainable import Batches
@@ -104,11 +105,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 class PermutedLm(keras.layers.Layer):
     """``loss`` of a `models.architectures.two_stream.TwoStream`: its queries through the transposed table of token
-    vectors, and a bias of its own."""
+    vectors, and a bias of its own. The ids ``absent`` have no probability (see `models.objectives._absent`)."""
 
-    def __init__(self, encoder: keras.layers.Layer, name: str = "plm"):
+    def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "plm"):
         super().__init__(name=name)
-        self.encoder = encoder
+        self.encoder, self.absent = encoder, absent
         self.bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
         self.built = True
 
@@ -116,7 +117,7 @@ class PermutedLm(keras.layers.Layer):
         """Scores [B * S, V] of every piece at the predicted positions."""
         _, queries = self.encoder.predict(batch, seed)
         logits = product(queries[-1], self.encoder.token_embedding, transposed=True)
-        return tf.cast(tf.nn.bias_add(logits, self.bias), tf.float32)
+        return _absent.masked(tf.cast(tf.nn.bias_add(logits, self.bias), tf.float32), self.absent)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"predicted": tf.math.count_nonzero(batch["predicted_weights"], dtype=tf.int32)}

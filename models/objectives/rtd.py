@@ -64,15 +64,16 @@ def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
 class ReplacedTokens(keras.layers.Layer):
     """``loss`` of ELECTRA: the generator, its samples, and the discriminator, which is the ``encoder`` that is kept.
 
-    The generator, of ``size``, shares the encoder's embeddings through a projection of its own.
+    The generator, of ``size``, shares the encoder's embeddings through a projection of its own. It gives the ids
+    ``absent`` no probability.
     """
 
-    def __init__(self, encoder: TransformerEncoder, size: Size, name: str = "rtd"):
+    def __init__(self, encoder: TransformerEncoder, size: Size, absent: tuple[int, ...] = (), name: str = "rtd"):
         super().__init__(name=name)
         self.encoder, width, narrow = encoder, encoder.width, encoder.token_embedding.shape[1]
         with keras.name_scope("generator"):
             self.generator = Stack(size)
-            self.mlm = MaskedLm(encoder, size.width)
+            self.mlm = MaskedLm(encoder, size.width, absent=absent)
         self.projection_kernel = self.add_weight((narrow, size.width), initializer(), name="projection_kernel")
         self.projection_bias = self.add_weight((size.width,), "zeros", name="projection_bias")
         self.kernel = self.add_weight((width, width), initializer(), name="kernel")

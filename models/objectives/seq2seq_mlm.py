@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.corpus import Corpus
+from models.objectives import _absent
 from models.objectives.sampling import Runs, generator
 from models.pretrainable import Batches
 from models.tokenizers import Vocabulary
@@ -88,18 +89,25 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 class Seq2SeqLm(keras.layers.Layer):
     """``loss`` of an encoder-decoder: the target's negative log-likelihood per token, each token given the true
-    ones before it."""
+    ones before it. The ids ``absent`` have no probability, and are not predicted (see `models.objectives._absent`)."""
 
-    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, name: str = "loss"):
+    def __init__(
+        self,
+        encoder: keras.layers.Layer,
+        decoder: keras.layers.Layer,
+        absent: tuple[int, ...] = (),
+        name: str = "loss",
+    ):
         super().__init__(name=name)
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder, self.decoder, self.absent = encoder, decoder, absent
         self.built = True
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]."""
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
-        return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed=seed)
+        logits = self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed=seed)
+        return _absent.masked(logits, self.absent)
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
         """Encodes ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""
@@ -108,16 +116,18 @@ class Seq2SeqLm(keras.layers.Layer):
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
-        return self.decoder.step(memory, past, written, seen)
+        logits, past = self.decoder.step(memory, past, written, seen)
+        return _absent.masked(logits, self.absent), past
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {"targets": tf.math.count_nonzero(batch["targets"][:, 1:], dtype=tf.int32)}
+        predicted = _absent.targets(tf.convert_to_tensor(batch["targets"])[:, 1:], self.absent)
+        return {"targets": tf.math.count_nonzero(predicted, dtype=tf.int32)}
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         targets = batch["targets"]
         logits = self.decode({"tokens": batch["tokens"], "targets": targets[:, :-1]}, seed)
         following = targets[:, 1:]  # [B, S - 1]
-        present = tf.cast(tf.not_equal(following, 0), tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, tf.cast(logits, tf.float32))
-        return {"loss": tf.reduce_sum(nll * present) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}
+        nll = tf.where(_absent.targets(following, self.absent), nll, 0.0)
+        return {"loss": tf.reduce_sum(nll) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}

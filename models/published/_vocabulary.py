@@ -32,6 +32,8 @@ from models.tokenizers import Tokenizer, Vocabulary
 FILES = ("tokenizer.json", *SLOW)
 _MOST = 1 << 22
 """Ids that a vocabulary may have; the largest published ones have a quarter of that."""
+_UNUSED = 1 << 16
+"""Rows that a model's tables may have beyond its vocabulary; they are there to make sizes round."""
 _KINDS = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
 _ROLES = {
     "pad": (("pad_token",), ("[PAD]", "<pad>"), "pad_token_id"),
@@ -60,7 +62,9 @@ def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, A
         ids = _ids(spec)
         rows = [_role(name, ids, settings, config) for name in _ROLES] + _sentinels(ids)
         template = _templates.found(spec, rows, str(config.get("model_type")))
-        return _renumbered(spec, ids, rows, settings, template)
+        size = _size(ids, rows, config)
+        rows = [None if place is None or place >= size else place for place in rows]
+        return _renumbered(spec, ids, rows, size, settings, template)
     except PublishedError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -217,6 +221,20 @@ def _role(name: str, ids: Mapping[str, int], settings: Mapping[str, Any], config
     return found if found in ids.values() else None  # -1 and ids behind the last stand for none there
 
 
+def _size(ids: Mapping[str, int], rows: Sequence[int | None], config: Mapping[str, Any]) -> int:
+    """How many ids the model knows. Its tables may be longer than its vocabulary (T5's have 32,128 rows for 32,100
+    pieces): every row counts in its softmax. They may also lack rows for special tokens that were added later."""
+    size, told = max(ids.values()) + 1, config.get("vocab_size")
+    if type(told) is not int or told < 1:
+        return size
+    if told > size + _UNUSED:
+        raise PublishedError(
+            f"config.json tells of {told} ids (vocab_size), but the tokenizer has only {size}. Are both from one "
+            "model? Fetch them again."
+        )
+    return told if told >= size or {i for i in ids.values() if i >= told} <= set(rows) else size
+
+
 def _sentinels(ids: Mapping[str, int]) -> list[int | None]:
     """Our own sentinels, T5's, or BERT's pieces without use for our 32; None for each that is not there."""
     found = [ids.get(name, ids.get(f"<extra_id_{i}>")) for i, name in enumerate(SPECIALS[-SENTINELS:])]
@@ -231,10 +249,11 @@ def _renumbered(
     spec: dict[str, Any],
     ids: Mapping[str, int],
     rows: list[int | None],
+    size: int,
     settings: Mapping[str, Any],
     template: Template,
 ) -> Tokenizer:
-    """``spec`` with our special tokens in front; ``rows`` are the original ids that become them."""
+    """``spec`` with our special tokens in front; ``rows`` are the original ids that become them, of ``size`` ids."""
     old = json.loads(json.dumps(spec))
     model, added = old["model"], old.get("added_tokens") or []
     kind = _KINDS.get(model["type"])
@@ -244,7 +263,6 @@ def _renumbered(
             f"A tokenizer of the kind {model['type']} is not read here, only WordPiece, BPE over bytes, GPT's BPE, "
             "Unigram and WordLevel."
         )
-    size = max(ids.values()) + 1
     pieces = {i: piece for piece, i in ids.items()}
     special = {token["id"] for token in added if token["special"]}
     taken = set(rows)

@@ -285,3 +285,29 @@ def test_a_layout_covers_its_network(name):
             np.testing.assert_array_equal(weight.read(weight.write(array), shapes[path]), array, err_msg=path)
     if model == name:
         assert replace(table.size(table.config(SIZE, tokenizer.vocabulary)), length=SIZE.length) == SIZE
+
+
+def test_the_end_is_learnt_where_a_vocabulary_has_none(tmp_path):
+    """GPT's vocabulary has no token that ends a text: as it is it never ends one, and fine-tuning can teach it to."""
+    foreign("gpt", tmp_path, "endings")
+    found = folder.read(tmp_path)
+    sep, size = found.tokenizer.vocabulary.sep, found.size
+    assert sep in found.tokenizer.vocabulary.absent
+    batch = {"tokens": np.array([[40, 41]], np.int32), "targets": np.array([[2, 50]], np.int32)}
+    as_it_is, adapted = (
+        networks.build("gpt", size, found.tokenizer, 0, ending=ending).decode(batch).numpy() for ending in (False, True)
+    )
+    assert as_it_is[0, 1, sep] == np.float32(-1e9) and abs(adapted[0, 1, sep]) < 100
+    rest = [number for number in found.tokenizer.vocabulary.absent if number != sep]
+    assert (adapted[0, :, rest] == np.float32(-1e9)).all()
+
+
+def test_label_smoothing_leaves_absent_ids_out():
+    """The share that is spread evenly goes to the ids that a model can write: the same loss as without the others."""
+    from bench.adapt.heads.generation import Head
+
+    logits = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
+    barred = np.concatenate([logits, np.full((2, 3, 2), -1e9, np.float32)], axis=2)
+    batch = {"targets": np.array([[2, 3, 4], [2, 4, 0]], np.int32)}
+    losses = [float(Head(0.1).loss(given, batch)) for given in (logits, barred)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6) and losses[0] < 5

@@ -14,6 +14,9 @@ from bench.adapt.settings import Settings
 from models.tokenizers import Tokenizer
 from tasks.task import Example, Task
 
+_BARRED = -1e8
+"""Logits of ids that a model cannot write are below this (see `models.objectives._absent`)."""
+
 
 class Codec:
     """Source and target to token ids, generated ids to text. Targets are [CLS] text [SEP]."""
@@ -72,6 +75,8 @@ class Head(keras.layers.Layer):
         known = ops.cast(following != 0, "float32")
         each = keras.losses.sparse_categorical_crossentropy(following, logits[:, :-1], from_logits=True)
         if self.smoothing:  # - mean over the vocabulary of ln p, from logits: their logsumexp less their mean
-            even = ops.logsumexp(logits[:, :-1], axis=-1) - ops.mean(logits[:, :-1], axis=-1)
+            there = ops.cast(logits[:, :-1] > _BARRED, logits.dtype)  # ids without a token take no part
+            mean = ops.sum(logits[:, :-1] * there, axis=-1) / ops.sum(there, axis=-1)
+            even = ops.logsumexp(logits[:, :-1], axis=-1) - mean
             each = (1.0 - self.smoothing) * each + self.smoothing * even
         return each, known

@@ -1,0 +1,32 @@
+"""Ids without a token: what a published vocabulary lacks gets no probability.
+
+Every vocabulary here begins with the same special tokens, and a published one may have no such token for some of them
+(GPT-2 has no [MASK]), or one token for two of them ([CLS] and [SEP] of GPT-2). `models.tokenizers.Vocabulary.absent`
+lists the ids that no token of the original stands behind. The objectives that read published models pass their output
+logits through `masked`, so that the softmax is the original's.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+NEVER = -1e9
+"""The logit of an absent id. Its exponential is 0 in float32 and in bfloat16."""
+
+
+def masked(logits: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
+    """``logits`` [..., V] with the ids ``absent`` at `NEVER`; the same tensor where there are none."""
+    if not absent:
+        return logits
+    mask = np.zeros(logits.shape[-1], bool)
+    mask[list(absent)] = True
+    return tf.where(tf.constant(mask), tf.constant(NEVER, logits.dtype), logits)
+
+
+def targets(ids: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
+    """Whether each of ``ids`` is a token to predict, bool of the same shape: neither padding nor ``absent``."""
+    found = tf.not_equal(ids, 0)
+    for number in absent:
+        found &= tf.not_equal(ids, number)
+    return found

@@ -1,0 +1,148 @@
+"""Ids that a published vocabulary has no token for get no probability, wherever a model is asked for one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import models
+from models import published
+from models.card import Size
+from models.corpus import Corpus
+from models.published import PublishedError, _vocabulary
+from models.tokenizers import Tokenizer, Vocabulary
+from tests.models.published import made
+
+SIZE = Size(layers=2, width=16, heads=2, inner=64, length=48)
+WHOLE = Vocabulary(size=101)
+ABSENT = (0, 1, *range(5, 37))
+READ = sorted({getattr(published.load(name), "MODEL", name) for name in published.names()})
+
+
+def built(name, vocabulary, seed=0):
+    """The network with weights that are random everywhere."""
+    network, rng = models.load(name).build(SIZE, vocabulary), np.random.default_rng(seed)
+    for variable in network.loss.variables:
+        variable.assign(rng.normal(0, 0.2, variable.shape))
+    return network
+
+
+def distributions(network):
+    """Every array of logits [..., V] that the network gives to those who ask."""
+    rng, found = np.random.default_rng(1), {}
+    tokens = rng.integers(37, WHOLE.size, (2, 9)).astype(np.int32)
+    targets = np.pad(rng.integers(37, WHOLE.size, (2, 4)).astype(np.int32), [(0, 0), (1, 0)], constant_values=2)
+    places = np.array([3, 5], np.int32)
+    if network.fill is not None:
+        found["fill"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": places})
+        found["fill the first place"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": 0 * places})
+    if network.decode is not None:
+        found["decode"] = network.decode({"tokens": tokens, "targets": targets})
+    if network.writer is not None:
+        memory, past = network.writer.begin(tokens)
+        found["step"], _ = network.writer.step(memory, past, targets[:, None, :1], np.ones((2, 1, 1), bool))
+    if hasattr(network.loss, "generate"):
+        batch = {"tokens": tokens, "segments": 0 * tokens, "masked_positions": places[:, None]}
+        found["generator"] = network.loss.generate(batch)
+    return {name: np.asarray(logits, np.float32) for name, logits in found.items()}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_absent_ids_have_no_probability(name):
+    """-1e9 at absent ids, and at all others what the same weights give without any absent."""
+    masked = distributions(built(name, replace(WHOLE, absent=ABSENT)))
+    plain = distributions(built(name, WHOLE))
+    assert masked.keys() == plain.keys() and masked, name
+    here = np.setdiff1d(np.arange(WHOLE.size), ABSENT)
+    for asked, logits in masked.items():
+        assert (logits[..., ABSENT] == np.float32(-1e9)).all(), asked
+        np.testing.assert_array_equal(logits[..., here], plain[asked][..., here], err_msg=asked)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_the_loss_is_over_the_tokens_that_are_there(name):
+    """A batch of pre-training whose labels are all present: the loss is finite, and less than with the absent ids in
+    its denominator. ELECTRA's samples differ with the mask, which is why only its generator's loss is compared."""
+    vocabulary = replace(WHOLE, absent=tuple(n for n in ABSENT if n > 12))
+    rng = np.random.default_rng(2)
+    ids = rng.integers(37, WHOLE.size, 4000).astype(np.int32)
+    begins = np.arange(0, 4001, 10)
+    corpus = Corpus(ids, begins, np.arange(0, len(begins), 4), np.ones(len(ids), bool))
+    losses = []
+    for words in (vocabulary, WHOLE):
+        network = built(name, words)
+        batch = network.batches(corpus, 2, 32)(0, 0)
+        values = network.loss(batch)
+        losses.append(float(values.get("mlm_loss", values["loss"])))
+    masked, plain = losses
+    assert np.isfinite(masked) and 0 < plain - masked < 1, losses
+
+
+def test_where_a_text_has_an_absent_id_nothing_is_predicted():
+    """Of a language model: the start symbol of GPT-2 is its end symbol, so the two marks between texts are one token,
+    and GPT has neither."""
+    tokens = np.array([[2, 40, 41, 3, 2, 42, 43, 3]], np.int32)
+    network = built("gpt2", replace(WHOLE, absent=(2, 5)))
+    found = network.log_likelihood({"tokens": tokens}).numpy()[0]
+    assert found[4] == 0 and (found[[1, 2, 3, 5, 6, 7]] < 0).all() and np.isfinite(found).all()
+    assert float(network.loss({"tokens": tokens})["loss"]) == pytest.approx(-found.sum() / 6, rel=1e-6)
+
+
+def test_fine_tuning_teaches_the_end_but_no_other_absent_id():
+    vocabulary = replace(WHOLE, absent=(0, 3, 5, 6))
+    assert vocabulary.ending().absent == (0, 5, 6)
+    assert WHOLE.ending() == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("rows", "absent"),
+    [
+        ([0, 1, 2, 3, 4], ()),
+        ([None, None, 7, 7, None], (0, 1, 2, 4)),
+        ([9, 9, 9, 9, None], (0, 1, 2, 4)),
+        ([0, 2, 0, 1, None], (2, 4)),
+    ],
+    ids=["BERT", "GPT-2", "GPT-2 as transformers saves it", "T5"],
+)
+def test_which_ids_are_absent(rows, absent, tmp_path):
+    """Those without an original, and all but one that share an original; [SEP] stays, since models predict it."""
+    made.wordpiece(tmp_path)
+    tokenizer = _vocabulary.read(tmp_path, {})
+    note = tokenizer.imported | {"rows": rows + list(range(100, 132))}
+    assert Tokenizer(tokenizer.kind, tokenizer.spec, note).vocabulary.absent == absent
+    assert tokenizer.vocabulary.absent == ()
+
+
+def test_they_stay_absent_in_a_checkpoint(tmp_path):
+    made.bytewise(tmp_path)
+    tokenizer = _vocabulary.read(tmp_path, {})
+    assert tokenizer.vocabulary.absent == tuple(range(5, 37))
+    tokenizer.save(tmp_path / "t.json")
+    assert Tokenizer.load(tmp_path / "t.json").vocabulary == tokenizer.vocabulary
+
+
+def test_rows_beyond_the_vocabulary_are_kept(tmp_path):
+    """T5's tables have 28 rows more than there are pieces; they count in its softmax, so they count here."""
+    original = made.unigram(tmp_path)
+    size = original.get_vocab_size()
+    tokenizer = _vocabulary.read(tmp_path, {"model_type": "t5", "vocab_size": size + 28})
+    plain = _vocabulary.read(tmp_path, {"model_type": "t5", "vocab_size": size})
+    assert tokenizer.vocabulary.size == plain.vocabulary.size + 28
+    assert tokenizer.encode(made.HARD) == plain.encode(made.HARD)
+    table = np.random.default_rng(0).normal(size=(size + 28, 3)).astype(np.float32)
+    ours = _vocabulary.to_ours(table, tokenizer)
+    np.testing.assert_array_equal(_vocabulary.to_theirs(ours, tokenizer), table)
+    with pytest.raises(PublishedError, match="vocab_size"):
+        _vocabulary.read(tmp_path, {"vocab_size": 10**12})
+
+
+def test_special_tokens_beyond_the_tables_are_absent(tmp_path):
+    """A mask token that somebody added to the tokenizer but not to the model has no logit there."""
+    original = made.bytewise(tmp_path)
+    size = original.get_vocab_size()
+    original.add_special_tokens(["<extra_id_0>"])
+    original.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = _vocabulary.read(tmp_path, {"vocab_size": size})
+    assert tokenizer.imported["size"] == size and 5 in tokenizer.vocabulary.absent
+    table = np.random.default_rng(0).normal(size=(size, 3)).astype(np.float32)
+    np.testing.assert_array_equal(_vocabulary.to_theirs(_vocabulary.to_ours(table, tokenizer), tokenizer), table)

@@ -20,12 +20,20 @@ _NEEDED = {
 }
 
 
-def check(config: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
-    """`Unsupported` where ``config`` says something else than ``needed``; a setting that is not there has its
-    default."""
+def check(config: Mapping[str, Any], needed: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
+    """`Unsupported` where a setting of ``config`` differs from the one ``needed``.
+
+    A setting that is not there, or is null, has what `transformers` takes for it: the value in ``defaults``, which
+    lists those that differ from what is needed here, or else the needed one.
+    """
     for name, value in needed.items():
-        if config.get(name, value) != value:
-            raise Unsupported(f"Its {name} is {config[name]!r}, and the network here computes only {name} = {value!r}.")
+        told = config.get(name)
+        found = (defaults or {}).get(name, value) if told is None else told
+        if found != value:
+            unsaid = " by default, since config.json does not say" if told is None else ""
+            raise Unsupported(
+                f"Its {name} is {found!r}{unsaid}, and the network here computes only {name} = {value!r}."
+            )
 
 
 def size(config: Mapping[str, Any]) -> Size:

@@ -37,7 +37,7 @@ def size(config: Mapping[str, Any]) -> Size:
         inner=config["intermediate_size"],
         length=config["max_position_embeddings"],
     )
-    layers.check(config, {"embedding_size": embedding(found)})
+    layers.check(config, {"embedding_size": embedding(found)}, {"embedding_size": 128})
     return found
 
 

@@ -1,10 +1,13 @@
 """BART's checkpoints: `transformers.BartForConditionalGeneration`.
 
-The files hold ``final_logits_bias``, zeros that nothing trains, as well: it is left out, the paper has none.
+The files hold ``final_logits_bias``, zeros that nothing trains, as well. The paper has none and neither has our
+network, so a file in which it is not zero is refused.
 """
 
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from models.card import Size
 from models.published._bert_like import check, dense, norm
@@ -19,6 +22,8 @@ TOKENS = Weight(
     vocabulary=True,
     copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
 )
+_DECODER = {"decoder_layers": 12, "decoder_attention_heads": 16, "decoder_ffn_dim": 4096}
+"""The shape of the decoder that transformers takes where config.json says nothing."""
 _NEEDED = {"activation_function": "gelu", "scale_embedding": False, "tie_word_embeddings": True}
 
 
@@ -30,8 +35,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 def shape(config: Mapping[str, Any]) -> Size:
     """The shape of an encoder and a decoder of BART's family, which have to be equal."""
-    parts = ("layers", "attention_heads", "ffn_dim")
-    check(config, {f"decoder_{part}": config[f"encoder_{part}"] for part in parts})
+    check(config, {name: config[name.replace("decoder", "encoder")] for name in _DECODER}, _DECODER)
     return Size(
         layers=config["encoder_layers"],
         width=config["d_model"],
@@ -58,6 +62,11 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
         "dropout": 0.1,
         "init_std": 0.02,
     }
+
+
+def fixed(size: Size) -> dict[str, np.ndarray]:
+    """The bias of the logits."""
+    return {"final_logits_bias": np.zeros((), np.float32)}
 
 
 def weights(size: Size) -> list[Weight]:

@@ -26,6 +26,8 @@ from models.tokenizers import Tokenizer
 
 _WEIGHTS = {"model.safetensors": _arrays.safetensors, "pytorch_model.bin": _arrays.torch}
 _SHOWN = 5  # names in a message
+_ROUNDING = 1e-2
+"""The largest difference that bfloat16 makes to numbers up to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class Folder:
         `PublishedError` names what the encoder lacks, and what has another size than config.json says.
         """
         names, found, absent, missing = _Names(self.arrays, self.table.PREFIX), {}, [], []
+        self._check_fixed(names)
         for weight in self.table.weights(self.size):
             try:
                 found[weight.ours] = self._read(weight, names, shapes[weight.ours])
@@ -75,8 +78,24 @@ class Folder:
             )
         return found, absent, names.unused()
 
+    def _check_fixed(self, names: "_Names") -> None:
+        """`Unsupported` where the checkpoint holds another value of what our network computes or lacks."""
+        for name, value in getattr(self.table, "fixed", lambda size: {})(self.size).items():
+            if name not in names:
+                continue
+            array = names[name]
+            same = array.ndim >= value.ndim and value.shape in ((), array.shape)
+            if not same or np.abs(array - value).max(initial=0.0) > _ROUNDING:
+                raise published.Unsupported(
+                    f"{self.path}: {name} is not what every {self.model} has there ("
+                    + ("zeros" if not value.ndim else f"fixed numbers of the shape {value.shape}")
+                    + "), so the network here would not compute this model. Nothing here reads it; use transformers."
+                )
+
     def _read(self, weight: Weight, names: "_Names", shape: tuple[int, ...]) -> np.ndarray:
         given = {name: names[name] for name in weight.theirs if name in names}
+        if not given and weight.otherwise in names:
+            given[weight.theirs[0]] = names[weight.otherwise]
         for copy in weight.copies:  # of what is used twice either name may be there; both have to say the same
             if copy in names and not np.array_equal(given.setdefault(weight.theirs[0], names[copy]), names[copy]):
                 raise published.Unsupported(

@@ -22,13 +22,15 @@ _NEEDED = {
     "pad_token_id": OFFSET - 1,
     "tie_word_embeddings": True,
 }
+_DEFAULTS = {"layer_norm_eps": 1e-12}
+"""What transformers takes where config.json says nothing."""
 _DENSE = (("output", "attention.attn.o"), ("inner", "intermediate.dense"), ("outer", "output.dense"))
 _NORMS = (("attention_norm", "attention.LayerNorm"), ("norm", "output.LayerNorm"))
 
 
 def size(config: Mapping[str, Any]) -> Size:
     """The shape; `Unsupported` for another activation, epsilon or number of distances."""
-    layers.check(config, _NEEDED)
+    layers.check(config, _NEEDED, _DEFAULTS)
     return Size(
         layers=config["num_hidden_layers"],
         width=config["hidden_size"],

@@ -1,10 +1,13 @@
 """PEGASUS's checkpoints: `transformers.PegasusForConditionalGeneration`.
 
-The files hold the fixed positions and ``final_logits_bias``, zeros that nothing trains, as well: both are left out.
+The files hold the fixed positions and ``final_logits_bias``, zeros that nothing trains, as well. Our network computes
+the positions and has no such bias, so a file in which either is otherwise is refused.
 """
 
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from models.card import Size
 from models.published import bart
@@ -21,7 +24,7 @@ _DEFAULTS = {"activation_function": "gelu", "scale_embedding": False}
 
 def size(config: Mapping[str, Any]) -> Size:
     """The shape; `Unsupported` for other activations, unscaled embeddings, or unequal halves."""
-    check({**_DEFAULTS, **config}, _NEEDED)
+    check(config, _NEEDED, _DEFAULTS)
     return bart.shape(config)
 
 
@@ -33,6 +36,14 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
         "architectures": ["PegasusForConditionalGeneration"],
         "attention_dropout": 0.1,
     }
+
+
+def fixed(size: Size) -> dict[str, np.ndarray]:
+    """The bias of the logits, and the sine positions [T, D] of both halves: sines first, then cosines."""
+    rate = 10000.0 ** (-np.arange(0, size.width, 2) / size.width)
+    angles = np.arange(size.length)[:, None] * rate
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+    return bart.fixed(size) | {f"model.{part}.embed_positions.weight": waves for part in ("encoder", "decoder")}
 
 
 def weights(size: Size) -> list[Weight]:

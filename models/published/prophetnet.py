@@ -20,13 +20,14 @@ _NETWORK = {
     "tie_word_embeddings": True,
 }
 """What the network has, and what config.json means where it is silent."""
+_DECODER = {"decoder_ffn_dim": 4096, "num_decoder_layers": 12, "num_decoder_attention_heads": 16}
+"""The shape of the decoder that transformers takes where config.json says nothing."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
     """The shape that config.json tells; `Unsupported` for what the network does not compute."""
     check(config, _NETWORK)
-    check(config, {"decoder_ffn_dim": config["encoder_ffn_dim"]})
-    check(config, {f"num_decoder_{part}": config[f"num_encoder_{part}"] for part in ("layers", "attention_heads")})
+    check(config, {name: config[name.replace("decoder", "encoder")] for name in _DECODER}, _DECODER)
     return Size(
         layers=config["num_encoder_layers"],
         width=config["hidden_size"],

@@ -27,11 +27,13 @@ _NEEDED = {
     "add_cross_attention": False,
     "tie_word_embeddings": True,
 }
+_DEFAULTS = {"layer_norm_eps": 1e-12, "type_vocab_size": 2}
+"""What transformers takes where config.json says nothing."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
     """The shape; `Unsupported` for another activation, epsilon, kind of position or number of segments."""
-    layers.check(config, _NEEDED)
+    layers.check(config, _NEEDED, _DEFAULTS)
     return Size(
         layers=config["num_hidden_layers"],
         width=config["hidden_size"],

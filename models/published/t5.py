@@ -14,6 +14,7 @@ _BIAS = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 _NEEDED = {
     "feed_forward_proj": "relu",
     "tie_word_embeddings": True,
+    "scale_decoder_outputs": True,
     "layer_norm_epsilon": 1e-6,
     "relative_attention_num_buckets": 32,
     "relative_attention_max_distance": 128,
@@ -24,7 +25,7 @@ def size(config: Mapping[str, Any]) -> Size:
     """The shape; `Unsupported` for gated layers or an untied output, heads of another width than D / H, or other
     distances. Positions are relative: the length is only the longest that the authors trained on."""
     layers, width, heads = config["num_layers"], config["d_model"], config["num_heads"]
-    check(config, _NEEDED | {"num_decoder_layers": layers, "d_kv": width // heads})
+    check(config, _NEEDED | {"num_decoder_layers": layers, "d_kv": width // heads}, {"d_kv": 64})
     return Size(layers=layers, width=width, heads=heads, inner=config["d_ff"], length=config.get("n_positions", 512))
 
 

@@ -1,7 +1,8 @@
 """T5 1.1's checkpoints: `transformers.T5ForConditionalGeneration` with gated GELU and an output layer of its own.
 
-Release 5 of transformers ties the output layer to the embedding whatever config.json says, and only leaves out the
-scaling; the published files hold both tables.
+`transformers` computes its logits without T5 1.0's factor of D^-1/2. Before release 5 "tie_word_embeddings": false
+in config.json said so. Release 5 writes "scale_decoder_outputs": false in its place and calls the embeddings tied,
+which they are only where the file of weights has no output layer of its own; the published files have one.
 """
 
 from collections.abc import Mapping
@@ -18,17 +19,20 @@ MODEL_TYPES = ("t5",)
 PREFIX = ""
 _OWN = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 _TIED = {"feed_forward_proj": "relu", "tie_word_embeddings": True}
+"""T5 1.0's, and what `transformers` takes where config.json says nothing."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for what T5's reader refuses, and for ungated layers or a tied output."""
-    check({**_TIED, **config}, _OWN)
-    return t5.size({**config, **_TIED})
+    """The shape; `Unsupported` for what T5's reader refuses, and for ungated layers or scaled logits."""
+    check(config, {"feed_forward_proj": "gated-gelu"}, _TIED)
+    unscaled = config.get("tie_word_embeddings") is False or config.get("scale_decoder_outputs") is False
+    check({"scale_decoder_outputs": not unscaled}, {"scale_decoder_outputs": False})
+    return t5.size({**config, **_TIED, "scale_decoder_outputs": True})
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
     """What config.json holds."""
-    return t5.config(size, vocabulary) | _OWN
+    return t5.config(size, vocabulary) | _OWN | {"scale_decoder_outputs": False}
 
 
 def weights(size: Size) -> list[Weight]:
@@ -41,4 +45,5 @@ def weights(size: Size) -> list[Weight]:
             weight = replace(weight, theirs=names)
         weight = replace(weight, copies=tuple(copy for copy in weight.copies if copy != "lm_head.weight"))
         found.append(weight)
-    return [*found, Weight(ours="decoder/output", theirs=("lm_head.weight",), vocabulary=True)]
+    output = Weight(ours="decoder/output", theirs=("lm_head.weight",), vocabulary=True, otherwise="shared.weight")
+    return [*found, output]

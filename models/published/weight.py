@@ -26,6 +26,9 @@ class Weight:
     """The first axis of theirs counts the ids of the vocabulary, which are numbered otherwise here."""
     copies: tuple[str, ...] = ()
     """Further names that theirs goes by, because it is used twice (the output layer that is the embedding)."""
+    otherwise: str = ""
+    """What is read where the only name of ``theirs`` is missing: the embedding, for an output layer that is tied to
+    it there."""
     head: bool = False
     """Belongs to the objective: a checkpoint without it still encodes."""
     reversed: bool = False

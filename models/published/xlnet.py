@@ -31,7 +31,7 @@ def size(config: Mapping[str, Any]) -> Size:
     have no end: 512 tokens is what the models were trained on."""
     check(config, _NEEDED)
     width, heads = config["d_model"], config["n_head"]
-    check({"d_head": config.get("d_head", width // heads)}, {"d_head": width // heads})
+    check(config, {"d_head": width // heads})
     return Size(layers=config["n_layer"], width=width, heads=heads, inner=config["d_inner"], length=512)
 
 

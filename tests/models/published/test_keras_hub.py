@@ -114,6 +114,7 @@ def test_a_preset_gives_the_same_vectors_here(name, tmp_path):
         factor = hidden.shape[-1] ** -0.5 if name == "T5Backbone" else 1.0
         known = hidden @ table.T * factor
         whole = present[:, :, None] & np.ones_like(known, bool)
+        whole[..., list(found.tokenizer.vocabulary.absent)] = False  # keras-hub has no such rows
         assert np.abs(logits - known)[whole].max() < TOLERANCE * max(1, np.abs(known).max())
 
 

@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = [argument for argument in given if argument != "--debug"]
     _open_closed()
     try:
-        signal.signal(signal.SIGTERM, _terminated)
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # what the caller has us ignore stays ignored
+            signal.signal(signal.SIGTERM, _terminated)
         code = _run(given)
         sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
         return code if isinstance(code, int) else errors.OK

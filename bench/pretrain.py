@@ -25,7 +25,7 @@ from bench.engine.networks import build, sized
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import rate_at
 from bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
-from bench.engine.stopping import SAVE_SECONDS, Stop
+from bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 from bench.errors import OK, Diverged, UsageError
 from models.corpus import Corpus
 from models.tokenizers import Tokenizer
@@ -50,12 +50,13 @@ def pretrain(
     save_every: float = SAVE_SECONDS,
     warn: Callable[[str], None] = print,
 ) -> Checkpoint:
-    """Train ``model`` at ``size`` on ``corpus`` until ``budget`` is spent; the checkpoint at ``out`` is written when
-    it is.
+    """Train ``model`` at ``size`` on ``corpus`` until ``budget`` is spent, then write the checkpoint at ``out``.
 
     While it runs, a training state is written to ``<out>.training/`` every ``save_every`` seconds; the newest intact
     one is where an interrupted run goes on. ``about`` is added to the manifest. Of several workers, only the chief
-    writes. Raises `Diverged` when the loss or a weight is not finite, `distribute.WorkerLost` when a worker has gone.
+    writes. Raises `Diverged` when the loss or a weight is not finite, `distribute.WorkerLost` when a worker has gone,
+    `bench.engine.stopping.Unfinished` when the loop ends before the last step. Training states are deleted only after
+    the checkpoint is written.
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
@@ -107,6 +108,7 @@ def pretrain(
             Stop() as stop,
         ):
             _train(course, one_step, Losses(states.diverged), bar, stop, save, save_every, budget.minutes)
+        check_finished(course.step, course.steps)
         arrays = states.finite_weights(course.step)
     course.spent = meter.spent()
 
@@ -114,9 +116,9 @@ def pretrain(
     result = dict(about or {}) | {
         "kind": "pretrained",
         **{name: identity[name] for name in ("model", "size", "shape", "seed", "recipe", "corpus_sha256")},
-        "steps": course.steps,
-        "tokens": course.steps * tokens_per_step,
-        "flops": course.steps * flops_per_step,
+        "steps": course.step,
+        "tokens": course.step * tokens_per_step,
+        "flops": course.step * flops_per_step,
         "seconds": round(sum(course.spent.get(name, 0.0) for name in ("trace", "compile", "train", "wait")), 3),
         "spent": {name: round(value, 3) for name, value in course.spent.items()},
         "peak_memory_bytes": meter.peak_memory_bytes,

@@ -274,6 +274,7 @@ def main(out: Path, threads: int) -> None:
 if __name__ == "__main__":
     import signal
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # also where it was ignored: the run stops workers by it
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
     main(Path(sys.argv[1]), int(sys.argv[2]))

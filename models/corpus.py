@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, count, repeat
+from itertools import chain, count, repeat, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from models.text import duplicates, encoding, shards, workers
 from models.text.joined import Joined
 from models.text.mixing import mixed
-from models.text.pieces import CorpusError, expand, pieces, readable
+from models.text.pieces import CorpusError, Part, expand, pieces, readable
 from models.text.shards import MANIFEST, Shard
 from models.tokenizers import FORMAT, Tokenizer
 
@@ -153,7 +153,8 @@ def store(
 
     ``deduplicate`` leaves out documents that repeat an earlier one, "exact" or "near" (`models.text.duplicates`).
     ``processes`` is one per core if not given. ``about`` joins the manifest; ``tell`` hears of damaged shards, and
-    ``made`` gets each shard when it is there. `CorpusError` where the folder holds another corpus or no token is left.
+    ``made`` gets each shard when it is there. `CorpusError` where the folder holds another corpus, no token is left, or
+    ``files`` change meanwhile.
     """
     folder, processes = Path(folder), processes or workers.cores()
     fingerprint = _fingerprint(files, tokenizer, deduplicate)
@@ -165,16 +166,19 @@ def store(
     for shard in found.values():
         made(shard)
     if not complete:
-        repeated = _repeated(files, deduplicate, processes, folder, fingerprint) if deduplicate else repeat(None)
+        repeated = _repeated(files, deduplicate, processes, folder, fingerprint) if deduplicate else None
         names = map("shard-{:06}.safetensors".format, count())
         jobs = (
             (piece, tokenizer, mask, folder / name, fingerprint)
-            for piece, mask, name in zip(pieces(files), repeated, names, strict=False)
+            for (piece, mask), name in zip(_marked(files, repeated), names, strict=False)
             if name not in found
         )
         for shard in workers.each(encoding.make, jobs, processes):
             found[shard.name] = shard
             made(shard)
+        if _fingerprint(files, tokenizer, deduplicate) != fingerprint:
+            _clear(folder)
+            raise _changed(files)
     stored = Stored(
         folder,
         {**(about or {}), "fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate},
@@ -302,6 +306,20 @@ def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fi
     return np.split(repeated, np.cumsum(sizes)[:-1])
 
 
+def _marked(
+    files: Sequence[Path], repeated: Sequence[np.ndarray] | None
+) -> Iterator[tuple[list[Part], np.ndarray | None]]:
+    """The pieces of ``files``, each with its part of what `_repeated` gave; `CorpusError` where their numbers differ,
+    so that a corpus never ends early."""
+    if repeated is None:
+        yield from zip(pieces(files), repeat(None), strict=False)
+        return
+    for piece, mask in zip_longest(pieces(files), repeated):
+        if piece is None or mask is None:
+            raise _changed(files)
+        yield piece, mask
+
+
 def _clear(folder: Path) -> None:
     """Delete what only an unfinished folder needs, and nothing that somebody else keeps there."""
     notes = (path for path in folder.glob("shard-*.json") if shards.noted(path))
@@ -314,6 +332,10 @@ def _clear(folder: Path) -> None:
 
 def _in_full(array: np.ndarray | Joined) -> np.ndarray:
     return array.take(np.arange(len(array)), mode="wrap")
+
+
+def _changed(files: Sequence[Path]) -> CorpusError:
+    return CorpusError(f"{', '.join(map(str, files))} changed while it was tokenised. Give the same command again.")
 
 
 def _nothing_left(files: Sequence[Path]) -> CorpusError:

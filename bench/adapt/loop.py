@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from bench.adapt import NotApplicable
 from bench.adapt.course import Bookmark, Course
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.cost import phase
-from bench.engine.stopping import Stop
+from bench.engine.stopping import Stop, check_finished
 from bench.errors import Diverged
 
 _POOL = 50
@@ -41,8 +42,11 @@ def train(
     """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better), whose
     time counts as the phase "select". A second stage begins from the best of the first one, and is judged anew.
 
-    It goes on from where ``bookmark`` is; a signal that asks to stop gets through when that is up to date.
+    It goes on from where ``bookmark`` is; a signal that asks to stop gets through when that is up to date. Raises
+    `NotApplicable` without rows, `bench.engine.stopping.Unfinished` when the loop ends before its last step.
     """
+    if not rows:
+        raise NotApplicable("nothing-to-learn", "because no row to learn from is left of the training set.")
     per_epoch = sum(math.ceil(len(part) / settings.batch) for part in _by_task(rows))
     steps = per_epoch * settings.epochs
     if settings.max_steps:
@@ -79,6 +83,8 @@ def train(
                 bookmark.save(adapted, course, best)
             if stop.signal or course.finished:
                 break
+    if not course.finished:
+        check_finished(course.steps, steps)
     return course
 
 

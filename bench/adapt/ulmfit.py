@@ -27,7 +27,7 @@ from bench.adapt.course import Bookmark, Course
 from bench.adapt.heads import Row
 from bench.adapt.rated import RatedStep
 from bench.adapt.settings.ulmfit import Own
-from bench.engine.stopping import Stop
+from bench.engine.stopping import Stop, check_finished
 from bench.errors import Diverged
 from models.architectures.parts import HIDDEN
 from models.corpus import Corpus
@@ -118,6 +118,7 @@ class First:
                     bookmark.save(self, course, ())
                 if stop.signal:
                     break
+        check_finished(course.steps, steps)
         return course
 
     def state(self) -> list[np.ndarray]:

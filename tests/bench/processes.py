@@ -1,6 +1,7 @@
 """Pre-training in processes of its own, as a user starts it; and a small text to do it on."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,8 +19,16 @@ def made_text(path: Path) -> Path:
     return path
 
 
-def start(text: Path, out: Path, *more: str, model: str = "bert", **environment: str) -> subprocess.Popen:
-    """``python -m bench pretrain`` of a tiny model, under way. Caches lie beside ``text``."""
+def start(
+    text: Path, out: Path, *more: str, model: str = "bert", ignored: tuple[int, ...] = (), **environment: str
+) -> subprocess.Popen:
+    """``python -m bench pretrain`` of a tiny model, under way. Caches lie beside ``text``. The signals ``ignored`` are
+    ignored from the start, as SIGINT is in ``command &`` of a script."""
+
+    def ignore() -> None:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+
     arguments = ["--corpus", str(text), "--out", str(out), "--vocabulary", "300", "--batch", "4", "--length", "32"]
     return subprocess.Popen(
         [sys.executable, "-m", "bench", "pretrain", model, *arguments, *more],
@@ -28,6 +37,7 @@ def start(text: Path, out: Path, *more: str, model: str = "bert", **environment:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=ignore if ignored else None,  # noqa: PLW1509
     )
 
 

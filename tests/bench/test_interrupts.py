@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from bench import checkpoint
 from leaderboard import record
 from tests.bench.processes import ROOT, made_text, start, states, wait_for
 
@@ -39,6 +40,24 @@ def test_a_signal_saves_and_leaves_with_its_status(number, status, text, tmp_pat
     again = start(text, tmp_path / "stopped", *steps)
     assert again.wait(timeout=300) == straight.wait(timeout=300) == 0
     assert weights(tmp_path / "stopped") == weights(tmp_path / "straight")
+
+
+@pytest.mark.slow
+def test_an_ignored_signal_stays_ignored(text, tmp_path):
+    """A script without job control starts ``command &`` with SIGINT ignored."""
+    out = tmp_path / "out"
+    process = start(
+        text, out, "--steps", "60", "--save-every", "0.01", ignored=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    )
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        before = states(out)
+        process.send_signal(number)
+        wait_for(lambda before=before: states(out) - before or process.poll() is not None)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    about = checkpoint.read(out).about
+    assert about["steps"] == about["curve"][-1]["step"] == 60
+    assert not states(out)
 
 
 @pytest.mark.slow

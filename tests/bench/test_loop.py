@@ -1,10 +1,12 @@
 """The loop of adaptation: when it looks, what it keeps, when it ends, and what a second stage begins with."""
 
 import numpy as np
+import pytest
 
-from bench.adapt import loop
+from bench.adapt import NotApplicable, loop
 from bench.adapt.heads import Row
 from bench.adapt.settings import Settings
+from bench.engine.stopping import Unfinished
 
 ROWS = [Row({"tokens": np.array([5, 5], np.int32)}, i) for i in range(4)]
 
@@ -63,3 +65,32 @@ def test_patience_ends_only_the_last_stage():
     made = Counting([5, 4, 4, 4, 4, 3, 2, 1], second=10)
     course = fitted(made, epochs=8)
     assert course.steps == 16 and course.best_score == 3 and made.restored == [2, 2 + 2]
+
+
+class Quiet:
+    """A stop that asks the loop to end, and raises nothing."""
+
+    signal = 2
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("ending", ["data", "stop"])
+def test_a_loop_that_ends_early_gives_no_result(ending, monkeypatch):
+    if ending == "data":
+        monkeypatch.setattr(loop, "_batches", lambda rows, settings, seed: iter([ROWS] * 3))
+    else:
+        monkeypatch.setattr(loop, "Stop", Quiet)
+    made = Counting(range(9))
+    with pytest.raises(Unfinished, match=f"ended after {3 if ending == 'data' else 1} of 12 steps"):
+        fitted(made)
+    assert not made.restored
+
+
+def test_a_network_that_learns_from_nothing_is_not_scored():
+    with pytest.raises(NotApplicable, match="no row to learn from"):
+        loop.train(Counting([]), [], Settings(), 0, lambda: 1.0)

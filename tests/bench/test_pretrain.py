@@ -20,6 +20,7 @@ from bench.engine import place
 from bench.engine.prefetch import prefetch
 from bench.engine.rates import SCHEDULES, rate_at
 from bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resolved
+from bench.engine.stopping import Stop, Unfinished
 from bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
 from models.tokenizers import Tokenizer
 from tests.bench.processes import made_text
@@ -144,6 +145,49 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
     with place.alone(tmp_path / "new"):
         assert (tmp_path / "new.training").exists()
     assert not list(tmp_path.glob("new*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_ends_a_training_whatever_the_handler_does(number):
+    """A program around this one may have a handler that returns."""
+    before = signal.signal(number, lambda *_: None)
+    try:
+        with pytest.raises((KeyboardInterrupt, SystemExit)), Stop() as stop:
+            signal.raise_signal(number)
+            assert stop.signal == number
+        signal.signal(number, signal.SIG_IGN)
+        with Stop() as stop:
+            signal.raise_signal(number)
+        assert stop.signal is None and signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize("steps", [STEPS, None])
+def test_a_loop_that_ends_early_leaves_no_checkpoint(steps, text, interrupted, tmp_path, monkeypatch):
+    """Whatever ended it: a checkpoint says what the loop did, and states go only when it is there."""
+    shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
+    before = sorted((tmp_path / "out.training").glob("step-*"))
+    monkeypatch.setattr(pretrain, "_train", lambda course, *_: setattr(course, "steps", steps))
+    with pytest.raises(Unfinished, match=r"ended after \d+ of (12|an unknown number of) steps"):
+        train(text, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert sorted((tmp_path / "out.training").glob("step-*")) == before
+
+
+def test_states_stay_until_the_checkpoint_is_whole(text, interrupted, tmp_path, monkeypatch):
+    shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
+    replace = checkpoint._replace
+
+    def full(fresh, folder):
+        if folder.name == "out":
+            raise OSError(28, "No space left on device", str(folder))
+        replace(fresh, folder)
+
+    monkeypatch.setattr(checkpoint, "_replace", full)
+    with pytest.raises(OSError, match="No space"):
+        train(text, tmp_path / "out")
+    assert not (tmp_path / "out").exists() and list((tmp_path / "out.training").glob("step-*"))
 
 
 def test_a_rate_of_zero_is_no_other(text, tmp_path):

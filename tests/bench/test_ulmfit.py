@@ -18,10 +18,12 @@ from bench.adapt.settings import SettingError, Settings, baked, changed, default
 from bench.adapt.settings.ulmfit import Own
 from bench.engine import networks
 from bench.engine.step import TrainStep
+from bench.engine.stopping import Unfinished
 from models.card import Size
 from models.pretrainable import Encoding
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
+from tests.bench.test_loop import Quiet
 
 SIZE = Size(layers=2, width=8, heads=2, inner=8, length=32)
 VOCABULARY = Vocabulary(size=60)
@@ -167,6 +169,14 @@ def test_a_language_model_that_was_stopped_goes_on_and_ends_the_same(reader, tmp
         made.first.step = own
     assert (course.steps, course.tokens) == (straight.steps, straight.tokens) and len(taken) == 30
     assert all(np.array_equal(found[name], value) for name, value in ended.items())
+
+
+def test_a_language_model_whose_loop_ends_early_gives_no_result(reader, monkeypatch):
+    made, weights, rows = reader
+    made.reset(weights, 1)
+    monkeypatch.setattr(ulmfit, "Stop", Quiet)
+    with pytest.raises(Unfinished, match="ended after 1 of 30 steps"):
+        loop.prepare(made, rows, Own(lm_epochs=8, batch=4, length=16), 1, None)
 
 
 def test_who_cannot_be_tuned_so():

@@ -190,6 +190,36 @@ def test_a_killed_process_leaves_what_can_be_gone_on_with(files, tokenizer, tmp_
     assert len(made) == len(again.shards)
 
 
+def test_text_that_changes_meanwhile_makes_no_corpus(tokenizer, tmp_path, small_pieces):
+    """The fingerprint is that of the text as it was at the start."""
+    text, out = tmp_path / "text.txt", tmp_path / "out"
+    text.write_text("A cat sat on the mat. It slept.\n\n" * 300)
+
+    def grow(shard):
+        with text.open("a") as file:
+            file.write("More.\n")
+
+    with pytest.raises(CorpusError, match=r"text\.txt changed while it was tokenised"):
+        store([text], tokenizer, out, processes=1, made=grow)
+    assert stored_in(out) is None and not list(out.glob("*.json"))
+    assert store([text], tokenizer, out, processes=1).total("documents") > 300
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_marks_of_another_number_of_pieces_are_refused(more, files, tokenizer, tmp_path, small_pieces, monkeypatch):
+    """The corpus would end where the shorter of the two does."""
+    marks = corpora._repeated
+
+    def others(*arguments):
+        found = marks(*arguments)
+        return found[:more] if more < 0 else [*found, found[0]]
+
+    monkeypatch.setattr(corpora, "_repeated", others)
+    with pytest.raises(CorpusError, match="changed while it was tokenised"):
+        store(files, tokenizer, tmp_path / "out", deduplicate="exact", processes=1)
+    assert stored_in(tmp_path / "out") is None
+
+
 def test_what_others_keep_in_the_folder_stays(files, tokenizer, tmp_path, small_pieces):
     others = {tmp_path / "film.mp4.part", tmp_path / "shard-list.json"}
     left = {tmp_path / name for name in ("shard-000001.safetensors.17.part", "tokenised.json.17.part")}

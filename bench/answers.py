@@ -12,7 +12,7 @@ import numpy as np
 import models
 import tasks
 from bench import checkpoint, neighbours
-from bench.adapt import NotApplicable
+from bench.adapt import NotApplicable, load
 from bench.adapt.settings import Settings, baked
 from bench.checkpoint import Checkpoint
 from bench.cost import phase, writing_flops
@@ -76,7 +76,7 @@ def predictions_of(
 ) -> list[Any]:
     """Predictions of a network for the report of ``parts``; what they cost goes to ``outcome``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
-        adaptation = importlib.import_module(f"bench.adapt.{cell.method}")
+        adaptation = load(cell.method)
         importlib.import_module("bench.adapt.loop")
     if reason := neighbours.unfit(cell):
         raise NotApplicable("beside-itself", f"because {reason}")

@@ -21,6 +21,10 @@ class EnvironmentProblem(RuntimeError):
     """Something outside the program is missing or broken: a file, a checkpoint, a folder, a library."""
 
 
+class BrokenFile(EnvironmentProblem):
+    """A suite, an adaptation or a baseline whose file cannot be imported or lacks what it has to define."""
+
+
 class Diverged(ArithmeticError):
     """Training met a number that is not finite, at ``step`` (counted from 1) of the run with ``seed``.
 
@@ -39,6 +43,8 @@ STATUSES = {
     "bench.adapt.settings.SettingError": USAGE,
     "models.UnknownModel": USAGE,
     "tasks.task.UnknownTask": USAGE,
+    "models.BrokenModel": ENVIRONMENT,
+    "tasks.task.BrokenTask": ENVIRONMENT,
     "bench.errors.EnvironmentProblem": ENVIRONMENT,
     "tasks.task.DataError": ENVIRONMENT,
     "models.corpus.CorpusError": ENVIRONMENT,

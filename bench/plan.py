@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bench import baselines
+from bench.adapt import check as check_adaptation
 from bench.adapt import names as adaptation_names
 from bench.adapt import settings as adaptation_settings
 from bench.budget import Budget
@@ -195,6 +196,7 @@ def variant(adaptation: str) -> tuple[str, dict[str, str]]:
     name, colon, changes = adaptation.partition(":")
     if name not in _ADAPTATIONS:
         raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(_ADAPTATIONS)}.")
+    check_adaptation(name)
     pairs = [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
     if any(len(pair) != 2 for pair in pairs):
         raise UsageError(f"'{adaptation}' is not an adaptation with settings; one is ulmfit:unfreeze=0+concat=0.")

@@ -154,7 +154,7 @@ def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tu
 
 def _served_by(name: str) -> list[Task]:
     """Tasks without a training set of their own that a model of task ``name`` answers."""
-    return [task for task in map(tasks.load, tasks.names()) if task.extra.get("trained_on") == name]
+    return [task for task in tasks.load_all(say) if task.extra.get("trained_on") == name]
 
 
 def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:

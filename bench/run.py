@@ -9,9 +9,10 @@ import models
 import tasks
 from bench import checkpoint as checkpoints
 from bench import neighbours, plan, suites
-from bench.baselines import beside
+from bench.baselines import beside, label
 from bench.budget import Budget
 from bench.checkpoint import Checkpoint, CheckpointError
+from bench.console import say
 from bench.data import corpora, sources
 from bench.engine.networks import sized
 from bench.engine.recipe import adam_of, recipe_of
@@ -242,8 +243,11 @@ def recipe_for(model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_rows(rows: Sequence[Row]) -> None:
-    """Unknown models and sizes are told before anything is trained."""
+    """Unknown models and sizes, and files of models and baselines that are broken, are told before anything is
+    trained."""
     for row in rows:
+        if row.kind == "baseline":
+            label(row.name)
         if row.model:
             module = models.load(row.model)
             if row.size not in module.SIZES:
@@ -265,7 +269,8 @@ def check_lengths(cells: Sequence[Cell], trained: int) -> None:
 
 
 def _tasks(names: Sequence[str] | None) -> list[Task]:
-    return [tasks.load(name) for name in names or tasks.names()]
+    """The tasks called ``names``, or all there are whose files are sound."""
+    return [tasks.check_headline(task) for task in (map(tasks.load, names) if names else tasks.load_all(say))]
 
 
 def repeatable() -> str:

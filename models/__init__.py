@@ -5,7 +5,6 @@ Listing imports nothing, loading imports one module, and TensorFlow waits until 
 """
 
 import difflib
-import importlib
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -13,28 +12,45 @@ from types import ModuleType
 _MACHINERY = {"__init__", "card", "corpus", "pretrainable", "tokenizers"}
 
 
+_sound: set[ModuleType] = set()
+"""Modules that were checked in this process."""
+
+
 class UnknownModel(LookupError):
     """No model or size of that name; the message offers the nearest ones."""
+
+
+class BrokenModel(ValueError):
+    """A model's file that cannot be imported or lacks what it has to define; the message names the file."""
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Every model's name, sorted; reads the folder and imports nothing."""
-    files = Path(__file__).parent.glob("[!_]*.py")
+    files = Path(__file__).parent.glob("[!_.]*.py")
     return tuple(sorted(file.stem for file in files if file.stem not in _MACHINERY))
 
 
 def load(name: str) -> ModuleType:
-    """The module of the model called ``name``; `UnknownModel` with the nearest names when there is none."""
+    """The module of the model called ``name``; `UnknownModel` with the nearest names when there is none, `BrokenModel`
+    when its file cannot be imported or breaks the contract that `models._contract` checks."""
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UnknownModel(
             f"There is no model '{name}'. Nearest: {', '.join(near)}. `python -m bench ls models` shows all."
         )
-    return importlib.import_module(f"models.{name}")
+    from models import _contract, _importing
+
+    path = Path(__file__).parent / f"{name}.py"
+    module = _importing.imported(f"models.{name}", path, BrokenModel)
+    if module not in _sound:
+        if found := _contract.mistakes(module, objective_names()):
+            raise BrokenModel(f"{path} is no model's file. {' '.join(found)}")
+        _sound.add(module)
+    return module
 
 
 def objective_names() -> tuple[str, ...]:
     """Every objective's name (the survey's "pre-training task"), sorted."""
-    files = (Path(__file__).parent / "objectives").glob("[!_]*.py")
+    files = (Path(__file__).parent / "objectives").glob("[!_.]*.py")
     return tuple(sorted(file.stem for file in files if file.stem != "sampling"))

@@ -21,6 +21,10 @@ class UnknownTask(LookupError):
     """No task of that name; the message offers the nearest ones."""
 
 
+class BrokenTask(ValueError):
+    """A task's file that cannot be imported or lacks what it has to define; the message names the file."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
     """One row of a data set. `tasks.forms` says what ``inputs`` and ``gold`` hold in each form."""

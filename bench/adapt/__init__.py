@@ -16,6 +16,10 @@ it imports no TensorFlow.
 """
 
 from pathlib import Path
+from types import ModuleType
+
+from bench.errors import BrokenFile
+from models._importing import imported
 
 _MACHINERY = {"__init__", "adapted", "asking", "course", "effort", "loop", "rated"}
 
@@ -35,6 +39,23 @@ class NoDecoder(NotApplicable):
         super().__init__("no-decoder", "because this model has no decoder to write with.")
 
 
+def check(name: str) -> None:
+    """`bench.errors.BrokenFile` where the source of the adaptation ``name`` lacks what every one defines. Imports
+    nothing: the adaptation itself imports TensorFlow."""
+    from bench.adapt import _contract
+
+    _contract.check(name)
+
+
+def load(name: str) -> ModuleType:
+    """The file of the adaptation ``name``, imported and checked; `bench.errors.BrokenFile` says what is wrong."""
+    from bench.adapt import _contract
+
+    module = imported(f"bench.adapt.{name}", _contract.path_of(name), BrokenFile)
+    _contract.check_module(name, module)
+    return module
+
+
 def names() -> tuple[str, ...]:
     """Every adaptation's name, sorted."""
-    return tuple(sorted(f.stem for f in Path(__file__).parent.glob("[!_]*.py") if f.stem not in _MACHINERY))
+    return tuple(sorted(f.stem for f in Path(__file__).parent.glob("[!_.]*.py") if f.stem not in _MACHINERY))

@@ -1,6 +1,5 @@
 """A network under a head, traced once and used by every task of the form, every seed, and the random twin alike."""
 
-import importlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ import tensorflow as tf
 
 import models
 from bench import cost
-from bench.adapt import NoDecoder, heads
+from bench.adapt import NoDecoder, heads, load
 from bench.adapt.heads import Row, stack
 from bench.adapt.settings import Settings
 from bench.cost import Traced
@@ -52,7 +51,7 @@ class Adapted:
         self.frozen_flops = forward_flops
         """Of ``forward_flops``, those of an encoder that does not learn."""
         self.freezes = settings.FREEZES
-        self.adaptation = importlib.import_module(f"bench.adapt.{adaptation}")
+        self.adaptation = load(adaptation)
         self.head = heads.of(form, adaptation).Head(outputs)
         self.decoding: Any = None
         """What writes: ``decode`` and ``writer`` of the network, or of the adaptation; None under other heads."""

@@ -10,15 +10,17 @@ A benchmark number means little without its floor. One file is one row, named li
 `names` only looks into the folder, so that listing costs no import.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from bench.adapt import NotApplicable
+from bench.console import say
+from bench.errors import BrokenFile
+from models._importing import fits, imported
 from tasks.forms import Form
 from tasks.task import Example, Task
 
@@ -34,7 +36,7 @@ class Training(Enum):
 @cache
 def names() -> tuple[str, ...]:
     """The rows that there are, sorted."""
-    files = (path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
+    files = (path.stem for path in Path(__file__).parent.glob("[!_.]*.py"))
     return tuple(sorted(name.replace("_", "-") for name in files))
 
 
@@ -44,10 +46,18 @@ def label(name: str) -> str:
 
 
 def beside(tasks: Iterable[Task]) -> tuple[str, ...]:
-    """The rows that a run with ``tasks`` brings by itself."""
-    found = list(tasks)
-    own = {name: getattr(_module(name), "beside", None) for name in names()}
-    return tuple(name for name, wanted in own.items() if wanted and any(wanted(task) for task in found))
+    """The rows that a run with ``tasks`` brings by itself; a row whose file is broken is named on stderr, and left
+    out."""
+    found, brought = list(tasks), []
+    for name in names():
+        try:
+            wanted = getattr(_module(name), "beside", None)
+        except BrokenFile as error:
+            say(str(error))
+            continue
+        if wanted and any(wanted(task) for task in found):
+            brought.append(name)
+    return tuple(brought)
 
 
 def training(name: str, form: Form) -> Training:
@@ -64,4 +74,19 @@ def predict(name: str, task: Task, train: Sequence[Example], examples: Sequence[
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"{__name__}.{name.replace('-', '_')}")
+    """The file of the row ``name``; `BrokenFile` when it cannot be imported or lacks what a row defines."""
+    path = Path(__file__).parent / f"{name.replace('-', '_')}.py"
+    module = imported(f"{__name__}.{path.stem}", path, BrokenFile)
+    found, predictors = [], getattr(module, "PREDICTORS", None)
+    if not isinstance(getattr(module, "LABEL", None), str):
+        found.append("It has no LABEL, a text.")
+    if not isinstance(predictors, Mapping) or not all(
+        form in tuple(Form) and callable(one) and fits(one, 3) for form, one in predictors.items()
+    ):
+        found.append("It has no PREDICTORS, a dict from forms to functions (task, train, examples).")
+    wanted = getattr(module, "beside", None)
+    if wanted is not None and not (callable(wanted) and fits(wanted, 1)):
+        found.append("beside is a function (task).")
+    if found:
+        raise BrokenFile(f"{path} is no baseline's file. {' '.join(found)}")
+    return module

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from bench.commands.options import COUNT, KINDS, SEED, VOCABULARY, Existing, Location, Number, Spread
+from bench.console import say
 from bench.errors import ENVIRONMENT, OK, printable
 
 
@@ -187,7 +188,7 @@ def tokenise(
 def _expected() -> Iterator[dict[str, Any]]:
     import tasks
 
-    for task in map(tasks.load, tasks.names()):
+    for task in tasks.load_all(say):
         for split, files in task.files.items():
             yield {
                 "task": task.name,
@@ -202,7 +203,7 @@ def _present(folder: Path) -> Iterator[dict[str, Any]]:
     import tasks
     from tasks.task import MissingData
 
-    for task in map(tasks.load, tasks.names()):
+    for task in tasks.load_all(say):
         for split in task.files:
             try:
                 paths = task.paths(folder, split)
@@ -219,7 +220,7 @@ def _read(folder: Path) -> Iterator[dict[str, Any]]:
     from bench.data import sums
     from tasks.task import MissingData
 
-    for task in map(tasks.load, tasks.names()):
+    for task in tasks.load_all(say):
         for split in task.files:
             row = {"task": task.name, "split": split, "state": "ok", "rows": None, "fingerprint": None, "problem": None}
             try:

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from bench.commands.options import VOCABULARY
-from bench.errors import UsageError
+from bench.errors import BrokenFile, UsageError
+from models._importing import broken
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
@@ -38,15 +39,18 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def docstring(kind: str, name: str) -> str:
-    """The docstring that opens the file, without running it."""
-    source = (ROOT / FOLDERS[kind] / f"{name}.py").read_text(encoding="utf-8")
-    return ast.get_docstring(ast.parse(source)) or ""
+    """The docstring that opens the file, without running it; `BrokenFile` for a file that is no Python."""
+    path = ROOT / FOLDERS[kind] / f"{name}.py"
+    try:
+        return ast.get_docstring(ast.parse(path.read_bytes(), str(path))) or ""
+    except (SyntaxError, ValueError) as error:
+        raise broken(path, error, BrokenFile) from error
 
 
 def summary(kind: str, name: str) -> str:
     """The whole sentences of the docstring's first line, with the one that goes on behind it where they say little. It
     begins the file and is read without parsing: of all files that takes longer than everything else that `ls` does."""
-    with open(ROOT / FOLDERS[kind] / f"{name}.py", encoding="utf-8") as file:
+    with open(ROOT / FOLDERS[kind] / f"{name}.py", encoding="utf-8", errors="replace") as file:
         text = first = file.readline().strip().removeprefix('"""')
         while not text.endswith('"""') and (line := file.readline().strip()):
             text += f" {line}"

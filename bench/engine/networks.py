@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import models
 from bench.checkpoint import CheckpointError
+from models._importing import broken
 from models.card import Size
+from models.pretrainable import Pretrainable
 from models.tokenizers import Tokenizer
+
+_ENCODER = ("width", "depth", "length", "causal", "recurrent", "variables", "trainable_variables")
+"""What the harness reads of every encoder."""
 
 
 def sized(module: Any, size: str, length: int) -> Size:
@@ -24,13 +30,25 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
     """The model's `Pretrainable` with fresh weights that follow from ``seed``.
 
     A published model gives the ids that its vocabulary lacks no probability. With ``ending`` [SEP] is an exception (see
-    `models.tokenizers.Vocabulary.ending`): fine-tuning asks for that.
+    `models.tokenizers.Vocabulary.ending`): fine-tuning asks for that. Raises `models.BrokenModel` where the model's
+    file builds something else or cannot import what it builds with.
     """
     import keras
 
+    module = models.load(model)
+    path = Path(module.__file__)
     keras.utils.set_random_seed(seed)
-    vocabulary = tokenizer.vocabulary
-    return models.load(model).build(size, vocabulary.ending() if ending else vocabulary)
+    vocabulary = tokenizer.vocabulary.ending() if ending else tokenizer.vocabulary
+    try:
+        made = module.build(size, vocabulary)
+    except (ImportError, SyntaxError, NameError, SystemExit) as error:
+        raise broken(path, error, models.BrokenModel) from error
+    if not isinstance(made, Pretrainable):
+        raise models.BrokenModel(f"{path}: build gives {made!r:.80}, where a models.pretrainable.Pretrainable belongs.")
+    for part, names in (("encoder", _ENCODER), ("loss", ("variables", "trainable_variables", "totals"))):
+        if missing := [name for name in names if not hasattr(getattr(made, part), name)]:
+            raise models.BrokenModel(f"{path}: the {part} that build makes has no {', '.join(missing)}.")
+    return made
 
 
 def weights(variables: list) -> dict[str, np.ndarray]:

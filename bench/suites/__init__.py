@@ -2,13 +2,13 @@
 TensorFlow."""
 
 import difflib
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.budget import Budget
-from bench.errors import UsageError
+from bench.errors import BrokenFile, UsageError
+from models._importing import imported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +39,41 @@ class Suite:
 
 def names() -> tuple[str, ...]:
     """Every suite's name, sorted."""
-    return tuple(sorted(file.stem for file in Path(__file__).parent.glob("[!_]*.py")))
+    return tuple(sorted(file.stem for file in Path(__file__).parent.glob("[!_.]*.py")))
 
 
 def load(name: str) -> Suite:
-    """The suite called ``name``; `UsageError` with the nearest names when there is none."""
+    """The suite called ``name``; `UsageError` with the nearest names when there is none, `BrokenFile` when its file
+    cannot be imported or has no sound ``SUITE``."""
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UsageError(
             f"There is no suite '{name}'. Nearest: {', '.join(near)}. `python -m bench ls suites` shows all."
         )
-    return importlib.import_module(f"bench.suites.{name}").SUITE
+    path = Path(__file__).parent / f"{name}.py"
+    suite = getattr(imported(f"bench.suites.{name}", path, BrokenFile), "SUITE", None)
+    if found := _mistakes(suite):
+        raise BrokenFile(f"{path} is no suite's file. {' '.join(found)}")
+    return suite
+
+
+def _mistakes(suite: object) -> list[str]:
+    """What is wrong with ``suite``, in sentences. Names of models and tasks are looked up by the run."""
+    if not isinstance(suite, Suite):
+        return ["It has no SUITE, a bench.suites.Suite."]
+    found = []
+    for name in ("models", "tasks", "sizes", "adaptations", "corpus"):
+        value = getattr(suite, name)
+        if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
+            found.append(f"SUITE.{name} is a tuple of texts, not {value!r:.80}.")
+    for name in ("budgets", "recipe", "settings"):
+        if not isinstance(getattr(suite, name), Mapping):
+            found.append(f"SUITE.{name} is a dict, not {getattr(suite, name)!r:.80}.")
+    for name in ("seeds", "vocabulary"):
+        value = getattr(suite, name)
+        if type(value) is not int or value < 1:
+            found.append(f"SUITE.{name} is a whole number of at least 1, not {value!r}.")
+    budgets = [suite.budget, *(suite.budgets.values() if isinstance(suite.budgets, Mapping) else ())]
+    if not all(isinstance(one, Budget) and one.unit for one in budgets):
+        found.append("SUITE.budget and SUITE.budgets hold a bench.budget.Budget with a unit.")
+    return found

@@ -26,14 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from bench.adapt import NotApplicable
+from bench.adapt import NotApplicable, load
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
 
 
 def of(form: Form, adaptation: str) -> Any:
     """The file of heads that serves ``form`` under ``adaptation``: the form's, or the adaptation's own."""
-    own = getattr(importlib.import_module(f"bench.adapt.{adaptation}"), "HEADS", {form: str(form)})
+    own = getattr(load(adaptation), "HEADS", {form: str(form)})
     if form not in own:
         raise NotApplicable("no-head", f"because the adaptation {adaptation} is for {', '.join(own)} tasks.")
     return importlib.import_module(f"bench.adapt.heads.{own[form]}")

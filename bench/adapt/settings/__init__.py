@@ -7,15 +7,17 @@ there too (`bench.adapt.effort`), for the estimate of a cost before anything run
 """
 
 import difflib
-import importlib
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench.adapt.effort import Effort
+from bench.errors import BrokenFile
+from models._importing import imported
 from tasks.forms import Form
 
 
@@ -188,10 +190,16 @@ _BY_FORM: Mapping[Form, Mapping[str, float]] = {
 
 @cache
 def kind(adaptation: str) -> type[Settings]:
-    """The settings of ``adaptation``: `Settings`, or its ``Own``."""
+    """The settings of ``adaptation``: `Settings`, or its ``Own``; `BrokenFile` where its file has no sound one."""
     if adaptation not in _with_own():
         return Settings
-    return importlib.import_module(f"{__name__}.{adaptation}").Own
+    path = Path(__file__).parent / f"{adaptation}.py"
+    own = getattr(imported(f"{__name__}.{adaptation}", path, BrokenFile), "Own", None)
+    if not (isinstance(own, type) and issubclass(own, Settings)):
+        raise BrokenFile(f"{path} has no Own(Settings), the settings of the adaptation {adaptation}.")
+    if plain := [f.name for f in fields(own) if "holds" not in f.metadata]:
+        raise BrokenFile(f"{path}: {', '.join(plain)} is declared without bench.adapt.settings.setting or its kin.")
+    return own
 
 
 def defaults(form: Form, adaptation: str) -> Settings:
@@ -237,12 +245,15 @@ def baked(settings: Settings) -> Settings:
 
 
 def _with_own() -> tuple[str, ...]:
-    return tuple(sorted(f.stem for f in Path(__file__).parent.glob("[!_]*.py")))
+    return tuple(sorted(f.stem for f in Path(__file__).parent.glob("[!_.]*.py")))
 
 
 def _where(name: str, known: Mapping[str, Field]) -> str:
     """Where else there is a setting ``name``, or what is nearest to it."""
-    owners = [owner for owner in _with_own() if name in {f.name for f in fields(kind(owner))}]
+    owners = []
+    for owner in _with_own():
+        with suppress(BrokenFile):  # its own cells say so
+            owners += [owner] if name in {f.name for f in fields(kind(owner))} else []
     if owners:
         return f"It is one of --adaptation {' or '.join(owners)}."
     return f"Nearest: {', '.join(difflib.get_close_matches(name, known, n=3) or known)}."

@@ -1,0 +1,165 @@
+"""One broken file in a registry: it is named with its line, and every command that does not need it goes on."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks import microworld
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = {
+    "models": "models",
+    "objectives": "models/objectives",
+    "tasks": "tasks",
+    "adaptations": "bench/adapt",
+    "suites": "bench/suites",
+    "baselines": "bench/baselines",
+}
+BREAKS = {
+    "syntax": '"""Broken."""\n\nthis is no Python\n',
+    "exit": '"""Broken."""\n\nraise SystemExit(0)\n',
+    "import": '"""Broken."""\n\nimport there_is_no_such_package\n',
+    "bytes": b'"""Broken \xff."""\n\nx = 1\n',
+}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A copy of the project with data beside it, in which files may be broken."""
+    folder = tmp_path_factory.mktemp("clone")
+    for room in ("bench", "models", "tasks", "leaderboard"):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    microworld.make(folder / "data")
+    return folder
+
+
+def ptmbench(clone, *arguments):
+    """Status and what was said, of the command in the copy."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *map(str, arguments)],
+        cwd=clone,
+        env=os.environ | {"PYTHONPATH": str(clone)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def breaking(clone):
+    """Puts a file called "broken" into a registry, and takes it away after the test."""
+    written = []
+
+    def put(kind, content, name="broken"):
+        path = clone / FOLDERS[kind] / f"{name}.py"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        written.append(path)
+        return path
+
+    yield put
+    for path in written:
+        path.unlink()
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_lists_go_on_beside_a_broken_file(how, clone, breaking):
+    for kind in FOLDERS:
+        breaking(kind, BREAKS[how])
+    status, listed, _ = ptmbench(clone, "ls")
+    assert status == 0 and listed.count("broken") == len(FOLDERS) - 1  # baselines are not listed
+    status, listed, said = ptmbench(clone, "data", "ls", "data")
+    assert status == 0 and "sst2" in listed and "broken" not in listed
+    assert re.search(r"tasks/broken\.py(, line \d,)? cannot be run: \w+", said), said
+    assert ptmbench(clone, "info", "sst2")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("models", ("info", "broken")),
+        ("models", ("pretrain", "broken", "--corpus", "data/corpus/novel.txt", "--steps", "1", "--out", "out")),
+        ("objectives", ("info", "broken")),
+        ("tasks", ("info", "broken")),
+        ("tasks", ("run", "demo", "--tasks", "broken", "--models", "majority", "--no-baselines", "--dry-run")),
+        ("suites", ("run", "broken")),
+        ("adaptations", ("run", "demo", "--adaptation", "broken", "--dry-run")),
+        ("baselines", ("run", "demo", "--models", "broken", "--tasks", "sst2", "--dry-run")),
+    ],
+)
+def test_a_command_that_needs_the_broken_file_names_it(kind, command, clone, breaking):
+    (clone / "data" / "corpus" / "novel.txt").write_text("A cat sat. It slept.\n")
+    path = breaking(kind, BREAKS["syntax"])
+    status, _, said = ptmbench(clone, *command)
+    assert status == 4, said
+    assert f"{path}, line 3, cannot be run: SyntaxError: invalid syntax" in said.replace("\n", " ")
+
+
+def test_a_run_goes_on_without_a_broken_baseline_and_a_broken_task(clone, breaking):
+    broken = [breaking(kind, BREAKS["exit"]) for kind in ("baselines", "tasks")]
+    out = clone / "beside"
+    status, _, said = ptmbench(clone, "run", "demo", "--models", "majority", "--tasks", "sst2", "--out", out)
+    assert status == 0 and f"{broken[0]}, line 3, cannot be run: SystemExit: 0." in said
+    assert len(list(out.glob("records/*.json"))) == 2  # the majority, and bag of words beside it
+    status, planned, said = ptmbench(clone, "run", "words", "--data", "data", "--models", "majority", "--dry-run")
+    assert status == 0 and "majority" in planned
+    assert ptmbench(clone, "data", "check", "data")[0] in (0, 4)
+
+
+MODEL = (ROOT / "models" / "bert.py").read_text(encoding="utf-8")
+CONTRACT = {
+    "no base": ("models", MODEL.replace('"base": Size(', '"large": Size('), "SIZES lacks base."),
+    "no sizes": ("models", MODEL.replace("SIZES = ", "SHAPES = "), "It has no SIZES"),
+    "no card": ("models", MODEL.replace("CARD = ", "SHEET = "), "It has no CARD"),
+    "no loss": (
+        "models",
+        MODEL.replace('loss="L_MLM + L_NSP",', ""),
+        "missing 1 required keyword-only argument: 'loss'",
+    ),
+    "objective": ("models", MODEL.replace('("mlm", "nsp")', '("mlm", "npp")'), "names 'npp', which has no file"),
+    "rate": ("models", MODEL.replace("LEARNING_RATE = 2e-3", 'LEARNING_RATE = "2e-3"'), "LEARNING_RATE is a number"),
+    "no build": ("models", MODEL.replace("def build(", "def made("), "It has no function build(size, vocabulary)."),
+    "arity": ("models", MODEL.replace("def parameters(size: Size, ", "def parameters("), "no function parameters("),
+    "formula": ("models", MODEL.replace("D, V = size.width, ", "D, V = size.wide, "), "flops_per_token fails for"),
+    "pair": ("models", MODEL.replace("mlm + nsp, tables", "mlm + nsp"), "where two counts, of all weights"),
+}
+TASK = (ROOT / "tasks" / "sst2.py").read_text(encoding="utf-8").replace('name="sst2"', 'name="broken"')
+SUITE = (ROOT / "bench" / "suites" / "demo.py").read_text(encoding="utf-8")
+ADAPTATION = (ROOT / "bench" / "adapt" / "finetune.py").read_text(encoding="utf-8")
+CONTRACT |= {
+    "no task": ("tasks", TASK.replace("TASK = ", "SHEET = "), "It has no TASK"),
+    "name": ("tasks", TASK.replace('name="broken"', 'name="other"'), "TASK.name is 'other'"),
+    "read": ("tasks", TASK.replace("read=read,", "read=label,"), "TASK.read is a function of 2 arguments"),
+    "metrics": ("tasks", TASK.replace("(accuracy,)", "(max, 3)"), "TASK.metrics are functions of gold"),
+    "report": ("tasks", TASK.replace("chance=50.0", 'report="exam"'), "TASK.report is 'exam'"),
+    "folders": ("tasks", TASK.replace('("glue/SST-2", "SST-2")', '"glue/SST-2"'), "TASK.folders is a tuple"),
+    "labels": ("tasks", TASK.replace('LABELS = ("0", "1")', 'LABELS = ("0",)'), "needs two labels or more"),
+    "headline": ("tasks", TASK.replace('headline="accuracy"', 'headline="acuracy"'), "names acuracy, which no metric"),
+    "no suite": ("suites", SUITE.replace("SUITE = ", "RUN = "), "It has no SUITE"),
+    "tuple": ("suites", SUITE.replace('("bert", "gpt", "elmo", "electra")', '"bert"'), "SUITE.models is a tuple"),
+    "summary": ("adaptations", ADAPTATION.replace("SUMMARY = ", "WORDS = "), "It has no SUMMARY"),
+    "reading": ("adaptations", ADAPTATION.replace("class Reading(", "class Other("), "It has no Reading(encoder"),
+}
+
+
+@pytest.mark.parametrize("what", CONTRACT)
+def test_what_a_file_lacks_is_told_before_anything_runs(what, clone, breaking):
+    kind, content, words = CONTRACT[what]
+    path = breaking(kind, content)
+    plan = ("--models", "majority", "--no-baselines", "--dry-run", "--data", "data")
+    command = {
+        "models": ("run", "demo", "--models", "broken", "--dry-run", "--data", "data"),
+        "tasks": ("run", "demo", "--tasks", "broken", *plan),
+        "suites": ("run", "broken", *plan),
+        "adaptations": ("run", "demo", "--tasks", "sst2", "--adaptation", "broken", *plan),
+    }[kind]
+    status, _, said = ptmbench(clone, *command)
+    assert status == 4, said
+    assert str(path) in said and words in said.replace("\n", " "), said

@@ -13,7 +13,7 @@ examples. In a corpus, a cloze is looked for with its answer in the blank.
 same             the texts of a training example are the same, each in its place
 same_label       one of these training examples has the same label too; None where the split has no labels
 near             each text is the same as, or at a word-level edit similarity of 0.8 to, the text of one training
-                 example (`bench.data.near`; the threshold of Lee et al., 2022); holds ``same``
+                 example (`bench.data.near`; edit similarity as in Lee et al., 2022); includes ``same``
 run              a run of N words stands in the training set: a "dirty" example of Brown et al. (2020), appendix C, who
                  take as N the 5th percentile of the examples' length in words, at least 8 and at most 13
 covered          0.8 of the words lie in such runs: "contaminated" in Touvron et al. (2023b), appendix A.6

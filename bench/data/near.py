@@ -17,8 +17,8 @@ import numpy as np
 from models.text.runs import Runs
 
 NEAR = 0.8
-"""Edit similarity decides after the runs have proposed, as in NearDup of Lee et al. (2022), "Deduplicating Training Data
-Makes Language Models Better"; the threshold is that of `models.text.duplicates` for runs."""
+"""Edit similarity decides after the runs have proposed, as in NearDup (Lee et al., 2022, "Deduplicating Training Data
+Makes Language Models Better"); the threshold is that of `models.text.duplicates` for runs."""
 
 _TRIES = 200
 """Candidates of one text whose distance is computed, those with most runs in common first: bounds the time on texts

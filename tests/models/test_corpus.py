@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from models.corpus import Corpus, CorpusError, content_hash, read, tokenise, train_tokenizer
+from models.text import pieces as texts
 from models.text.layouts import sentences
 from models.tokenizers import Tokenizer
 
@@ -263,3 +264,11 @@ def test_thirty_megabytes_take_less_than_a_minute_of_processor_time():
     corpus = tokenise(files, train_tokenizer(files, "wordpiece", 8000))
     assert time.process_time() - began < 60
     assert corpus.tokens > 7_000_000 and (corpus.ids == 1).mean() < 0.001
+
+
+def test_a_gzip_file_that_fills_the_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(texts, "SMALL", 10_000)
+    path = tmp_path / "bomb.txt.gz"
+    path.write_bytes(gzip.compress(b"0" * 2_000_000))  # one line, which would be held whole
+    with pytest.raises(texts.CorpusError, match="bomb.txt.gz, whose gzip stream unpacks to over 100 times"):
+        list(texts.pieces([path]))

@@ -1,31 +1,31 @@
 """Arrays in the files of published checkpoints: safetensors, and torch's own two formats without running their pickles.
 
-A pickle is a program. The reader of ``pytorch_model.bin`` runs it with a table of the seven or so names that tensors
-are made of, each replaced by a stand-in of ours; any other name is refused before anything is called.
+A pickle is a program. `models.published._pickles` follows the one in ``pytorch_model.bin`` and makes descriptions of
+tensors; any name that is none of a tensor's is refused. Nothing here takes more memory than the file itself has bytes,
+times a small number: headers are bounded, and what they claim is held against the file before any array is made.
 """
 
 import io
 import json
 import math
-import pickle
 import struct
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from models.published import PublishedError
+from models.published import PublishedError, _pickles
+from models.published._pickles import Storage, Tensor
 
 _SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "bf16", "I64": "<i8", "I32": "<i4", "I16": "<i2"}
 _SAFETENSORS |= {"I8": "i1", "U8": "u1", "BOOL": "?"}
-_STORAGES = {"Double": "<f8", "Float": "<f4", "Half": "<f2", "BFloat16": "bf16", "Long": "<i8", "Int": "<i4"}
-_STORAGES |= {"Short": "<i2", "Char": "i1", "Byte": "u1", "Bool": "?"}
 _MAGIC = 0x1950A86A20F9469CFC6C  # opens torch's format of before 1.6
-_LARGEST_HEADER = 100 * 2**20
+_LARGEST_HEADER = 2**24
+"""Bytes of the table of a safetensors file: room for 160,000 arrays. Parsed, it takes up to 25 times as many."""
+_MOST_AXES = 8
 
 _Maker = Callable[[], np.ndarray]
 
@@ -61,13 +61,17 @@ def safetensors(path: Path) -> dict[str, _Maker]:
             if name != "__metadata__":
                 begin, end = entry["data_offsets"]
                 shape, kind = tuple(entry["shape"]), _SAFETENSORS[entry["dtype"]]
-                if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
+                numbers = (*shape, begin, end)
+                if len(shape) > _MOST_AXES or any(type(n) is not int or not 0 <= n < 1 << 62 for n in numbers):
                     raise _damaged(path)
                 if 8 + length + end > size or end - begin != math.prod(shape) * _itemsize(kind):
                     raise _damaged(path)
                 found[name] = _from_disk(path, 8 + length + begin, shape, kind)
     except KeyError as error:
-        raise PublishedError(f"{path} holds numbers of the kind {error}, which are not read here.") from error
+        raise PublishedError(
+            f"{path} holds numbers of the kind {error}, which are not read here. Load it with transformers in float32 "
+            "and save it."
+        ) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(path) from error
     return found
@@ -94,112 +98,95 @@ def torch(path: Path) -> dict[str, _Maker]:
 
 
 def _zipped(path: Path) -> dict[str, _Maker]:
+    """An archive of the program and a file for each storage, none of them compressed."""
+    size = path.stat().st_size
     archive = zipfile.ZipFile(path)
-    (program,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
+    names = archive.namelist()
+    (program,) = (name for name in names if name.endswith("/data.pkl"))
     root = program.removesuffix("data.pkl")
-    if f"{root}byteorder" in archive.namelist() and archive.read(f"{root}byteorder") != b"little":
-        raise PublishedError(f"{path} was written on a big-endian machine; convert it to safetensors.")
 
-    def storage(key: str, kind: str) -> np.ndarray:
-        return _number(np.frombuffer(archive.read(f"{root}data/{key}"), _raw(kind)), kind)
+    def content(name: str) -> bytes:
+        about = archive.getinfo(name)
+        if about.compress_type != zipfile.ZIP_STORED:  # a few bytes can stand for gigabytes
+            raise PublishedError(
+                f"{path} holds {name} compressed, and torch compresses nothing. Load it with torch and save it as "
+                "model.safetensors."
+            )
+        if about.file_size > size:
+            raise _damaged(path)
+        return archive.read(name)
 
-    return _tensors(_Reader(io.BytesIO(archive.read(program)), path).load(), storage, path)
+    if f"{root}byteorder" in names and content(f"{root}byteorder") != b"little":
+        raise PublishedError(
+            f"{path} was written on a big-endian machine, and little-endian numbers are read here. Load it with torch "
+            "and save it as model.safetensors."
+        )
+    found, _ = _pickles.read(io.BytesIO(content(program)), path)
+
+    @lru_cache(maxsize=1)  # of tensors that share a storage all but the first find it here
+    def storage(known: Storage) -> np.ndarray:
+        numbers = np.frombuffer(content(f"{root}data/{known.key}"), _raw(known.kind))
+        if len(numbers) != known.count:
+            raise _damaged(path)
+        return _number(numbers, known.kind)
+
+    return _tensors(found, storage, path)
 
 
 def _legacy(path: Path) -> dict[str, _Maker]:
     """Three pickles that say what this is, that of the tensors, the list of storages, and then their bytes."""
+    size = path.stat().st_size
     with path.open("rb") as file:
-        opening = [_Reader(file, path).load() for _ in range(3)]
-        if opening[0] != _MAGIC:
+        magic, *_ = (_pickles.read(file, path)[0] for _ in range(3))
+        if magic != _MAGIC:
             raise _damaged(path)
-        reader = _Reader(file, path)
-        content, keys = reader.load(), _Reader(file, path).load()
+        found, storages = _pickles.read(file, path)
+        keys, _ = _pickles.read(file, path)
         places = {}
         for key in keys:
             (count,) = struct.unpack("<q", file.read(8))
-            kind = reader.kinds[key]
-            places[key] = (file.tell(), count)
-            file.seek(count * _itemsize(kind), io.SEEK_CUR)
-        if file.tell() > path.stat().st_size:
-            raise _damaged(path)
+            known = storages[key]
+            if count != known.count or file.tell() + count * _itemsize(known.kind) > size:
+                raise _damaged(path)
+            places[key] = file.tell()
+            file.seek(count * _itemsize(known.kind), io.SEEK_CUR)
 
-    def storage(key: str, kind: str) -> np.ndarray:
-        offset, count = places[key]
-        return _number(np.fromfile(path, _raw(kind), count, offset=offset), kind)
+    @lru_cache(maxsize=1)
+    def storage(known: Storage) -> np.ndarray:
+        return _number(np.fromfile(path, _raw(known.kind), known.count, offset=places[known.key]), known.kind)
 
-    return _tensors(content, storage, path)
-
-
-@dataclass(frozen=True)
-class _Storage:
-    key: str
-    kind: str
+    return _tensors(found, storage, path)
 
 
-@dataclass(frozen=True)
-class _Tensor:
-    storage: _Storage
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Kind:
-    name: str
-
-
-def _tensor(storage: _Storage, offset: int, shape: tuple, strides: tuple, *others: Any) -> _Tensor:
-    return _Tensor(storage, offset, tuple(shape), tuple(strides))
-
-
-class _Reader(pickle.Unpickler):
-    """Makes `_Tensor` where torch would make tensors, and calls nothing else."""
-
-    def __init__(self, file: Any, path: Path):
-        super().__init__(file)
-        self._path, self.kinds = path, {}
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("collections", "OrderedDict"):
-            return OrderedDict
-        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _tensor
-        if (module, name) == ("torch._utils", "_rebuild_parameter"):
-            return lambda data, *others: data
-        if module == "torch" and name.removesuffix("Storage") in _STORAGES:
-            return _Kind(name.removesuffix("Storage"))
-        raise PublishedError(
-            f"{self._path} was not read: its pickle asks for {module}.{name}, and code of checkpoints is never run. "
-            "Convert it to model.safetensors where it came from."
-        )
-
-    def persistent_load(self, pid: Any) -> _Storage:
-        """("storage", kind, key, device, count, ...)"""
-        _, kind, key, *_ = pid
-        self.kinds[key] = _STORAGES[kind.name]
-        return _Storage(key, _STORAGES[kind.name])
-
-
-def _tensors(content: Any, storage: Callable[[str, str], np.ndarray], path: Path) -> dict[str, _Maker]:
+def _tensors(content: Any, storage: Callable[[Storage], np.ndarray], path: Path) -> dict[str, _Maker]:
     """The tensors of a state dict; some files hold it under "state_dict" or "model"."""
     for name in ("state_dict", "model"):
         if isinstance(content.get(name), Mapping):
             content = content[name]
 
-    def maker(tensor: _Tensor) -> _Maker:
+    def maker(tensor: Tensor) -> _Maker:
         def make() -> np.ndarray:
-            flat = storage(tensor.storage.key, tensor.storage.kind)
+            try:
+                flat = storage(tensor.storage)
+            except PublishedError:
+                raise
+            except Exception as error:  # a damaged archive can raise anything
+                raise _damaged(path) from error
             last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
             inside = 0 <= tensor.offset <= last < len(flat) and min(tensor.strides, default=0) >= 0
-            if math.prod(tensor.shape) and not inside:  # what lies outside is not ours to read
+            count = math.prod(tensor.shape) if min(tensor.shape, default=0) >= 0 else -1
+            # What lies outside is not ours to read; strides of 0 can make a table of any size from one number.
+            if count and not (inside and 0 < count <= len(flat)):
                 raise _damaged(path)
             strides = tuple(s * flat.itemsize for s in tensor.strides)
             return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides).copy()
 
         return make
 
-    return {name: maker(tensor) for name, tensor in content.items() if isinstance(tensor, _Tensor)}
+    found = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)}
+    if any(type(name) is not str or len(tensor.shape) > _MOST_AXES for name, tensor in found.items()):
+        raise _damaged(path)
+    return {name: maker(tensor) for name, tensor in found.items()}
 
 
 def _itemsize(kind: str) -> int:

@@ -32,7 +32,7 @@ def check(config: Mapping[str, Any], needed: Mapping[str, Any], defaults: Mappin
         if found != value:
             unsaid = " by default, since config.json does not say" if told is None else ""
             raise Unsupported(
-                f"Its {name} is {found!r}{unsaid}, and the network here computes only {name} = {value!r}."
+                f"its {name} is {found!r}{unsaid}, and the network here computes only {name} = {value!r}."
             )
 
 

@@ -61,6 +61,11 @@ class File:
         found = file[name] if all(isinstance(link, h5py.HardLink) for link in links) else None
         if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
             raise PublishedError(f"{self.path} has links in place of arrays ({name}), which are not followed.")
+        if found.dtype.kind not in "fiu" or found.id.get_storage_size() < found.nbytes:
+            raise PublishedError(
+                f"{self.path} holds {name} compressed, cut short or not as numbers, and Keras writes plain arrays. "
+                "Save the preset again."
+            )
         array = found[()]
         if found.attrs.get("dtype") == "bfloat16":  # stored as the 16 bits that they are
             return (array.astype(np.uint32) << 16).view(np.float32)

@@ -12,6 +12,9 @@ from tokenizers import models as algorithms
 
 from models.published import PublishedError
 
+_LARGEST = 1 << 26
+"""Bytes of a vocabulary."""
+_MOST_EXTRA = 1 << 16
 SLOW = ("vocab.txt", "prophetnet.tokenizer", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
 
 
@@ -32,13 +35,35 @@ def slow(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -
 
 def json_form(path: Path, reader: Callable[[Path], tokenizers.Tokenizer]) -> dict[str, Any]:
     """What ``reader`` makes of ``path``, in the form of the package; `PublishedError` where it cannot be read."""
+    if path.stat().st_size > _LARGEST:
+        raise PublishedError(
+            f"The vocabulary {path} has {path.stat().st_size:,} bytes, and vocabularies have {_LARGEST:,} at most. "
+            "Is it the right file? Fetch it again."
+        )
     try:
-        impl = reader(path)
+        return json.loads(reader(path).to_str())
     except PublishedError:
         raise
-    except Exception as error:  # the package and the parsers raise bare Exceptions
+    except BaseException as error:  # the package and the parsers raise bare Exceptions, a panic is a BaseException
+        no_interrupt(error)
         raise PublishedError(f"The vocabulary {path} cannot be read: {error}. Fetch it again.") from error
-    return json.loads(impl.to_str())
+
+
+def no_interrupt(error: BaseException) -> None:
+    """Raises ``error`` again where it asks the process to end: Ctrl-C is no damage of a file."""
+    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+        raise error
+
+
+def _few(settings: Mapping[str, Any], name: str, usual: int) -> int:
+    """The number of special tokens that a setting asks for; `PublishedError` for one that no vocabulary has."""
+    found = settings.get(name, usual)
+    if type(found) is not int or not 0 <= found <= _MOST_EXTRA:
+        raise PublishedError(
+            f"tokenizer_config.json gives {name} as {found!r}, and it is a whole number up to {_MOST_EXTRA}. Fetch it "
+            "again."
+        )
+    return found
 
 
 def wordpiece(path: Path, settings: Mapping[str, Any], opening: str = "[CLS]:0 ") -> tokenizers.Tokenizer:
@@ -68,6 +93,8 @@ def wordpiece(path: Path, settings: Mapping[str, Any], opening: str = "[CLS]:0 "
 def bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """GPT-2's over bytes, or GPT's with "</w>" at the end of words."""
     vocabulary = json.loads(path.read_bytes())
+    if merges.stat().st_size > _LARGEST:
+        raise PublishedError(f"{merges} has more than {_LARGEST:,} bytes, which no merges have. Fetch it again.")
     lines = merges.read_text(encoding="utf-8").split("\n")
     pairs = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     if any(piece.endswith("@@") for piece in vocabulary):
@@ -105,10 +132,10 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
     marked = [piece.piece for piece in proto.pieces if piece.type in (piece.CONTROL, piece.USER_DEFINED)]
     marked.append(pieces[unk][0])
     if model_type == "t5":
-        extra = [f"<extra_id_{i}>" for i in reversed(range(settings.get("extra_ids", 100)))]
+        extra = [f"<extra_id_{i}>" for i in reversed(range(_few(settings, "extra_ids", 100)))]
         pieces, marked = [*pieces, *((piece, 0.0) for piece in extra)], [*marked, *extra]
     elif model_type == "pegasus":  # padding and end, then room up to 103, then the text
-        offset = settings.get("offset", 103)
+        offset = _few(settings, "offset", 103)
         opening = ["<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{i}>" for i in range(2, offset))][: offset + 2]
         pieces = [*((piece, -100.0 if i > 3 else 0.0) for i, piece in enumerate(opening)), *pieces[2:]]
         unk, marked = unk + offset, [*opening, *marked]

@@ -10,6 +10,7 @@ import tokenizers
 
 from models._template import BERT, PEGASUS, PLAIN, PROPHETNET, ROBERTA, T5, XLNET, Template
 from models.published import PublishedError
+from models.published._slow import no_interrupt
 
 _TEMPLATES = {
     **dict.fromkeys(("roberta", "bart", "mpnet"), ROBERTA),
@@ -28,6 +29,36 @@ def found(spec: Mapping[str, Any], rows: Sequence[int | None], model_type: str) 
     return _processed(spec, rows) or replace(family, start=() if rows[2] is None else family.start)
 
 
+def marked(spec: Mapping[str, Any], rows: Sequence[int | None], template: Template) -> Mapping[str, Any]:
+    """``spec`` with a post-processor that lays texts as ``template`` does, where it has none of its own.
+
+    `transformers` adds one for the classes of tokenizers that it knows by name. A folder that is written here has the
+    class that takes tokenizer.json as it is.
+    """
+    parts = {*template.front, *template.middle, *template.end}
+    if not parts or any(rows[part] is None for part in parts) or _processed(spec, rows) is not None:
+        return spec
+    vocab = spec["model"]["vocab"]
+    pieces = {i: piece for i, (piece, _) in enumerate(vocab)} if isinstance(vocab, list) else {}
+    pieces |= {i: piece for piece, i in vocab.items()} if isinstance(vocab, Mapping) else {}
+    pieces |= {token["id"]: token["content"] for token in spec.get("added_tokens") or ()}
+    names = {part: pieces[rows[part]] for part in parts}
+
+    def laid(texts: int) -> list[dict[str, Any]]:
+        tokens, segments = template.lay([[-1 - number] for number in range(texts)])
+        return [
+            {"Sequence": {"id": "AB"[-1 - token], "type_id": segment}}
+            if token < 0
+            else {"SpecialToken": {"id": names[token], "type_id": segment}}
+            for token, segment in zip(tokens, segments, strict=True)
+        ]
+
+    special = {name: {"id": name, "ids": [rows[part]], "tokens": [name]} for part, name in names.items()}
+    processor = {"type": "TemplateProcessing", "single": laid(1), "pair": laid(2), "special_tokens": special}
+    own = spec.get("post_processor")  # it adds nothing, but may trim offsets
+    return {**spec, "post_processor": {"type": "Sequence", "processors": [own, processor]} if own else processor}
+
+
 def _processed(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template | None:
     """The template that the post-processor of ``spec`` applies; None where it adds nothing.
 
@@ -40,7 +71,8 @@ def _processed(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template 
     stand_in = json.loads(tokenizers.Tokenizer(words).to_str()) | {"post_processor": processor}
     try:
         asked = tokenizers.Tokenizer.from_str(json.dumps(stand_in))
-    except Exception as error:  # the package's parser raises bare Exceptions
+    except BaseException as error:  # the package raises bare Exceptions, and a panic in it is a BaseException
+        no_interrupt(error)
         raise PublishedError(
             f"The `tokenizers` package cannot read this tokenizer's post-processor: {error}. Fetch it again."
         ) from error

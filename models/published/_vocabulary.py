@@ -25,13 +25,15 @@ import numpy as np
 
 from models._template import BERT, Template
 from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
-from models.published import PublishedError, _templates
+from models.published import PublishedError, _slow, _templates
 from models.published._slow import SLOW, slow
 from models.tokenizers import Tokenizer, Vocabulary
 
 FILES = ("tokenizer.json", *SLOW)
 _MOST = 1 << 22
 """Ids that a vocabulary may have; the largest published ones have a quarter of that."""
+LARGEST = 1 << 26
+"""Bytes of a file of settings or of a vocabulary; the largest published ones have half of that."""
 _UNUSED = 1 << 16
 """Rows that a model's tables may have beyond its vocabulary; they are there to make sizes round."""
 _KINDS = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
@@ -85,6 +87,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
 
 def json_of(path: Path) -> dict[str, Any]:
     """The JSON object in ``path``; `PublishedError` for anything else."""
+    check_size(path)
     try:
         found = json.loads(path.read_bytes())
     except OSError as error:
@@ -94,6 +97,15 @@ def json_of(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise PublishedError(f"{path} holds no JSON object. Fetch it again.")
     return found
+
+
+def check_size(path: Path) -> None:
+    """`PublishedError` for a file of more than `LARGEST` bytes: parsed, it would take many times as much memory."""
+    if path.is_file() and path.stat().st_size > LARGEST:
+        raise PublishedError(
+            f"{path} has {path.stat().st_size:,} bytes, and files of settings and vocabularies have {LARGEST:,} at "
+            "most. Is it the right file? Fetch it again."
+        )
 
 
 def permutation(tokenizer: Tokenizer) -> tuple[list[int | None], int]:
@@ -140,6 +152,7 @@ def texts(tokenizer: Tokenizer, length: int, segmented: bool) -> dict[str, str]:
     """The files of a published folder for an imported or `numbered` tokenizer; a network that is not ``segmented`` is
     given no segments, which some in `transformers` would read as words."""
     spec, settings = tokenizer.imported["pieces"], tokenizer.imported["config"]
+    spec = _templates.marked(spec, tokenizer.imported["rows"], tokenizer.vocabulary.template)
     settings = settings | {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings.setdefault("model_max_length", length)
     inputs = ["input_ids", *(["token_type_ids"] if segmented else []), "attention_mask"]
@@ -204,6 +217,8 @@ def _ids(spec: Mapping[str, Any]) -> dict[str, int]:
         if number in owners:
             raise ValueError(f"It gives {owners[number]!r} and {piece!r} the same id, {number}")
         owners[number] = piece
+    if max(owners, default=0) >= len(owners) + _UNUSED:
+        raise ValueError(f"It has {len(owners)} pieces with ids up to {max(owners)}")
     return pieces
 
 
@@ -290,5 +305,9 @@ def _renumbered(
         note["template"] = json.loads(json.dumps(asdict(template)))  # tuples are lists, as they will be read
     try:
         return Tokenizer(kind, old, note)
-    except Exception as error:  # the package's parser raises bare Exceptions
-        raise PublishedError(f"The `tokenizers` package cannot read this tokenizer: {error}.") from error
+    except BaseException as error:  # the package raises bare Exceptions, and a panic in it is a BaseException
+        _slow.no_interrupt(error)
+        raise PublishedError(
+            f"The `tokenizers` package cannot read this tokenizer: {error}. Save it anew with a recent release of "
+            "transformers."
+        ) from error

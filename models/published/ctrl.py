@@ -16,7 +16,7 @@ def size(config: dict[str, Any]) -> Size:
     """The shape that ``config`` describes; `Unsupported` for settings that change the computation."""
     for name, ours in _FIXED.items():
         if (found := config.get(name, ours)) != ours:
-            raise Unsupported(f"This CTRL has {name}={found!r}, and the network here computes only {name}={ours!r}.")
+            raise Unsupported(f"its {name} is {found!r}, and the network here computes only {name} = {ours!r}.")
     return Size(
         layers=config["n_layer"],
         width=config["n_embd"],

@@ -26,6 +26,10 @@ from models.tokenizers import Tokenizer
 
 _WEIGHTS = {"model.safetensors": _arrays.safetensors, "pytorch_model.bin": _arrays.torch}
 _SHOWN = 5  # names in a message
+_LARGEST = {"layers": 1 << 10, "heads": 1 << 10, "width": 1 << 16, "embedding": 1 << 16}
+"""Beyond these no network is built; lengths and inner widths have 2^20."""
+_ELSEWHERE = "Import a checkpoint that is computed here, or run this one with transformers."
+"""The next step where a model is whole but of another kind."""
 _ROUNDING = 1e-2
 """The largest difference that bfloat16 makes to numbers up to 1."""
 
@@ -54,7 +58,7 @@ class Folder:
 
         `PublishedError` names what the encoder lacks, and what has another size than config.json says.
         """
-        names, found, absent, missing = _Names(self.arrays, self.table.PREFIX), {}, [], []
+        names, found, absent, missing, halves = _Names(self.arrays, self.table.PREFIX), {}, [], [], set()
         self._check_fixed(names)
         for weight in self.table.weights(self.size):
             try:
@@ -64,17 +68,25 @@ class Folder:
                     absent.append(weight.ours)
                 else:
                     missing += [name for name in weight.theirs if name not in names]
+                    halves.add(weight.ours.partition("/")[0])
             except PublishedError:
                 raise
             except ValueError as error:
                 sizes = ", ".join(f"{name} {names[name].shape}" for name in weight.theirs)
                 raise PublishedError(
-                    f"{self.path}: {sizes} does not fit the shape that config.json tells. Are both from one model?"
+                    f"{self.path}: {sizes} does not fit the shape that config.json tells. Are both from one model? "
+                    "Fetch both again."
                 ) from error
+        if halves == {"decoder"} and not any("decoder." in name for name in names):
+            made_by = ", ".join(self.config.get("architectures") or ["unknown"])
+            raise published.Unsupported(
+                f"{self.path} has no decoder (its class is {made_by}), and {self.model} here is an encoder with its "
+                "decoder. Save the whole model, whose class in transformers ends with ForConditionalGeneration."
+            )
         if missing:
             raise PublishedError(
-                f"{self.path} lacks {len(missing)} arrays of the encoder: {_some(missing)}. Is it whole, and of the "
-                f"model type {self.config.get('model_type')} that config.json tells?"
+                f"{self.path} lacks {len(missing)} arrays that {self.model} has: {_some(missing)}. Is it whole, and of "
+                f"the model type {self.config.get('model_type')} that config.json tells? Fetch it again."
             )
         return found, absent, names.unused()
 
@@ -86,10 +98,10 @@ class Folder:
             array = names[name]
             same = array.ndim >= value.ndim and value.shape in ((), array.shape)
             if not same or np.abs(array - value).max(initial=0.0) > _ROUNDING:
+                usual = f"fixed numbers of the shape {value.shape}" if value.ndim else "zeros"
                 raise published.Unsupported(
-                    f"{self.path}: {name} is not what every {self.model} has there ("
-                    + ("zeros" if not value.ndim else f"fixed numbers of the shape {value.shape}")
-                    + "), so the network here would not compute this model. Nothing here reads it; use transformers."
+                    f"{self.path}: {name} {array.shape} differs from the {usual} that {self.model} has there, so the "
+                    f"network here would not compute this model. {_ELSEWHERE}"
                 )
 
     def _read(self, weight: Weight, names: "_Names", shape: tuple[int, ...]) -> np.ndarray:
@@ -99,7 +111,8 @@ class Folder:
         for copy in weight.copies:  # of what is used twice either name may be there; both have to say the same
             if copy in names and not np.array_equal(given.setdefault(weight.theirs[0], names[copy]), names[copy]):
                 raise published.Unsupported(
-                    f"{self.path}: {copy} differs from {weight.theirs[0]}, and the network here has one for both."
+                    f"{self.path}: {copy} differs from {weight.theirs[0]}, and the network here has one for both. "
+                    f"{_ELSEWHERE}"
                 )
         whole = next((name for name, array in given.items() if array.dtype.kind != "f"), None)
         if whole:  # their scales stand apart, in arrays that no table here knows
@@ -147,7 +160,22 @@ class _Names(Mapping[str, np.ndarray]):
 
 
 def read(path: Path) -> Folder:
-    """The published model in ``path``; `PublishedError` says what is missing, foreign or damaged."""
+    """The published model in ``path``; `PublishedError` says what is missing, foreign or damaged, where, and what to do
+    next."""
+    try:
+        return _read(path)
+    except published.Unsupported as error:
+        raise published.Unsupported(f"{_placed(path, error)} {_ELSEWHERE}") from error
+    except PublishedError as error:
+        raise PublishedError(_placed(path, error)) from error
+
+
+def _placed(path: Path, error: PublishedError) -> str:
+    """The message of ``error``, with the folder where it does not name it."""
+    return str(error) if str(path) in str(error) else f"{path} cannot be imported. {error}"
+
+
+def _read(path: Path) -> Folder:
     if not (path / "config.json").is_file():
         raise PublishedError(
             f"{path} has no config.json, so it is no folder in Hugging Face layout. Give the folder that "
@@ -162,8 +190,6 @@ def read(path: Path) -> Folder:
         size = _possible(table.size(config))
     except KeyError as error:
         raise PublishedError(f"{path / 'config.json'} does not say {error}. Fetch it again.") from error
-    except published.Unsupported as error:
-        raise published.Unsupported(f"{path} cannot be read as {name}: {error}") from error
     except (ArithmeticError, TypeError, ValueError) as error:
         raise PublishedError(
             f"{path / 'config.json'} tells a shape that no network has ({error}): layers, widths, heads and length are "
@@ -193,6 +219,8 @@ def _possible(size: Size) -> Size:
     numbers["embedding"] = numbers["embedding"] or size.width
     if any(type(number) is not int or number < 1 for number in numbers.values()) or size.width % 2:
         raise ValueError(size)
+    if large := {name: number for name, number in numbers.items() if number > _LARGEST.get(name, 1 << 20)}:
+        raise ValueError(f"no published model is as large as {large}")
     if size.width % size.heads:
         raise ValueError(f"{size.heads} heads in {size.width}")
     return size
@@ -214,7 +242,7 @@ def _of_preset(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
     """The file of `models.published` that reads ``config``: among several for one type, the first that can."""
-    kind, refused = config.get("model_type"), None
+    kind, refused = config.get("model_type"), []
     for name in published.names():
         table = published.load(name)
         if kind in table.MODEL_TYPES:
@@ -222,11 +250,11 @@ def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
                 table.size(config)
                 return name, table
             except published.Unsupported as error:
-                refused = refused or error
+                refused.append(f"As {name}: {error}")
             except (ArithmeticError, KeyError, TypeError):  # whoever asks for the size says what is wrong
                 return name, table
     if refused:
-        raise refused
+        raise published.Unsupported(" ".join(refused))
     known = sorted({kind for name in published.names() for kind in published.load(name).MODEL_TYPES})
     raise published.Unsupported(f"Models of the type '{kind}' are not read here. Known: {', '.join(known)}.")
 

@@ -23,7 +23,7 @@ def size(config: dict[str, Any]) -> Size:
     """The shape that ``config`` describes; `Unsupported` for settings that change the computation."""
     for name, ours in _FIXED.items():
         if (found := config.get(name, ours)) != ours:
-            raise Unsupported(f"This GPT-2 has {name}={found!r}, and the network here computes only {name}={ours!r}.")
+            raise Unsupported(f"its {name} is {found!r}, and the network here computes only {name} = {ours!r}.")
     width = config["n_embd"]
     return Size(
         layers=config["n_layer"],

@@ -36,6 +36,9 @@ _WORD = r"\w+|[^\w\s]"
 _CLITICS = rf"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|{_WORD}"
 _FASTTEXT = (793712314).to_bytes(4, "little")
 _LONGEST = 1 << 16  # bytes of a line, or of a word in a binary file
+_WIDEST = 1 << 14  # numbers of a vector
+_DIGITS = 12  # of a size
+_RATIO = 50  # how much smaller gzip makes word vectors at most; published ones are a third
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +132,13 @@ def _rows(path: Path, file: BinaryIO, most: int | None) -> tuple[list[str], np.n
         raise Unsupported(f"{path} is fastText's own binary file. Give the .vec file that lies beside it.")
     sizes = head.split()
     sized = len(sizes) == 2 and all(size.isdigit() for size in sizes)
+    if sized and max(map(len, sizes)) > _DIGITS:
+        raise PublishedError(
+            f"{path} begins with the sizes {sizes[0][:20].decode()} and {sizes[1][:20].decode()}, which no file can "
+            "have. Is it a file of word vectors? Fetch it again."
+        )
     count, width = map(int, sizes) if sized else (0, len(sizes) - 1)
+    width = width if width <= _WIDEST else 0
     begin = len(head) if sized else 0
     file.seek(begin)
     text = width > 0 and _line(file, width) is not None
@@ -140,10 +149,10 @@ def _rows(path: Path, file: BinaryIO, most: int | None) -> tuple[list[str], np.n
         )
     if not sized:
         file.seek(begin)
-        count = sum(1 for _ in file)
+        count = _lines(path, file)
     count = min(count, most or count)
     least = 2 * width if text else 4 * width  # bytes of a word
-    if not isinstance(file, gzip.GzipFile) and count * least > path.stat().st_size:
+    if count * least > path.stat().st_size * (_RATIO if isinstance(file, gzip.GzipFile) else 1):
         raise PublishedError(f"{path} is shorter than {count} words of {width} numbers are. Fetch it again.")
     file.seek(begin)
     words, vectors = [], np.empty((count, width), np.float32)
@@ -157,6 +166,20 @@ def _rows(path: Path, file: BinaryIO, most: int | None) -> tuple[list[str], np.n
         words.append(found[0].decode("utf-8", "replace"))
         vectors[number] = found[1]
     return words, vectors, "text" if text and sized else "text without sizes" if text else "binary"
+
+
+def _lines(path: Path, file: BinaryIO) -> int:
+    """The number of lines from here to the end; `PublishedError` for lines of any length, and for a few bytes that
+    unpack to any number of them."""
+    begin, most, count = file.tell(), _RATIO * path.stat().st_size, 0
+    while line := file.readline(_LONGEST):
+        count += 1
+        if len(line) == _LONGEST or file.tell() - begin > most:
+            raise PublishedError(
+                f"{path}: line {count} is longer than {_LONGEST} bytes, or the file unpacks to more than {_RATIO} "
+                "times its size, which no word vectors do. Is it the right file? Fetch it again."
+            )
+    return count
 
 
 def _opened(path: Path) -> BinaryIO:

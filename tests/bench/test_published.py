@@ -65,11 +65,10 @@ def test_there_and_back_is_the_same(name, tmp_path, capsys):
     # Relative positions have no length that a config.json would tell.
     assert replace(published.load(name).size(after), length=SIZE.length) == SIZE
     assert after["vocab_size"] == before["vocab_size"]
-    spec = json.loads((tmp_path / "back" / "tokenizer.json").read_text())
-    assert spec == json.loads((tmp_path / "theirs" / "tokenizer.json").read_text()) | {
-        "truncation": None,
-        "padding": None,
-    }
+    spec, theirs = (json.loads((tmp_path / part / "tokenizer.json").read_text()) for part in ("back", "theirs"))
+    if theirs["post_processor"] is None:  # what transformers adds for the class of the tokenizer is written out
+        del spec["post_processor"], theirs["post_processor"]
+    assert spec == theirs | {"truncation": None, "padding": None}
 
 
 def test_the_checkpoint_says_where_it_is_from(tmp_path, capsys):
@@ -311,3 +310,100 @@ def test_label_smoothing_leaves_absent_ids_out():
     batch = {"targets": np.array([[2, 3, 4], [2, 4, 0]], np.int32)}
     losses = [float(Head(0.1).loss(given, batch)) for given in (logits, barred)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6) and losses[0] < 5
+
+
+@pytest.mark.parametrize(("name", "kind"), [("bert", "wordpiece"), ("t5", "unigram"), ("roberta", "bytewise")])
+def test_the_marks_around_texts_are_exported(name, kind, tmp_path):
+    """A tokenizer.json without a post-processor: in transformers its class adds the marks, in our folders the file."""
+    import tokenizers
+
+    foreign(name, tmp_path / "theirs", kind)
+    spec = json.loads((tmp_path / "theirs" / "tokenizer.json").read_text())
+    whole = tokenizers.Tokenizer.from_file(str(tmp_path / "theirs" / "tokenizer.json"))
+    if name == "t5":
+        whole.post_processor = tokenizers.processors.TemplateProcessing(
+            single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", whole.token_to_id("</s>"))]
+        )
+    whole.no_truncation(), whole.no_padding()
+    (tmp_path / "theirs" / "tokenizer.json").write_text(json.dumps(spec | {"post_processor": None}))
+    found = folder.read(tmp_path / "theirs")
+    network = networks.build(found.model, found.size, found.tokenizer, 0)
+    arrays = networks.weights(network.loss.variables)
+    folder.write(tmp_path / "back", model=name, size=found.size, tokenizer=found.tokenizer, arrays=arrays)
+    back = tokenizers.Tokenizer.from_file(str(tmp_path / "back" / "tokenizer.json"))
+    for texts in (("The dog sleeps.",), ("The dog sleeps.", "A caf\u00e9")):
+        ours, expected = back.encode(*texts), whole.encode(*texts)
+        assert (ours.ids, ours.type_ids) == (expected.ids, expected.type_ids)
+    again = folder.read(tmp_path / "back")
+    assert again.tokenizer.vocabulary == found.tokenizer.vocabulary
+
+
+@pytest.mark.parametrize("name", ["bart", "pegasus"])
+def test_a_bias_of_the_logits_is_refused_unless_it_is_zero(name, tmp_path, capsys):
+    from safetensors.numpy import save_file
+
+    arrays = foreign(name, tmp_path / "theirs")
+    bias = np.zeros((1, 400), np.float32)
+    save_file(arrays | {"final_logits_bias": bias}, tmp_path / "theirs" / "model.safetensors")
+    assert run("import", tmp_path / "theirs", "--out", tmp_path / "zeros") == 0
+    assert "final_logits_bias" not in capsys.readouterr().err
+    bias[0, 7] = 1.5
+    save_file(arrays | {"final_logits_bias": bias}, tmp_path / "theirs" / "model.safetensors")
+    assert run("import", tmp_path / "theirs", "--out", tmp_path / "ones") == 4
+    said = capsys.readouterr().err
+    assert "final_logits_bias" in said and str(tmp_path / "theirs") in said and "transformers" in said
+
+
+def test_t5_1_1_as_release_5_of_transformers_saves_it(tmp_path):
+    """ "tie_word_embeddings" is true there, and what tells it from T5 1.0 is "scale_decoder_outputs"."""
+    from safetensors.numpy import save_file
+
+    arrays = foreign("t5_1_1", tmp_path, "unigram")
+    config = json.loads((tmp_path / "config.json").read_text()) | {"tie_word_embeddings": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = folder.read(tmp_path)
+    assert found.model == "t5_1_1"
+    shapes = {v.path: tuple(v.shape) for v in networks.build("t5_1_1", SIZE, found.tokenizer, 0).loss.variables}
+    own = found.weights(shapes)[0]["decoder/output"]
+    save_file({k: v for k, v in arrays.items() if k != "lm_head.weight"}, tmp_path / "model.safetensors")
+    read = folder.read(tmp_path).weights(shapes)[0]
+    np.testing.assert_array_equal(read["decoder/output"], read["encoder/tokens"])
+    assert not np.array_equal(own, read["decoder/output"])
+    (tmp_path / "config.json").write_text(json.dumps(config | {"scale_decoder_outputs": True}))
+    with pytest.raises(published.Unsupported, match="As t5_1_1: its scale_decoder_outputs is True"):
+        folder.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "changes"),
+    [
+        ("bert", "wordpiece", {"model_type": "mamba"}),
+        ("bert", "wordpiece", {"hidden_act": "relu"}),
+        ("bert", "wordpiece", {"hidden_size": 15}),
+        ("gpt2", "bytewise", {"activation_function": "relu"}),
+        ("t5", "unigram", {"feed_forward_proj": "gated-silu"}),
+        ("bert", "wordpiece", {"vocab_size": 10**9}),
+    ],
+)
+def test_a_refusal_names_the_folder_what_is_wrong_and_the_next_step(name, kind, changes, tmp_path):
+    foreign(name, tmp_path, kind, **changes)
+    with pytest.raises(PublishedError) as error:
+        folder.read(tmp_path)
+    said = str(error.value)
+    assert str(tmp_path) in said and said.endswith(".")
+    assert any(str(value) in said for value in changes.values()) or "(Size" in said
+    assert "Fetch" in said or "Import a checkpoint" in said
+
+
+def test_an_encoder_without_its_decoder_is_told_as_such(tmp_path):
+    from safetensors.numpy import save_file
+
+    arrays = foreign("t5", tmp_path, "unigram", architectures=["T5EncoderModel"])
+    kept = {key: value for key, value in arrays.items() if not key.startswith("decoder.")}
+    save_file(kept, tmp_path / "model.safetensors")
+    found = folder.read(tmp_path)
+    shapes = {v.path: tuple(v.shape) for v in networks.build("t5", SIZE, found.tokenizer, 0).loss.variables}
+    with pytest.raises(
+        published.Unsupported, match="no decoder .its class is T5EncoderModel.*ForConditionalGeneration"
+    ):
+        found.weights(shapes)

@@ -6,12 +6,12 @@ import struct
 import numpy as np
 import pytest
 
-from models.published import PublishedError, _arrays, folder
+from models.published import PublishedError, _arrays, _pickles, folder
 
 
 def made(offset, shape, strides):
-    tensor = _arrays._Tensor(_arrays._Storage("0", "<f4"), offset, shape, strides)
-    found = _arrays._tensors({"a": tensor}, lambda key, kind: np.arange(6, dtype=np.float32), "x.bin")
+    tensor = _pickles.Tensor(_pickles.Storage("0", "<f4", 6), offset, shape, strides)
+    found = _arrays._tensors({"a": tensor}, lambda storage: np.arange(6, dtype=np.float32), "x.bin")
     return found["a"]()
 
 
@@ -34,6 +34,8 @@ def test_views_of_a_storage(offset, shape, strides):
         (1, (2, 2), (-2, 3)),
         (5, (2,), (-1,)),
         (1, (-2, -2), (1, 1)),
+        (0, (10**9, 10**9), (0, 0)),
+        (5, (7,), (0,)),
     ],
 )
 def test_what_lies_outside_is_damage(offset, shape, strides):

@@ -8,6 +8,9 @@ from dataclasses import dataclass, fields
 
 from bench.errors import UsageError
 
+MOST = {"steps": 10**12, "tokens": 10**18, "flops": 1e30, "minutes": 1e7}
+"""The largest budget in each unit, far above any training: larger numbers are slips of the keyboard."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
@@ -28,8 +31,8 @@ class Budget:
             flags = " and ".join(f"--{name}" for name in given)
             raise UsageError(f"{flags} exclude each other: a budget has one unit. Give one of {_FLAGS}.")
         for name in given:
-            if not (math.isfinite(self.amount) and self.amount > 0):
-                raise UsageError(f"--{name} must be a positive number, not {self.amount}.")
+            if not 0 < self.amount <= MOST[name]:
+                raise UsageError(f"--{name} must be a positive number of at most {MOST[name]:.0e}, not {self.amount}.")
 
     @classmethod
     def parse(

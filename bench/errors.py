@@ -89,6 +89,12 @@ def sentence(error: BaseException) -> str:
     return printable(text if status(error) != UNEXPECTED else f"{type(error).__name__}: {text}")
 
 
+def brief(value: object) -> str:
+    """``value`` as text of at most 30 characters."""
+    text = str(value)
+    return text if len(text) <= 30 else f"{text[:27]}..."
+
+
 def printable(text: str) -> str:
     """``text`` with control characters made visible: names from data sets must not steer a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text).strip()

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bench.commands.options import COUNT, KINDS, SEED, VOCABULARY, Existing, Location, Number, Spread
+from bench.commands.options import JOBS, KINDS, SEED, VOCABULARY, Existing, Location, Number, Spread
 from bench.console import say
 from bench.errors import ENVIRONMENT, OK, printable
 
@@ -148,7 +148,7 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
     type=click.Choice(("exact", "near")),
     help="Leave out documents that repeat an earlier one, word for word or in four fifths of their five-word runs.",
 )
-@click.option("--processes", type=COUNT, help="Processes; one per core if not given.")
+@click.option("--processes", type=JOBS, help="Processes; one per core if not given.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the tokenised corpus.")
 def tokenise(
     files: tuple[Path, ...],

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import COUNT, Existing, Location
+from bench.commands.options import BATCH, Existing, Location
 from bench.errors import UsageError
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
@@ -62,7 +62,7 @@ def predict(**options: Any) -> int:
 @click.argument("checkpoint", type=Existing("checkpoint"))
 @click.option("--input", "source", type=Existing("input file"), required=True, help="Text, one example a line.")
 @click.option("--out", type=Location("file"), required=True, help="The .npz file to write.")
-@click.option("--batch", type=COUNT, default=32, show_default=True, help="Lines per batch.")
+@click.option("--batch", type=BATCH, default=32, show_default=True, help="Lines per batch.")
 def encode(**options: Any) -> int:
     """Write the hidden vectors that CHECKPOINT gives to each line."""
     environment.prepare()

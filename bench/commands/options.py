@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from bench.budget import Budget
+from bench.engine.recipe import LEAST, MOST
 from bench.engine.stopping import SAVE_SECONDS
 from bench.errors import EnvironmentProblem, UsageError
 
@@ -16,10 +17,18 @@ KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 SIZES = ("tiny", "mini", "small", "base")
 SEED = click.IntRange(min=0, max=2**32 - 1)
 """The seeds that Keras and NumPy take."""
-COUNT = click.IntRange(min=1)
-LENGTH = click.IntRange(min=8)
+COUNT = click.IntRange(min=1, max=10**6)
+EXAMPLES = click.IntRange(min=1, max=10**12)
+"""How many of the things in a file are used: no memory follows from it."""
+SEEDS = click.IntRange(min=1, max=1000)
+"""Seeds of a cell: each is a cell of its own, which a plan holds in memory."""
+JOBS = click.IntRange(min=1, max=1024)
+BATCH = click.IntRange(min=1, max=MOST["batch"])
+LENGTH = click.IntRange(min=LEAST["length"], max=MOST["length"])
 """Tokens of a row that pre-training reads."""
-VOCABULARY = click.IntRange(min=64)
+BEAM = click.IntRange(min=1, max=128)
+WIDTH = click.IntRange(min=1, max=16_384)
+VOCABULARY = click.IntRange(min=64, max=10**7)
 THREADS = click.IntRange(min=1, max=1024)
 """TensorFlow starts them all; some thousands stall a machine."""
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
@@ -166,10 +175,10 @@ def cell_options(function: Callable) -> Callable:
     for option in (
         click.option(
             "--limit",
-            type=COUNT,
+            type=EXAMPLES,
             help="Use only the first N examples of a split; marked, not official.",
         ),
-        click.option("--jobs", "--workers", "jobs", type=COUNT, help="Workers; one per core if not given."),
+        click.option("--jobs", "--workers", "jobs", type=JOBS, help="Workers; one per core if not given."),
         click.option(
             "--threads",
             type=THREADS,
@@ -198,7 +207,7 @@ def cell_options(function: Callable) -> Callable:
         named("--adaptation", "adaptations", help="How a model meets a task; `ls adaptations` shows all."),
         click.option("--out", type=Location("folder"), help="Folder of the run; a run there is taken up again."),
         click.option("--seed", type=SEED, help="This one seed only, in place of --seeds."),
-        click.option("--seeds", type=COUNT, help="Seeds per cell, counted from 0."),
+        click.option("--seeds", type=SEEDS, help="Seeds per cell, counted from 0."),
         click.option(
             "--data",
             type=Existing("data folder", folder=True),

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import COUNT, Existing, Location
+from bench.commands.options import EXAMPLES, Existing, Location
 
 
 @click.command("import")
@@ -13,7 +13,7 @@ from bench.commands.options import COUNT, Existing, Location
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
 @click.option("--name", help="What its row on the board is called; the name of SOURCE if not given.")
 @click.option("--model", help="Whose table word vectors are; word2vec or glove, by their layout.")
-@click.option("--vocabulary", type=COUNT, metavar="N", help="Take only the first N word vectors of a file.")
+@click.option("--vocabulary", type=EXAMPLES, metavar="N", help="Take only the first N word vectors of a file.")
 def import_(**options: Any) -> int:
     """Make a checkpoint of the published model in SOURCE, which every other command takes.
 

@@ -6,7 +6,7 @@ import click
 
 from bench import environment
 from bench.commands.options import (
-    COUNT,
+    BATCH,
     LENGTH,
     SEED,
     SIZES,
@@ -63,7 +63,7 @@ def run(**options: Any) -> int:
 @click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of weights, order and noise.")
-@click.option("--batch", type=COUNT, help="Sequences per step.")
+@click.option("--batch", type=BATCH, help="Sequences per step.")
 @click.option("--length", type=LENGTH, help="Tokens per sequence.")
 @click.option(
     "--strategy",

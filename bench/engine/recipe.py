@@ -1,11 +1,12 @@
 """How pre-training runs: its settings, and what they may be. No TensorFlow."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.engine.rates import SCHEDULES
-from bench.errors import UsageError
+from bench.errors import UsageError, brief
 from models.card import Size
 
 CHOICES: dict[str, tuple] = {
@@ -26,6 +27,10 @@ RATE = 1e-3
 
 LEAST = {"batch": 1, "length": 8, "accumulate": 1}
 """The settings that count something, and their smallest values; all others are numbers of at least 0."""
+MOST = {"batch": 2**16, "length": 2**17, "accumulate": 2**16}
+"""Their largest values."""
+MOST_TOKENS = 2**24
+"""Tokens of a step at most: every array of a batch has a number for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,21 @@ class Recipe:
     xla: bool | str = "auto"
     rematerialise: bool = False
 
+    def __post_init__(self) -> None:
+        for name, most in MOST.items():
+            if not LEAST[name] <= getattr(self, name) <= most:
+                raise UsageError(f"{name} takes a number of at least {LEAST[name]} and at most {most}.")
+        check_step(self.batch, self.length, UsageError)
+
+
+def check_step(batch: int, length: int, problem: type[Exception]) -> None:
+    """``problem`` where a step of ``batch`` rows of ``length`` tokens is larger than `MOST_TOKENS`."""
+    if batch * length > MOST_TOKENS:
+        raise problem(
+            f"A batch of {batch} rows of {length} tokens has {batch * length} tokens; at most {MOST_TOKENS} make a "
+            "step. Take a smaller batch or length."
+        )
+
 
 def recipe_of(changes: Mapping[str, Any]) -> Recipe:
     """The default `Recipe` with ``changes``; `UsageError` names a field that does not exist or a value that does not
@@ -77,8 +97,11 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
                 raise UsageError(f"{name} is one of {choices}, not '{value}'.")
         elif isinstance(value, bool) or not isinstance(value, int if name in LEAST else int | float):
             raise UsageError(f"{name} takes a {'whole ' if name in LEAST else ''}number, not '{value}'.")
-        elif not value >= LEAST.get(name, 0):
-            raise UsageError(f"{name} takes a number of at least {LEAST.get(name, 0)}, not '{value}'.")
+        elif not LEAST.get(name, 0) <= value <= MOST.get(name, sys.float_info.max):
+            most = f" and at most {MOST[name]}" if name in MOST else ""
+            raise UsageError(
+                f"{name} takes a finite number of at least {LEAST.get(name, 0)}{most}, not '{brief(value)}'."
+            )
         elif name == "epsilon" and value == 0:
             raise UsageError("epsilon takes a number above 0: weights without a gradient are divided by it.")
         elif name == "warmup" and value > 1 or name in ("dropout", "beta1", "beta2") and value >= 1:
@@ -90,6 +113,8 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
         raise UsageError(f"The optimizer {kind} has no setting '{given[0]}': leave it away, or take optimizer=adamw.")
     if kind == "adagrad":  # decay would move every row of every table
         changes = {"weight_decay": 0.0, **changes}
+    # -0.0 is 0, with which it shares a key
+    changes = {name: value + 0 if type(value) is float else value for name, value in changes.items()}
     recipe = replace(Recipe(), **changes)
     if recipe.batch % recipe.accumulate:
         raise UsageError(

@@ -30,7 +30,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import COUNT, Existing
+from bench.commands.options import COUNT, JOBS, Existing
 from bench.errors import OK
 from bench.perf.table import Table
 
@@ -169,7 +169,7 @@ def _children_seconds() -> float:
     "--megabytes", type=COUNT, multiple=True, default=(25, 250), show_default=True, help="Sizes of text; may repeat."
 )
 @click.option("--rounds", type=COUNT, default=3, show_default=True, help="Turns of each side.")
-@click.option("--processes", type=COUNT, help="Processes of ours; one per core if not given.")
+@click.option("--processes", type=JOBS, help="Processes of ours; one per core if not given.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
     files: tuple[Path, ...], megabytes: tuple[int, ...], rounds: int, processes: int | None, as_json: bool

@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from bench.commands.options import ABOVE_ZERO, COUNT, THREADS, Existing
+from bench.commands.options import ABOVE_ZERO, BATCH, COUNT, SEEDS, THREADS, Existing
 from bench.errors import OK
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -45,9 +45,9 @@ def _processor() -> float:
 @click.argument("checkpoint", type=Existing("checkpoint"))
 @click.option("--data", type=Existing("data folder", folder=True), required=True, help="Folder with glue/MRPC.")
 @peers.interpreter
-@click.option("--seeds", type=COUNT, default=3, show_default=True)
+@click.option("--seeds", type=SEEDS, default=3, show_default=True)
 @click.option("--epochs", type=COUNT, default=3, show_default=True)
-@click.option("--batch", type=COUNT, default=32, show_default=True)
+@click.option("--batch", type=BATCH, default=32, show_default=True)
 @click.option("--learning-rate", type=ABOVE_ZERO, default=3e-4, show_default=True)
 @click.option("--threads", type=THREADS, default=2, show_default=True)
 def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **options: Any) -> int:

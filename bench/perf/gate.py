@@ -118,7 +118,7 @@ class Cell:
 )  # fmt: skip
 @click.option("--gates", type=COUNT, default=400, show_default=True, help="Gates of each kind.")
 @click.option("--trials", type=COUNT, default=400, show_default=True, help="Cells per planted drop.")
-@click.option("--seeds", type=click.IntRange(min=2), default=5, show_default=True, help="Seeds a side.")
+@click.option("--seeds", type=click.IntRange(min=2, max=1000), default=5, show_default=True, help="Seeds a side.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the simulation.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_json: bool) -> int:

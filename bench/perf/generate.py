@@ -22,7 +22,7 @@ import click
 
 import models
 from bench import environment
-from bench.commands.options import COUNT, LENGTH, VOCABULARY
+from bench.commands.options import BATCH, BEAM, COUNT, LENGTH, VOCABULARY
 from bench.errors import OK, UsageError
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -134,10 +134,10 @@ COLUMNS = {
 @peers.beside("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, by commas.")
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
-@click.option("--batch", type=COUNT, default=16, show_default=True, help="Sources that are written for at once.")
+@click.option("--batch", type=BATCH, default=16, show_default=True, help="Sources that are written for at once.")
 @click.option("--length", type=LENGTH, default=64, show_default=True, help="Tokens of the longest source.")
 @click.option("--tokens", type=COUNT, default=48, show_default=True, help="Tokens of a text at most.")
-@click.option("--beam", type=COUNT, default=4, show_default=True, help="Hypotheses of each source.")
+@click.option("--beam", type=BEAM, default=4, show_default=True, help="Hypotheses of each source.")
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:

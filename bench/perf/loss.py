@@ -18,7 +18,7 @@ import click
 import numpy as np
 
 from bench import environment
-from bench.commands.options import ABOVE_ZERO, COUNT, LENGTH, SEED, THREADS, VOCABULARY, Existing, Location
+from bench.commands.options import ABOVE_ZERO, BATCH, COUNT, LENGTH, SEED, THREADS, VOCABULARY, Existing, Location
 from bench.errors import OK
 from bench.perf import peer as peers
 from bench.perf.curves import picture
@@ -97,7 +97,7 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 @click.option("--size", default="tiny", show_default=True)
 @click.option("--steps", type=COUNT, default=4000, show_default=True)
 @click.option("--turns", type=COUNT, default=20, show_default=True, help="Evaluations; the two sides train in turns.")
-@click.option("--batch", type=COUNT, default=16, show_default=True)
+@click.option("--batch", type=BATCH, default=16, show_default=True)
 @click.option("--length", type=LENGTH, default=64, show_default=True)
 @click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True)
 @click.option("--learning-rate", type=ABOVE_ZERO, default=1e-3, show_default=True, help="Peak rate of both.")

@@ -17,7 +17,7 @@ import click
 
 import models
 from bench import environment
-from bench.commands.options import COUNT, LENGTH, VOCABULARY
+from bench.commands.options import BATCH, LENGTH, VOCABULARY
 from bench.errors import OK
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -114,7 +114,7 @@ COLUMNS = {
 @peers.beside("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Models, by commas.")
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
-@click.option("--batch", type=COUNT, default=32, show_default=True, help="Sequences per step.")
+@click.option("--batch", type=BATCH, default=32, show_default=True, help="Sequences per step.")
 @click.option("--length", type=LENGTH, default=128, show_default=True, help="Tokens per sequence.")
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns

@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import ABOVE_ZERO, COUNT, LENGTH, THREADS, Existing
+from bench.commands.options import ABOVE_ZERO, BATCH, COUNT, LENGTH, SEEDS, THREADS, WIDTH, Existing
 from bench.errors import OK, UsageError
 from bench.perf import peer as peers
 from bench.perf import vectors
@@ -163,10 +163,10 @@ COLUMNS = {
 @click.option("--epochs", type=COUNT, default=10, show_default=True, help="Times through the text.")
 @click.option("--rounds", type=COUNT, default=50, show_default=True, help="Times through GloVe's counts, ours.")
 @click.option("--iterations", type=COUNT, default=1000, show_default=True, help="The same, mittens.")
-@click.option("--seeds", type=COUNT, default=3, show_default=True)
+@click.option("--seeds", type=SEEDS, default=3, show_default=True)
 @click.option("--rate", type=ABOVE_ZERO, default=0.1, show_default=True, help="Of Adagrad at the beginning, ours.")
-@click.option("--width", type=COUNT, default=100, show_default=True, help="Numbers per vector.")
-@click.option("--batch", type=COUNT, default=4, show_default=True, help="Rows per step, ours.")
+@click.option("--width", type=WIDTH, default=100, show_default=True, help="Numbers per vector.")
+@click.option("--batch", type=BATCH, default=4, show_default=True, help="Rows per step, ours.")
 @click.option("--length", type=LENGTH, default=128, show_default=True, help="Words per row, ours.")
 @click.option("--threads", type=THREADS, default=2, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")

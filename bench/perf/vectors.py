@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import COUNT, LENGTH, Existing
+from bench.commands.options import BATCH, LENGTH, WIDTH, Existing
 from bench.errors import OK, UsageError
 from bench.perf import peer as peers
 from bench.perf.table import Table
@@ -199,8 +199,8 @@ COLUMNS = {
     help="Text in UTF-8, a sentence a line; words are what spaces part, without case.",
 )
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="word2vec and cbow, by commas.")
-@click.option("--width", type=COUNT, default=100, show_default=True, help="Numbers per vector.")
-@click.option("--batch", type=COUNT, default=32, show_default=True, help="Rows per step, ours.")
+@click.option("--width", type=WIDTH, default=100, show_default=True, help="Numbers per vector.")
+@click.option("--batch", type=BATCH, default=32, show_default=True, help="Rows per step, ours.")
 @click.option("--length", type=LENGTH, default=512, show_default=True, help="Words per row, ours.")
 @click.option("--xla/--no-xla", default=True, show_default=True, help="Whether our step is compiled.")
 @peers.turns

@@ -105,7 +105,7 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["gate", "a", "b", "--json", "tests"], 4, ["tests is a folder", "another"]),
         (["perf", "corpus", "no-such-text"], 4, ["no-such-text", "does not exist"]),
         (["perf", "pretrain", "--threads", "0"], 2, ["--threads", "1<=x<=1024"]),
-        (["perf", "loss", "--corpus", "LICENSE", "--held-out", "LICENSE", "--turns", "0"], 2, ["--turns", "x>=1"]),
+        (["perf", "loss", "--corpus", "LICENSE", "--held-out", "LICENSE", "--turns", "0"], 2, ["--turns", "1<=x<="]),
         (["perf", "finetune", "x", "--learning-rate", "nan"], 2, ["--learning-rate", "not a number"]),
         (["perf", "strategies", "--models", "bert,brt"], 2, ["'brt'", "bert"]),
         (["perf", "generate", "--models", "bert"], 2, ["'bert'", "such as t5"]),

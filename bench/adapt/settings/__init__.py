@@ -16,13 +16,29 @@ from pathlib import Path
 from typing import Any
 
 from bench.adapt.effort import Effort
-from bench.errors import BrokenFile
+from bench.engine.recipe import check_step
+from bench.errors import BrokenFile, brief
 from models._importing import imported
 from tasks.forms import Form
 
 
 class SettingError(ValueError):
     """An unknown hyper-parameter or a value that does not fit; the message offers the nearest names."""
+
+
+_SLIPS = 10**6
+MOST = {
+    **dict.fromkeys(("max_steps", "train_limit", "selection", "constrained", "patience"), 10**12),
+    **dict.fromkeys(("batch", "extract_batch"), 2**16),
+    **dict.fromkeys(("length", "stride"), 2**17),
+    **dict.fromkeys(("hidden", "own_width", "target_length"), 2**14),
+    **dict.fromkeys(("own_layers", "decoder_layers", "inter_layers", "upper"), 256),
+    "beam": 128,
+    "ranked": 64,
+    "sentences": 1000,
+}
+"""The largest value of settings that are whole numbers, `_SLIPS` for those that are not here: memory follows from most
+of them. Limits, of which none does, may be larger."""
 
 
 def setting(
@@ -217,7 +233,9 @@ def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Set
     for name in changes:
         if name not in known:
             raise SettingError(f"There is no setting '{name}' here. {_where(name, known)}")
-    return replace(settings, **{name: _value(known[name], value) for name, value in changes.items()})
+    made = replace(settings, **{name: _value(known[name], value) for name, value in changes.items()})
+    check_step(made.batch, made.length, SettingError)
+    return made
 
 
 def applying(changes: Mapping[str, Any], adaptation: str, others: tuple[str, ...]) -> dict[str, Any]:
@@ -270,9 +288,13 @@ def _value(f: Field, value: str | int | float) -> Any:
             number = float(value)
         except ValueError as error:
             raise SettingError(f"{f.name} takes a number, not '{value}'.") from error
-        read = own(number) if math.isfinite(number) else math.nan
+        except OverflowError:
+            number = math.inf
+        read = own(number) + 0 if math.isfinite(number) else math.nan  # -0.0 is 0, with which it shares a key
         if read != number:
             read = math.nan  # which no setting holds
-    if not f.metadata["holds"](read):
-        raise SettingError(f"{f.name}={value} is out of range: it is {what}{f.metadata['takes']}.")
+    most = MOST.get(f.name, _SLIPS) if own is int else math.inf
+    if not f.metadata["holds"](read) or (own is not str and read > most):
+        at_most = f", at most {most}" if own is int else ""
+        raise SettingError(f"{f.name}={brief(value)} is out of range: it is {what}{f.metadata['takes']}{at_most}.")
     return read

@@ -189,7 +189,7 @@ class _Attempt:
         with phase("encode"):
             own = heads.of(self.cell.form, method).Codec(self.task, self.context.tokenizer, settings, self.parts.train)
         network, rows = self._taught(settings, method, own, bookmark)
-        for name, part in self.parts._asdict().items():
+        for name, part in self.parts.by_name().items():
             with phase("evaluate" if name == "report" else "train"):  # the latency is that of answers to the report
                 numbers = loop.outputs(network, rows[name])
             with phase("encode"):
@@ -207,7 +207,7 @@ class _Attempt:
         with phase("load"):
             others = examples.beside(cell, self.context.data, settings, [*selection, *self.parts.report])
         with phase("encode"):
-            rows = {name: codec.rows(part) for name, part in self.parts._asdict().items()}
+            rows = {name: codec.rows(part) for name, part in self.parts.by_name().items()}
             beside = codec.beside(others) if others else []
         with phase("build"):
             network = shared.adapted(*self.own, cell.form, method, codec.outputs, baked(settings), self.context.also)

@@ -27,6 +27,10 @@ class Parts(NamedTuple):
     learned_from: str = "train"
     """The split that ``train`` is of; another one for a baseline without a training file."""
 
+    def by_name(self) -> dict[str, Sequence[Example]]:
+        """The three lists of examples, by their names here."""
+        return {"train": self.train, "selection": self.selection, "report": self.report}
+
 
 def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
     """`splits` for this cell's seed, or the text to model."""

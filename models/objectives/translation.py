@@ -97,7 +97,7 @@ class Translation(Seq2SeqLm):
     token, without each first [CLS]."""
 
     def __init__(self, encoder: Any, decoder: Any, cls: int, name: str = "loss"):
-        super().__init__(encoder, decoder, name)
+        super().__init__(encoder, decoder, name=name)
         self.cls = cls
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a plan will cost, before anything runs: FLOPs by formula, time by a short look at this machine. No
 TensorFlow."""
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,6 +62,19 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
     count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
     lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
     return "\n".join(lines)
+
+
+def seconds_of(
+    cell: Cell,
+    data: Path,
+    seen: dict[str, Any],
+    shape: Size | None = None,
+    neighbours: Mapping[str, Size] | None = None,
+) -> float:
+    """Seconds that ``cell`` takes on one core here, infinite where it is not applicable; arguments as in `table`.
+    ``seen`` is {} at first, and keeps what is read of the data for the next cell."""
+    _, flops, note = _cell(cell, data, seen, shape, neighbours)
+    return math.inf if note else flops / (flops_per_second() * _EFFICIENCY) + _FIXED
 
 
 def flops_per_second() -> float:

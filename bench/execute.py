@@ -19,7 +19,8 @@ from bench.checkpoint import MANIFEST, write_text
 from bench.console import Bar, duration, progress, say
 from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from bench.executors import Died, Done, Event, Executor, Ready
-from bench.plan import Plan, Pretraining
+from bench.limits import Limits
+from bench.plan import Cell, Plan, Pretraining
 from bench.schedule import ATTEMPTS, Piece, Schedule
 from bench.work import Job, Worker, checkpoint_of, failure_of, recorded
 
@@ -36,6 +37,8 @@ class Staff:
     threads: int | None = None
     executor: str = "local"
     address: str | None = None
+    cell_timeout: float | None = None
+    """Seconds that a cell may take, 0 for no limit; None leaves it to `bench.limits`."""
 
     def engage(self, whole: Plan, job: Job, out: Path) -> Executor:
         """The executor, not yet started."""
@@ -91,7 +94,7 @@ def execute(whole: Plan, job: Job, out: Path, staff: Staff, retry: bool = False)
 def _work(whole: Plan, job: Job, out: Path, staff: Staff) -> None:
     """Have what is left done, and note where the time of the workers went."""
     with progress("Cells", len(whole.cells), "cells") as bar, staff.engage(whole, job, out) as executor:
-        drive = _Drive(whole, job, out, executor, bar)
+        drive = _Drive(whole, job, out, executor, bar, staff.cell_timeout)
         try:
             drive.run()
         finally:
@@ -102,7 +105,14 @@ def _work(whole: Plan, job: Job, out: Path, staff: Staff) -> None:
 class _Drive:
     """Deals what is left of ``whole`` to the workers of ``executor`` until nothing is left or nobody is there."""
 
-    def __init__(self, whole: Plan, job: Job, out: Path, executor: Executor, bar: Bar):
+    def __init__(
+        self, whole: Plan, job: Job, out: Path, executor: Executor, bar: Bar, cell_timeout: float | None = None
+    ):
+        self.limits = Limits(job, out, cell_timeout)
+        self.killed: dict[int, str] = {}
+        """Workers that were ended because a cell took too long, with the time that it took, in words."""
+        self.given: dict[int, float] = {}
+        """When each worker got its piece."""
         self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
         there = recorded(out)
         left = [cell for cell in whole.cells if cell.key[:12] not in there]
@@ -121,7 +131,9 @@ class _Drive:
                 if piece is not None:
                     self.idle.discard(worker)
                     self.clocks[worker].turn("work")
+                    self.given[worker] = time.monotonic()
                     self.executor.give(worker, piece)
+            self._end_hanging()
             event = self.executor.event(timeout=1.0)
             if event is not None:
                 self._heed(event)
@@ -138,6 +150,14 @@ class _Drive:
             **{name: sums[name] for name in ("start", "work", "idle")},
         }
 
+    def _end_hanging(self) -> None:
+        """Kill the workers whose cells have used up their time."""
+        for worker in self.alive - self.killed.keys():
+            cell, running = self.schedule.held(worker), time.monotonic() - self.given.get(worker, 0.0)
+            if isinstance(cell, Cell) and self.limits.passed(cell, running):
+                self.killed[worker] = duration(running)
+                self.executor.kill(worker)
+
     def _heed(self, event: Event) -> None:
         match event:
             case Ready(worker):
@@ -145,7 +165,8 @@ class _Drive:
             case Done(worker, said):
                 self._count(self.schedule.done(worker))
                 say(said)
-                self._rest(worker)
+                if worker not in self.killed:  # it ended its cell at the last moment, and is being replaced
+                    self._rest(worker)
             case Died(worker, how):
                 self._mourn(worker, how)
 
@@ -156,6 +177,9 @@ class _Drive:
     def _mourn(self, worker: int, how: str) -> None:
         self.idle.discard(worker)
         self.clocks[worker].turn("gone")
+        if worker in self.killed:
+            self._on_timeout(worker, self.killed.pop(worker))
+            return
         piece, given_up = self.schedule.died(worker)
         if piece is None:  # it died before it did anything, and would do so again
             say(how)
@@ -166,6 +190,17 @@ class _Drive:
             text = f"{ATTEMPTS} workers died over it, the last one so: {how}"
             Worker(self.out, self.whole, self.job).give_up(piece, {"code": "worker-died", "text": text})
             self._count(piece)
+        self.clocks[worker].turn("start")
+        self.executor.restart(worker)
+
+    def _on_timeout(self, worker: int, time_taken: str) -> None:
+        """Record the cell that a killed worker was at as failed, and start the worker anew."""
+        if self.schedule.held(worker) is not None:
+            cell = self.schedule.give_up(worker)
+            text = f"timed out after {time_taken}"
+            say(f"{cell.title}: failed: {text}. --retry runs it again, --cell-timeout gives it more time.")
+            Worker(self.out, self.whole, self.job).give_up(cell, {"code": "timed-out", "text": text})
+            self._count(cell)
         self.clocks[worker].turn("start")
         self.executor.restart(worker)
 

@@ -53,6 +53,7 @@ def run_suite(
     limit: int | None = None,
     keep: bool = False,
     retry: bool = False,
+    cell_timeout: float | None = None,
     save_every: float = SAVE_SECONDS,
 ) -> int:
     """Run the suite called ``suite``, changed by the options; returns the exit status."""
@@ -134,7 +135,8 @@ def run_suite(
     )
     if strategy != "one":
         jobs = jobs or 1  # a training that has all devices leaves none to a second one beside it
-    return execute(whole, job, out, Staff(workers=jobs, threads=threads, executor=executor, address=ray_address), retry)
+    staff = Staff(workers=jobs, threads=threads, executor=executor, address=ray_address, cell_timeout=cell_timeout)
+    return execute(whole, job, out, staff, retry)
 
 
 def evaluate(
@@ -157,6 +159,7 @@ def evaluate(
     limit: int | None = None,
     keep: bool = False,
     retry: bool = False,
+    cell_timeout: float | None = None,
     save_every: float = SAVE_SECONDS,
 ) -> int:
     """Adapt the pre-trained model in ``checkpoint`` to tasks, those of ``suite`` in its ways where none are named, and
@@ -225,7 +228,8 @@ def evaluate(
         neighbours={name: str(one.folder.resolve()) for name, one in read.items()},
         save_every=save_every,
     )
-    return execute(whole, job, out, Staff(workers=jobs, threads=threads, executor=executor, address=ray_address), retry)
+    staff = Staff(workers=jobs, threads=threads, executor=executor, address=ray_address, cell_timeout=cell_timeout)
+    return execute(whole, job, out, staff, retry)
 
 
 def _pretrained(folder: Path) -> Checkpoint:
@@ -276,7 +280,7 @@ def _tasks(names: Sequence[str] | None) -> list[Task]:
 def repeatable() -> str:
     """This process's command without the options that choose among cells: what repeats one cell begins with it."""
     drop = {"--models", "--sizes", "--size", "--tasks", "--adaptation", "--seeds", "--seed", "--jobs", "--out"}
-    drop |= {"--workers", "--executor", "--ray-address", "--save-every"}
+    drop |= {"--workers", "--executor", "--ray-address", "--save-every", "--cell-timeout"}
     arguments, kept = iter(sys.argv[1:]), []
     for argument in arguments:
         name, equals, _ = argument.partition("=")

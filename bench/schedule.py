@@ -66,6 +66,15 @@ class Schedule:
         (self._pretrainings if isinstance(piece, Pretraining) else self._cells)[piece.key] = piece
         return piece, False
 
+    def held(self, worker: int) -> Piece | None:
+        """The piece that ``worker`` is at."""
+        return self._held.get(worker)
+
+    def give_up(self, worker: int) -> Piece:
+        """``worker`` was ended over its piece, which is not dealt again."""
+        self._group.pop(worker, None)
+        return self.done(worker)
+
     def _next_pretrained(self, worker: int, groups: dict[str, list[Cell]]) -> Cell | None:
         if 0 < len(self._pretrainings) < self._workers:
             return None

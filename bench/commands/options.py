@@ -80,6 +80,20 @@ class Number(click.FloatRange):
         return number
 
 
+class Span(click.ParamType):
+    """A time in seconds: "90", "90s", "30m", "2h", "1d"."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from bench.limits import seconds_of
+
+        try:
+            return seconds_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 ABOVE_ZERO = Number(min=0, min_open=True)
 
 
@@ -193,6 +207,13 @@ def cell_options(function: Callable) -> Callable:
         ),
         click.option("--ray-address", help="The Ray cluster; else RAY_ADDRESS, else one started here."),
         save_option,
+        click.option(
+            "--cell-timeout",
+            type=Span(),
+            metavar="TIME",
+            help="Time after which a hanging cell is stopped and recorded as failed: 90, 30m, 2h; 0 for no limit "
+            "(default: an hour, or 50 times the estimate, since the cell last saved).",
+        ),
         click.option("--retry", is_flag=True, help="Run the cells again that failed before."),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),

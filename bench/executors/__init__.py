@@ -51,5 +51,8 @@ class Executor(Protocol):
     def event(self, timeout: float) -> Event | None:
         """The next thing that happens, None after ``timeout`` seconds without one."""
 
+    def kill(self, worker: int) -> None:
+        """End a worker that does not answer, with all that it started, at once; `Died` tells when it is gone."""
+
     def restart(self, worker: int) -> None:
         """Start a worker that died anew."""

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -59,6 +61,10 @@ class Local:
             return self._events.get(timeout=timeout)
         except queue.Empty:
             return None
+
+    def kill(self, worker: int) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.killpg(self._processes[worker].pid, signal.SIGKILL)  # each leads a session of its own
 
     def restart(self, worker: int) -> None:
         process = subprocess.Popen(

@@ -174,6 +174,9 @@ class Ray:
         done, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout)
         return self._ended(done[0]) if done else None
 
+    def kill(self, worker: int) -> None:
+        self._ray.kill(self._actors[worker])
+
     def restart(self, worker: int) -> None:
         self._has[worker] = set()
         self._actors[worker] = self._start()

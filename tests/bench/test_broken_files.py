@@ -44,7 +44,7 @@ def ptmbench(clone, *arguments):
     done = subprocess.run(
         [sys.executable, "-m", "bench", *map(str, arguments)],
         cwd=clone,
-        env=os.environ | {"PYTHONPATH": str(clone)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(clone), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,0 +1,112 @@
+"""Time limits of cells: who passes them, and what becomes of a worker that hangs."""
+
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench import estimate, limits
+from bench.limits import FLOOR, UNKNOWN, Limits
+from bench.plan import Row
+from bench.work import Job, unfinished_of
+from leaderboard import record
+from tests.bench.test_broken_files import TASK, clone, ptmbench  # noqa: F401
+from tests.bench.test_schedule import cell
+
+JOB = Job(data="nowhere", source={}, command="run", tokenizer="", keep=False, length=32)
+ONE = cell("random-bert", "sst2")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1800), ("1.5h", 5400), ("0", 0)])
+def test_times_have_units(text, seconds):
+    assert limits.seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "1e400", "1" + "0" * 22, "5 minutes", "-0.0", "1w"])
+def test_what_is_no_time_is_told(text):
+    with pytest.raises(ValueError, match="no time such as 90"):
+        limits.seconds_of(text)
+
+
+def test_a_limit_that_is_asked_for_holds(tmp_path):
+    assert Limits(JOB, tmp_path, 60.0).passed(ONE, 60.1) and not Limits(JOB, tmp_path, 60.0).passed(ONE, 59.9)
+    assert not Limits(JOB, tmp_path, 0.0).passed(ONE, 1e9)
+
+
+def test_a_cell_is_never_ended_by_a_poor_estimate(tmp_path, monkeypatch):
+    for seconds, limit in ((1.0, FLOOR), (1000.0, 50_000.0)):
+        monkeypatch.setattr(estimate, "seconds_of", lambda *_, seconds=seconds: seconds)
+        asked = Limits(JOB, tmp_path)
+        assert not asked.passed(ONE, limit - 1) and asked.passed(ONE, limit + 1)
+    monkeypatch.undo()
+    baseline = replace(ONE, row=Row.parse("majority", None))
+    for unknown in (ONE, baseline):  # there is no data to estimate it by, and no formula
+        assert not Limits(JOB, tmp_path).passed(unknown, UNKNOWN - 1)
+        assert Limits(JOB, tmp_path).passed(unknown, UNKNOWN + 1)
+
+
+def test_an_estimate_that_hangs_itself_hangs_nothing_else(tmp_path, monkeypatch):
+    """It reads the data as the cell does."""
+    release = threading.Event()
+    monkeypatch.setattr(estimate, "seconds_of", lambda *_: release.wait())
+    asked = Limits(JOB, tmp_path)
+    assert not asked.passed(ONE, UNKNOWN - 1) and asked.passed(ONE, UNKNOWN + 1)
+    release.set()
+
+
+def test_a_saved_state_gives_a_cell_its_time_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(estimate, "seconds_of", lambda *_: 1.0)
+    state = unfinished_of(tmp_path, ONE) / "training-1" / "step-000000001"
+    state.mkdir(parents=True)
+    assert not Limits(JOB, tmp_path).passed(ONE, 10 * FLOOR)
+    before = time.time() - FLOOR - 100
+    os.utime(state, (before, before))
+    assert Limits(JOB, tmp_path).passed(ONE, 10 * FLOOR)
+    assert not Limits(JOB, tmp_path).passed(ONE, FLOOR - 1)
+
+
+HANGING = TASK.replace('name="broken"', 'name="hanging"').replace(
+    "    path = pick(folder",
+    """    import os, subprocess
+    if "HANG" in os.environ:
+        child = subprocess.Popen(["sleep", "100000"])
+        with open(os.environ["HANG"], "a") as file:
+            file.write(f"{os.getpid()} {child.pid} ")
+        child.wait()
+    path = pick(folder""",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_task_that_hangs_is_stopped_recorded_and_run_again(executor, clone, tmp_path, monkeypatch):  # noqa: F811
+    if executor == "ray":
+        pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
+    (clone / "tasks" / "hanging.py").write_text(HANGING)
+    monkeypatch.setenv("HANG", str(tmp_path / "pids"))
+    out = tmp_path / "out"
+    command = ["run", "demo", "--models", "majority", "--no-baselines", "--tasks", "hanging,sst2", "--data", "data"]
+    command += ["--out", out, "--jobs", "1", "--executor", executor]
+    status, _, said = ptmbench(clone, *command, "--cell-timeout", "30s")
+    assert status == 1 and "majority hanging baseline seed 0: failed: timed out after 3" in said, said
+    assert "1 failed, 1 ok" in said
+    found = {one.task["name"]: one for one in map(record.read, (out / "records").glob("*.json"))}
+    assert found["sst2"].status == "ok" and found["hanging"].status == "failed"
+    assert found["hanging"].reason["code"] == "timed-out"
+    assert found["hanging"].reason["text"].startswith("timed out after 3")
+    assert "--cell-timeout" not in found["hanging"].command
+    processes = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(processes) == 2, "it was tried once"
+    alive = [pid for pid in processes[: 2 if executor == "local" else 1] if psutil.pid_exists(pid)]
+    assert not [pid for pid in alive if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+    for pid in processes:
+        if psutil.pid_exists(pid):
+            psutil.Process(pid).kill()
+    monkeypatch.delenv("HANG")
+    status, _, said = ptmbench(clone, *command, "--retry")
+    assert status == 0 and "2 ok" in said, said
+    assert Path(next((out / "superseded").glob("*.json"))).exists()

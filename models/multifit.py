@@ -65,9 +65,9 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
 
 def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too."""
+    """Number of all weights, and of those in the lookup table, which is the output layer too and has a bias there."""
     table = vocabulary.size * size.width
-    return table + sum(3 * units * (inputs + 1) for inputs, units in _layers(size)), table
+    return table + vocabulary.size + sum(3 * units * (inputs + 1) for inputs, units in _layers(size)), table
 
 
 def encoder_flops_per_token(size: Size, length: int) -> float:

@@ -9,6 +9,7 @@ is L_LM (`models.objectives.lm`, where batches come from too).
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from models.objectives.lm import CausalLm
@@ -17,7 +18,19 @@ ALPHA, BETA = 2.0, 1.0
 
 
 class AwdLm(CausalLm):
-    """``loss`` of an encoder with ``outputs`` (see `models.architectures.awd_lstm`) besides what `CausalLm` asks."""
+    """``loss`` of an encoder with ``outputs`` (see `models.architectures.awd_lstm`) besides what `CausalLm` asks.
+
+    The output layer is the table of word vectors with a bias of its own, as in the code of the papers' authors
+    (salesforce/awd-lstm-lm; fastai's `awd_lstm_lm_config` with ``out_bias``).
+    """
+
+    def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "loss"):
+        super().__init__(encoder, absent, name=name)
+        self.output_bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
+
+    def _output(self, x: tf.Tensor) -> tf.Tensor:
+        """[N, D] to [N, V]."""
+        return super()._output(x) + tf.cast(self.output_bias, tf.float32)
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)

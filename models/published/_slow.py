@@ -55,6 +55,13 @@ def no_interrupt(error: BaseException) -> None:
         raise error
 
 
+def check_charsmap(charsmap: bytes) -> None:
+    """`ValueError` where a table of characters by the sentencepiece package does not hold the trie whose size in bytes
+    its first four bytes say."""
+    if charsmap and not 4 <= 4 + int.from_bytes(charsmap[:4], "little") <= len(charsmap):
+        raise ValueError("Its table of characters (precompiled_charsmap) is cut short")
+
+
 def _few(settings: Mapping[str, Any], name: str, usual: int) -> int:
     """The number of special tokens that a setting asks for; `PublishedError` for one that no vocabulary has."""
     found = settings.get(name, usual)
@@ -154,6 +161,7 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
         )
     impl = tokenizers.Tokenizer(algorithms.Unigram(pieces, unk, False))
     charsmap = proto.normalizer_spec.precompiled_charsmap
+    check_charsmap(charsmap)
     steps = [*before, *([normalizers.Precompiled(charsmap)] if charsmap else ())]
     if model_type in ("t5", "pegasus"):
         steps += [normalizers.Strip(left=False, right=True)]

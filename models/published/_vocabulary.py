@@ -14,6 +14,7 @@ The note that goes with such a tokenizer (`models.tokenizers.Tokenizer.imported`
     template  `models._template.Template` in our ids; not there where it is the default
 """
 
+import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,7 @@ def read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, Any], folder: Path) -> Tokenizer:
     """The tokenizer ``spec`` of ``folder``, renumbered; ``settings`` are those of tokenizer_config.json."""
     try:
+        _check_charsmaps(spec.get("normalizer"))
         ids = _ids(spec)
         rows = [_role(name, ids, settings, config) for name in _ROLES] + _sentinels(ids)
         template = _templates.found(spec, rows, str(config.get("model_type")))
@@ -234,6 +236,16 @@ def _role(name: str, ids: Mapping[str, int], settings: Mapping[str, Any], config
             return ids[token]
     found = config.get(number)
     return found if found in ids.values() else None  # -1 and ids behind the last stand for none there
+
+
+def _check_charsmaps(part: Any) -> None:
+    """`ValueError` where a normalizer's table of characters is shorter than its first four bytes say: the package
+    allocates what they say, and the process ends."""
+    if isinstance(part, Mapping):
+        if "precompiled_charsmap" in part:
+            _slow.check_charsmap(base64.b64decode(part["precompiled_charsmap"] or "", validate=True))
+        for inner in part.get("normalizers") or ():
+            _check_charsmaps(inner)
 
 
 def _size(ids: Mapping[str, int], rows: Sequence[int | None], config: Mapping[str, Any]) -> int:

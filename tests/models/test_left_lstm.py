@@ -210,3 +210,20 @@ def test_learns_a_cyclic_language(name):
     for number in range(120):
         step({k: tf.constant(v) for k, v in make(number, 0).items()})
     assert float(built.loss(make(0, 1))["loss"]) < 0.5
+
+
+@pytest.mark.parametrize("model", ["ulmfit", "multifit"])
+def test_the_output_layer_of_an_awd_lstm_has_a_bias(model):
+    """As the authors' code and fastai's have it: p(x) is the softmax of E h + b, and b is learnt."""
+    network = models.load(model).build(Size(layers=2, width=8, inner=12, length=32), Vocabulary(size=50))
+    tokens = np.array([[2, 40, 41, 42]], np.int32)
+    before = network.log_likelihood({"tokens": tokens}).numpy()
+    bias = np.random.default_rng(0).normal(size=50).astype(np.float32)
+    network.loss.output_bias.assign(bias)
+    hidden = network.encoder({"tokens": tokens}).tokens.numpy()[0, :-1]
+    logits = hidden @ network.encoder.token_embedding.numpy().T + bias
+    expected = (logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))[range(3), tokens[0, 1:]]
+    after = network.log_likelihood({"tokens": tokens}).numpy()
+    np.testing.assert_allclose(after[0, 1:], expected, atol=1e-5)
+    assert np.abs(after - before).max() > 0.1
+    assert network.loss.output_bias in network.loss.trainable_variables

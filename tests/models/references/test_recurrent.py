@@ -62,7 +62,7 @@ def awd() -> tuple[AwdLstm, "torch.nn.Module", SimpleNamespace]:
     keras.utils.set_random_seed(1)
     ours = shaken(AwdLstm(SIZE, V))
     shape = {"emb_sz": SIZE.width, "n_hid": SIZE.inner, "n_layers": SIZE.layers, "pad_token": 0}
-    config = {**awdlstm.awd_lstm_clas_config, **shape, "tie_weights": True, "out_bias": False}
+    config = {**awdlstm.awd_lstm_clas_config, **shape, "tie_weights": True, "out_bias": True}
     torch.manual_seed(0)
     theirs = core.get_language_model(awdlstm.AWD_LSTM, V, config)
     theirs[0].encoder.weight.data.copy_(tensor(ours.token_embedding))
@@ -117,11 +117,14 @@ def replay(seen: deque):
 
 
 def test_awd_training_is_fastais(monkeypatch):
-    """Loss, AR, TAR and all gradients, under the masks that fastai drew. Its output layer may have a bias, ours has
-    none; and its runs end before the last token, from which nothing is predicted, where our TAR has one step more."""
+    """Loss, AR, TAR and all gradients, under the masks that fastai drew. Its runs end before the last token, from which
+    nothing is predicted, where our TAR has one step more."""
     callbacks = pytest.importorskip("fastai.callback.rnn", reason="the reference needs fastai 2")
     losses = pytest.importorskip("fastai.losses")
     ours, theirs, fastai = awd()
+    objective = awd_lm.AwdLm(ours)
+    objective.output_bias.assign(np.random.default_rng(5).normal(size=V))
+    theirs[1].decoder.bias.data.copy_(tensor(objective.output_bias))
     seen = masks_of(fastai.awdlstm, monkeypatch)
     logits, raw, out = theirs.train()(long(TOKENS))
     assert len(seen) == 2 + 3 + 2 + 1
@@ -137,13 +140,18 @@ def test_awd_training_is_fastais(monkeypatch):
     monkeypatch.setattr(awd_lstm, "dropout", replay(seen))
     ours.dropout = 0.4
     with tf.GradientTape() as tape:
-        values = awd_lm.AwdLm(ours)({"tokens": TOKENS}, seed=tf.constant([1, 2]))
+        values = objective({"tokens": TOKENS}, seed=tf.constant([1, 2]))
     assert not seen
     check_loss(values["nll"], plain)
     check_loss(values["loss"], learn.loss_grad)
     kinds = ("input", "recurrent", "bias")
-    variables = [ours.token_embedding, *(getattr(layer, kind) for layer in ours.stack for kind in kinds)]
+    variables = [
+        objective.output_bias,
+        ours.token_embedding,
+        *(getattr(layer, kind) for layer in ours.stack for kind in kinds),
+    ]
     found = iter(tape.gradient(values["loss"], [variable.value for variable in variables]))
+    assert difference(tf.convert_to_tensor(next(found)), theirs[1].decoder.bias.grad) < TOLERANCE
     assert difference(tf.convert_to_tensor(next(found)), theirs[0].encoder.weight.grad) < TOLERANCE
     for rnn in theirs[0].rnns:
         for weight in (rnn.module.weight_ih_l0, rnn.weight_hh_l0_raw, rnn.module.bias_ih_l0):

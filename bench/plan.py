@@ -17,11 +17,11 @@ from bench.adapt import names as adaptation_names
 from bench.adapt import settings as adaptation_settings
 from bench.budget import Budget
 from bench.errors import UsageError
+from bench.registry import RANDOM
 from tasks import load
 from tasks.forms import Form
 from tasks.task import Task
 
-RANDOM = "random-"
 _ONLY = {
     Form.LANGUAGE_MODELLING: "likelihood",
     Form.CLOZE: "probe",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bench.commands.options import JOBS, KINDS, SEED, VOCABULARY, Existing, Location, Number, Spread
+from bench.commands.options import JOBS, KINDS, SEED, VOCABULARY, Existing, Location, Name, Number, Spread
 from bench.console import say
 from bench.errors import ENVIRONMENT, OK, printable
 
@@ -107,7 +107,7 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
 
 
 @data.command()
-@click.argument("names", metavar="TASK...", nargs=-1, required=True)
+@click.argument("names", metavar="TASK...", type=Name("tasks"), nargs=-1, required=True)
 @click.option(
     "--data",
     "folder",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bench import environment
-from bench.commands.options import BATCH, Existing, Location
+from bench.commands.options import BATCH, Existing, Location, Name
 from bench.errors import UsageError
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
@@ -16,7 +16,7 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 
 
 @click.command()
-@click.argument("task")
+@click.argument("task", type=Name("tasks"))
 @click.option("--gold", type=Existing("gold file"), required=True, help="The official file with the answers.")
 @click.option(
     "--predictions",

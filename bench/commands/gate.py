@@ -10,6 +10,7 @@ import click
 
 from bench.commands.options import Location
 from bench.errors import EnvironmentProblem, UsageError
+from bench.registry import resolve
 
 _SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB without a word
 
@@ -26,7 +27,7 @@ def points(common: str) -> Callable[[click.Context, click.Parameter, Sequence[st
         flag, found = param.opts[0], {}
         for value in values:
             name, _, text = value.partition("=")
-            name = name.strip()
+            name = name.strip() if name.strip() == common else resolve("tasks", name.strip())
             try:
                 number = float(text)
             except ValueError:

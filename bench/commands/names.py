@@ -10,6 +10,7 @@ import click
 
 from bench.commands.options import VOCABULARY
 from bench.errors import BrokenFile, UsageError
+from bench.registry import names, resolve
 from models._importing import broken
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,22 +21,6 @@ FOLDERS = {
     "adaptations": "bench/adapt",
     "suites": "bench/suites",
 }
-
-
-def names(kind: str) -> tuple[str, ...]:
-    """The names of one kind, as its own registry lists them."""
-    import models
-    import tasks
-    from bench import adapt, suites
-
-    registries = {
-        "models": models.names,
-        "objectives": models.objective_names,
-        "tasks": tasks.names,
-        "adaptations": adapt.names,
-        "suites": suites.names,
-    }
-    return registries[kind]()
 
 
 def docstring(kind: str, name: str) -> str:
@@ -100,7 +85,11 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
     if (Path(name) / "manifest.json").is_file():
         _checkpoint(Path(name), as_json)
         return
-    sheets = [(kind, _SHEETS[kind](name, vocabulary)) for kind in FOLDERS if _file(kind, name) in names(kind)]
+    found = {kind: resolve(kind, name) for kind in FOLDERS}
+    found = {kind: one for kind, one in found.items() if _file(kind, one) in names(kind)}
+    if name in found.values():  # "infill" is an adaptation, and no other spelling of what another kind lists
+        found = {kind: one for kind, one in found.items() if one == name}
+    sheets = [(kind, _SHEETS[kind](one, vocabulary)) for kind, one in found.items()]
     if not sheets:
         every = sorted({name for kind in FOLDERS for name in names(kind)})
         near = difflib.get_close_matches(name.lower(), every, n=3) or every[:8]
@@ -113,7 +102,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         click.echo(dumps(dict(sheets)))
         return
     for kind, sheet in sheets:
-        click.echo(f"{name} ({kind[:-1]})\n\n{docstring(kind, _file(kind, name))}\n")
+        click.echo(f"{found[kind]} ({kind[:-1]})\n\n{docstring(kind, _file(kind, found[kind]))}\n")
         for key, value in sheet.items():
             _entry(key, value)
 

@@ -12,6 +12,7 @@ from bench.budget import Budget
 from bench.engine.recipe import LEAST, MOST
 from bench.engine.stopping import SAVE_SECONDS
 from bench.errors import EnvironmentProblem, UsageError
+from bench.registry import resolve
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 SIZES = ("tiny", "mini", "small", "base")
@@ -32,6 +33,19 @@ VOCABULARY = click.IntRange(min=64, max=10**7)
 THREADS = click.IntRange(min=1, max=1024)
 """TensorFlow starts them all; some thousands stall a machine."""
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
+
+
+class Name(click.ParamType):
+    """A name of one kind that `bench.registry` lists; other spellings of it become the listed one. A name that is not
+    listed is left to what loads it."""
+
+    name = "name"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return resolve(self.kind, value)
 
 
 class Location(click.ParamType):
@@ -116,12 +130,17 @@ class Spread(click.Command):
 
 
 def listed(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Callback: "a,b" and repeated options to one tuple without repeats; None when the option was not given."""
+    """Callback: "a,b" and repeated options to one tuple without repeats; None when the option was not given.
+
+    Models, tasks and adaptations get the names that `bench.registry` lists.
+    """
     if not values:
         return None
     names = tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
     if not names:
         raise UsageError(f"{param.opts[0]} needs at least one name, separated by commas.")
+    if param.name in ("models", "tasks", "adaptations"):
+        names = tuple(dict.fromkeys(resolve(param.name, name) for name in names))
     return names
 
 

@@ -13,6 +13,7 @@ from bench.commands.options import (
     STRATEGIES,
     Existing,
     Location,
+    Name,
     Spread,
     budget,
     cell_options,
@@ -24,7 +25,7 @@ from bench.commands.options import (
 
 
 @click.command(cls=Spread)
-@click.argument("suite")
+@click.argument("suite", type=Name("suites"))
 @named("--models", help="Models (`ls models` shows all), random-MODEL for a twin that is not pre-trained, baselines.")
 @named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
 @click.option("--no-baselines", "baselines", flag_value=False, default=True, help="No random twins, no baselines.")
@@ -59,7 +60,7 @@ def run(**options: Any) -> int:
 
 
 @click.command(cls=Spread)
-@click.argument("model")
+@click.argument("model", type=Name("models"))
 @click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of weights, order and noise.")
@@ -94,7 +95,12 @@ def pretrain(**options: Any) -> int:
     multiple=True,
     help="A checkpoint whose vectors stand beside, for --adaptation stacked; may repeat.",
 )
-@click.option("--suite", metavar="NAME", help="A suite's tasks, adaptations, seeds and settings; others change them.")
+@click.option(
+    "--suite",
+    type=Name("suites"),
+    metavar="NAME",
+    help="A suite's tasks, adaptations, seeds and settings; others change them.",
+)
 @cell_options
 def evaluate(**options: Any) -> int:
     """Adapt CHECKPOINT to tasks, with several seeds, and record the scores.

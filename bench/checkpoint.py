@@ -124,13 +124,19 @@ def read(folder: Path) -> Checkpoint:
         seal = manifest.pop("seal")
         version, about, files = manifest["format"], manifest["about"], manifest["files"]
         outside = [name for name in files if Path(name).name != name]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not isinstance(about, dict) or not isinstance(files, dict) or not all(map(_is_text, files.values())):
+            raise TypeError("types")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: it cannot be read as a manifest.") from error
     if version != FORMAT:
         raise CheckpointError(f"{path} has format {version}; this version of ptmbench reads format {FORMAT}.")
     if seal != _seal(manifest) or outside:
         raise CheckpointError(f"{path} is damaged: its seal does not fit its content.")
     return Checkpoint(Path(folder), about, files)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def newest_intact(

@@ -56,7 +56,7 @@ def _rows(record: Record, homes: Sequence[Path]) -> tuple[list | None, str]:
                 return None, f"{name} is larger than {_LARGEST >> 20} MiB unpacked, so its examples are not shown."
             lines = [json.loads(line) for line in text.decode().split("\n") if line]  # texts may hold U+2028
             return [[line["id"], line["gold"], line["prediction"]] for line in lines], ""
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError):
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError):
             return None, f"{name} cannot be read, so its examples are not shown. Run the cell again to have them."
     if any((home / name).is_file() for home in homes):
         return None, f"{name} is not the file that its record names (its hash differs), so its examples are not shown."

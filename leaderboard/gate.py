@@ -20,6 +20,7 @@ from leaderboard.drops import IDENTICAL, Scorer, scoring_change
 from leaderboard.gate_cost import Time, compare_costs, compare_time
 from leaderboard.record import Record, RecordError
 from leaderboard.sides import Draw, Group, Side
+from leaderboard.text import clean
 from leaderboard.verdicts import (
     APART,
     ENOUGH,
@@ -205,8 +206,14 @@ def _notes(base: Side, head: Side, together: Sequence[tuple[Group, Group]]) -> t
             notes.append(f"{name} holds {side.repeated} older records of seeds that were run again; the newest count.")
     for what in ("commit", "device"):
         found = [sorted({str(getattr(r, what)) for pair in together for r in pair[i].records.values()}) for i in (0, 1)]
-        if found[0] != found[1] and all(found):
-            notes.append(f"BASE and HEAD differ in {what}: {', '.join(found[0])} and {', '.join(found[1])}.")
+        ours, theirs = (", ".join(clean(one) for one in side) for side in found)
+        if ours != theirs and what == "device":
+            notes.append(
+                f"BASE ran on {ours}, HEAD on {theirs}: seconds are not compared. Parameters and FLOPs are. Scores are "
+                "too, but processors round differently, so a drop of what was trained may come from the device."
+            )
+        elif ours != theirs:
+            notes.append(f"BASE and HEAD differ in {what}: {ours} and {theirs}.")
     return tuple(notes)
 
 

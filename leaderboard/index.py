@@ -76,7 +76,7 @@ def _read(path: Path) -> dict[str, tuple[_Marks, Record]]:
         if digest != _digest(content):
             return {}
         held = json.loads(content)  # whole, by its hash: this module wrote it
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     columns = held["columns"]
     for name, values in held["shared"].items():

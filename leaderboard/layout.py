@@ -62,7 +62,7 @@ _LAYOUT: dict[str, tuple] = {
     **dict.fromkeys(("commit", "device"), _TEXT_OR_NULL),
     **dict.fromkeys(("row", "task", "adaptation", "scores", "cost", "versions"), _PART),
     **dict.fromkeys(("reason", "pretraining", "predictions", "row.card"), _PART_OR_NULL),
-    **dict.fromkeys(("reason.code", "reason.text", "predictions.file", "adaptation.name"), _TEXT),
+    **dict.fromkeys(("reason.code", "reason.text", "predictions.file", "predictions.sha256", "adaptation.name"), _TEXT),
     **dict.fromkeys(("row.name", "row.label"), _TEXT),
     "row.kind": KINDS,
     "row.size": _TEXT_OR_NULL,
@@ -104,8 +104,30 @@ def restore_part(name: str, value: Any) -> Any:
 _NUMBERS = {"pretraining": ("steps", "tokens", "flops", "seconds", "loss"), "task": ("chance",)}
 
 
+DEEPEST = 32
+"""Levels that a field may nest; a real record has five."""
+
+
+def check_values(value: Any, place: str, depth: int = 0) -> None:
+    """`LayoutError` if a number in ``value`` is too large to reckon with, or if it nests more than `DEEPEST` levels."""
+    if depth > DEEPEST:
+        raise LayoutError(f"{place[:80]} is nested more than {DEEPEST} levels deep.")
+    if isinstance(value, dict):
+        for name, part in value.items():
+            check_values(part, f"{place}.{name}"[:200], depth + 1)
+    elif isinstance(value, list | tuple):
+        for i, part in enumerate(value):
+            check_values(part, f"{place}[{i}]"[:200], depth + 1)
+    elif isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise LayoutError(f"{place} is larger than any number that can be reckoned with.")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise LayoutError(f"{place} is {value}, which JSON has no number for.")
+
+
 def check(body: dict[str, Any]) -> None:
     """`LayoutError` unless the parts that boards rely on have the right types."""
+    for name, value in body.items():
+        check_values(value, name)
     for name in sorted(set(body) - FIELDS) or sorted(_REQUIRED):
         check_part(name, body.get(name, ...))
     check_whole(body)
@@ -123,6 +145,8 @@ def check_part(name: str, value: Any) -> None:
             _expect(part, allowed, place)
         elif part is not None:
             _expect(part.get(above[-1], ...), allowed, place)
+    if name == "schema" and value != SCHEMA:
+        raise LayoutError(f"schema must be {SCHEMA}, found {value}.")
     if further := _FURTHER.get(name):
         further(value)
 
@@ -143,7 +167,7 @@ def _check_key(key: str) -> None:
 
 
 def _check_row(row: dict[str, Any]) -> None:
-    _expect(row.get("tokenizer"), _PART_OR_NULL, "row.tokenizer")
+    _check_tokenizer(row.get("tokenizer"), "row")
     extensions = (row["card"] or {}).get("extensions")
     _expect(extensions, (list, None), "row.card.extensions")
     for one in extensions or ():
@@ -154,14 +178,34 @@ def _check_row(row: dict[str, Any]) -> None:
             _expect(found, allowed, f"row.card.reported.{one}")
 
 
-def _check_pretraining(made: dict[str, Any] | None) -> None:
+def _check_pretraining(made: dict[str, Any] | None, place: str = "pretraining") -> None:
     for one, allowed in _PRETRAINING if made else ():
-        _expect(made.get(one), allowed, f"pretraining.{one}")
+        _expect(made.get(one), allowed, f"{place}.{one}")
+    _check_tokenizer((made or {}).get("tokenizer"), place)
+
+
+def _check_tokenizer(tokenizer: Any, place: str) -> None:
+    _expect(tokenizer, _PART_OR_NULL, f"{place}.tokenizer")
+    _expect((tokenizer or {}).get("sha256"), _TEXT_OR_NULL, f"{place}.tokenizer.sha256")
+
+
+def _check_adaptation(adaptation: dict[str, Any]) -> None:
+    for model, made in _named_parts(adaptation.get("neighbours"), "adaptation.neighbours"):
+        _check_pretraining(made, f"adaptation.neighbours.{model}")
+
+
+def _named_parts(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
+    """The entries of an optional part, each of which must be a part itself."""
+    _expect(value, _PART_OR_NULL, place)
+    for name, part in (value or {}).items():
+        _expect(part, _PART, f"{place}.{name}")
+    return list((value or {}).items())
 
 
 def _check_task(task: dict[str, Any]) -> None:
     for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
         _check_number(task.get(one), allowed, f"task.{one}")
+    _named_parts(task.get("beside"), "task.beside")
     overlap = task.get("overlap")
     _expect(overlap, _PART_OR_NULL, "task.overlap")
     for one in ("report", "train", "corpus") if overlap else ():
@@ -170,10 +214,15 @@ def _check_task(task: dict[str, Any]) -> None:
             _expect(value, _TEXT if name == "unknown" else (int, None), f"task.overlap.{one}.{name}")
 
 
+_LONGEST_NAME = 255  # bytes, on the usual file systems
+
+
 def _check_predictions(predictions: dict[str, Any] | None) -> None:
     file = PurePosixPath(predictions["file"] if predictions else "")
     if file.is_absolute() or ".." in file.parts or "\\" in str(file):
-        raise LayoutError(f"the predictions file '{file}' would lie outside the run folder.")
+        raise LayoutError(f"the predictions file '{str(file)[:80]}' would lie outside the run folder.")
+    if any(len(part.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for part in file.parts):
+        raise LayoutError(f"predictions.file '{str(file)[:40]}...' is too long for the name of a file.")
 
 
 def _check_scores(scores: dict[str, Any]) -> None:
@@ -185,9 +234,17 @@ def _check_scores(scores: dict[str, Any]) -> None:
                 _check_number(found, allowed, f"scores.{name}.{bound}")
 
 
+def _check_curve(curve: list[Any]) -> None:
+    for i, point in enumerate(curve):
+        if type(point) is not dict:
+            _expect(point, _PART, f"curve[{i}]")
+
+
 _FURTHER = {
+    "curve": _check_curve,
     "key": _check_key,
     "row": _check_row,
+    "adaptation": _check_adaptation,
     "pretraining": _check_pretraining,
     "task": _check_task,
     "scores": _check_scores,

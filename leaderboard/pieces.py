@@ -11,14 +11,14 @@ import json
 import re
 from typing import Any
 
-from leaderboard.layout import check_part, restore_part
+from leaderboard.layout import DEEPEST, check_part, check_values, restore_part
 
 _FIELD = re.compile(r'\n "(\w+)": ')
 SHARED = frozenset(("schema", "status", "row", "pretraining", "task", "adaptation", "versions", "commit", "device"))
 """Fields that many records have in common, to the letter."""
 _PLAIN = re.compile(r'"[ !#-\[\]-~]*"|null|0|-?[1-9][0-9]{0,17}')
 _NOT_FINITE = re.compile(r'"(?:nan|-?inf)"')
-_parse = json.JSONDecoder().raw_decode
+_parse = json.JSONDecoder(parse_int=lambda digits: _integer(digits)).raw_decode
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -57,12 +57,21 @@ def _piece(name: str, text: str) -> tuple[Any, str] | None:
             check_part(name, value)
             return value, text
         value = _value(text)
+        if text.count("[") + text.count("{") > DEEPEST:
+            check_values(value, name)
         check_part(name, value)
         canonical = _canonical(value)
         finite = name != "curve" and not _NOT_FINITE.search(text)
         return value if finite else restore_part(name, value), canonical
     except (ValueError, RecursionError):  # damaged, or against the layout: the caller finds the words for it
         return None
+
+
+def _integer(digits: str) -> int:
+    """No float holds more than 308 digits; the caller finds the words for such a number."""
+    if len(digits) > 308:
+        raise ValueError("too large")
+    return int(digits)
 
 
 def _value(text: str) -> Any:

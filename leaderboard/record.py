@@ -22,8 +22,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from leaderboard.layout import SCHEMA, LayoutError, check, check_whole, plain, restore_part
+from leaderboard.layout import SCHEMA, LayoutError, check, check_values, check_whole, plain, restore_part
 from leaderboard.pieces import Pieces
+from leaderboard.text import clean
 
 FOLDER = "records"
 _LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes, so more is not a record
@@ -141,16 +142,23 @@ def _closely(name: str, text: str) -> Record:
     """The same for texts that are laid out otherwise, and the words for those that are no record."""
     try:
         body = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise RecordError(f"{name} is nested too deeply to be a record. {_AGAIN}") from error
+    except ValueError as error:
         line = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise RecordError(f"{name} is not whole JSON{line}: it was cut short or damaged. {_AGAIN}") from error
     if not isinstance(body, dict):
         raise RecordError(f"{name} holds no JSON object, so it is not a record. {_AGAIN}")
     schema = body.get("schema")
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise RecordError(
-            f"{name} has schema {schema}; this version of ptmbench reads up to {SCHEMA}. Update ptmbench."
-        )
+    if type(schema) is not int or schema != SCHEMA:
+        newer = isinstance(schema, int) and schema > SCHEMA
+        what = "Update ptmbench." if newer else f"No version of it wrote such a record. {_AGAIN}"
+        raise RecordError(f"{name} has schema {clean(schema)!s:.20}; this version of ptmbench reads {SCHEMA}. {what}")
+    try:
+        for place, value in body.items():
+            check_values(value, place)
+    except LayoutError as error:
+        raise RecordError(f"{name} breaks the layout of a record: {error} {_AGAIN}") from error
     try:
         sealed = body.get("seal") == _seal(body)
     except (ValueError, RecursionError):

@@ -179,7 +179,7 @@ class Tokenizer:
             imported = content.get("imported")
         except OSError as error:
             raise TokenizerError(f"Cannot read the tokenizer {path}: {error.strerror}.") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokenizerError(
                 f"{path} is not a tokenizer file of this project, or is damaged; train it anew."
             ) from error

@@ -166,7 +166,7 @@ def _validator(notes: Path) -> str:
     """What the server said of the file's version last time; "" where that is not known, or was not written whole."""
     try:
         found = json.loads(notes.read_text())["validator"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     return found if isinstance(found, str) else ""
 

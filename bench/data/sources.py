@@ -53,7 +53,7 @@ def source_of(data: Path) -> dict[str, Any]:
         return json.loads((data / "SOURCE.json").read_text())
     except FileNotFoundError:
         return {"name": "official"}
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise EnvironmentProblem(f"{data / 'SOURCE.json'} cannot be read: {error}. Make the data again.") from error
 
 

@@ -20,7 +20,7 @@ from leaderboard import resampling
 from leaderboard.record import Record
 from tasks.forms import Answer, Answers, Form, Part, Reply, Scored, Target
 from tasks.metrics.additive import Additive
-from tasks.task import DataError, Task, UnknownTask, headline
+from tasks.task import DataError, Task, headline
 
 _LARGEST = 256 * 2**20  # bytes unpacked: more is no file of ours
 _SUMMED, _CALLED = 1000, 100  # replicates; the fewer where each is a call of the metric
@@ -48,7 +48,7 @@ def scored(record: Record, roots: Sequence[Path]) -> resampling.Scored | None:
             redraw, each = _summed(statistics, together), _each(statistics, together, value)
         else:
             redraw = _called(task, gold, guesses)
-    except (UnknownTask, DataError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError):
+    except (DataError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None  # files of other versions, of tasks whose answers JSON does not hold whole
     return resampling.Scored(
         ids=ids, groups=groups if any(groups) else None, value=value, each=each, redraw=redraw,

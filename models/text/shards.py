@@ -87,7 +87,7 @@ def noted(path: Path) -> tuple[Any, list[Shard]] | None:
         if content["format"] != FORMAT or seal != _seal(content):
             return None
         return content["about"], [Shard(**shard) for shard in content["shards"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -112,7 +112,7 @@ def _check(folder: Path) -> None:
         ours = source["name"] == "microworld" and source["files"] == sum(
             1 for path in folder.rglob("*") if not path.is_dir()
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         ours = False
     if not ours:
         raise DataError(f"{folder} holds files that are no part of a microworld. Name a new or empty folder.")

@@ -16,7 +16,9 @@ FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_results_are_whole_and_their_page_is_theirs(folder):
     assert verify(folder)
-    assert {path.name for path in folder.iterdir()} == {"records", "baseline.json"}, "predictions quote the data"
+    assert {path.name for path in folder.iterdir()} == {"records", "baseline.json", ".baseline"}, (
+        "predictions quote the data"
+    )
     store = load([folder])
     assert store.records and not store.damaged
     for record in store.records:

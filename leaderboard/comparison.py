@@ -15,6 +15,7 @@ stated (`with_pretraining`).
 A drop is positive where HEAD is worse, in the units of the headline.
 """
 
+import bisect
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -78,14 +79,16 @@ class Drop:
         """Seeds a side with which a drop of ``margin`` would be seen in 80 %; None where no number of them is enough,
         as the examples or the pre-trainings are too few."""
         have = max(min(self.seeds), 1)
-        for seeds in range(2, MOST_SEEDS + 1):
+
+        def seen(seeds: int) -> bool:
             from_seeds = self.from_seeds * have / seeds
             total = from_seeds + self.shared + self.from_pretraining
             own = (1 if self.paired else 2) * (seeds - 1)
             freedom = own * (total / from_seeds) ** 2 if from_seeds > 0 else math.inf
-            if _reach(total, freedom, alpha) <= margin:
-                return seeds
-        return None
+            return _reach(total, freedom, alpha) <= margin
+
+        found = 2 + bisect.bisect_left(range(2, MOST_SEEDS + 1), True, key=seen)  # more seeds never see less
+        return found if found <= MOST_SEEDS else None
 
     def enough_examples(self, margin: float, alpha: float) -> bool:
         """Whether seeds without end would show a drop of ``margin``."""

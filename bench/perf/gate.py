@@ -127,7 +127,7 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
     cells = calibrate(side)
     if not cells:
         raise EnvironmentProblem(f"{records} has no cell with right-or-wrong predictions of two or more seeds.")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, 0])  # one generator a table, so that none depends on those before it
     table = Table(GATES, as_json)
     table.add({"kind": "simulated", "cells": len(cells), **simulated(rng, cells, gates, seeds)})
     many = [replace(cell, task=f"{cell.task} {i}") for i in range(math.ceil(12 / len(cells))) for cell in cells][:12]
@@ -135,13 +135,13 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
     if found := real(rng, side, gates, seeds):
         table.add({"kind": "real", **found})
     _begin(as_json)
-    table = Table(WEIGHTS, as_json)
+    rng, table = np.random.default_rng([seed, 1]), Table(WEIGHTS, as_json)
     for number in (3, 10):
         same = alike(number)
         for case in _other_weights():
             table.add({"cells": number, **case, **simulated(rng, same, gates, seeds, **case)})
     _begin(as_json)
-    table = Table(WHOLE, as_json)
+    rng, table = np.random.default_rng([seed, 2]), Table(WHOLE, as_json)
     for same in (alike(3, 300), alike(10, 872)):
         about = {"cells": len(same), "examples": same[0].examples, "sd": same[0].sd}
         for where, drop in (("none", 0.0), *TEN):
@@ -149,7 +149,7 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
             found = simulated(rng, same, gates, seeds, diverging=0.0, **planted)
             table.add(about | {"where": where, "drop": drop} | found)
     _begin(as_json)
-    table = Table(POWER, as_json)
+    rng, table = np.random.default_rng([seed, 3]), Table(POWER, as_json)
     typical = cells[len(cells) // 2]
     for cell in (typical, replace(typical, accuracy=0.89, sd=1.0, shared=0.5)):
         for row in power(rng, cell, trials, seeds):

@@ -176,3 +176,17 @@ def test_draws_take_whole_groups():
     counts = draws(9, ["a", "b", "b", None, None, "c", "c", "c", "d"], 50, 0)
     assert counts.shape == (50, 9) and (counts[:, 1] == counts[:, 2]).all() and (counts[:, 5] == counts[:, 7]).all()
     assert (draws(5, None, 20, 1).sum(axis=1) == 5).all()
+
+
+def test_seeds_needed_is_the_smallest_number_that_sees_the_margin():
+    for from_seeds, shared, margin in ((0.4, 0.01, 1.0), (0.2, 0.05, 0.9), (3.0, 0.0, 1.0), (0.01, 0.0, 2.0)):
+        drop = Drop(value=0, variance=1, freedom=8, from_seeds=from_seeds, shared=shared, seeds=(5, 5))
+        reach = []
+        for seeds in range(2, 201):
+            part = from_seeds * 5 / seeds
+            freedom = 2 * (seeds - 1) * ((part + shared) / part) ** 2
+            quantiles = stats.t.ppf(0.975, freedom) + stats.t.ppf(0.8, freedom)
+            reach.append(quantiles * math.sqrt(part + shared))
+        assert drop.seeds_needed(margin, 0.025) == next(i for i, one in enumerate(reach, 2) if one <= margin)
+    assert Drop(value=0, variance=1, freedom=8, from_seeds=90.0, seeds=(5, 5)).seeds_needed(1.0, 0.025) is None
+    assert Drop(value=0, variance=9, freedom=8, from_pretraining=8.0, seeds=(5, 5)).seeds_needed(1.0, 0.025) is None

@@ -139,7 +139,7 @@ def _untied(path):
         (_cut_weights, "damaged or cut short"),
         (_lying_header, "damaged or cut short"),
         (_no_weights, "has no weights"),
-        (_no_layer, "lacks 16 arrays of the encoder: bert.encoder.layer.1.attention.self.query.weight"),
+        (_no_layer, "lacks 16 arrays that bert has: bert.encoder.layer.1.attention.self.query.weight"),
         (_program, "code of checkpoints is never run"),
         (_noise, "damaged or cut short"),
         (_other_vocabulary, "pieces, but the table of their vectors only 100 rows"),

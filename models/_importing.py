@@ -4,8 +4,6 @@
 """
 
 import importlib
-import inspect
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +21,8 @@ def imported(name: str, path: Path, problem: type[Exception]) -> ModuleType:
 
 def broken(path: Path, error: BaseException, problem: type[Exception]) -> Exception:
     """``problem`` that tells what the code of ``path`` raised, and at which line."""
+    import traceback
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
     line = frames[-1].lineno if frames else None
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename) == path:
@@ -34,6 +34,8 @@ def broken(path: Path, error: BaseException, problem: type[Exception]) -> Except
 
 def fits(function: Callable[..., Any], count: int) -> bool:
     """Whether ``function`` takes ``count`` arguments by position; True where Python does not know."""
+    import inspect
+
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tasks import _contract
 from tasks.task import BrokenTask, Task, UnknownTask
 
 _MACHINERY = {"__init__", "task", "forms", "files", "columns", "aspects", "opinions", "triples", "parallel"}
@@ -57,6 +56,8 @@ def load_all(tell: Callable[[str], None]) -> list[Task]:
 
 def check_headline(task: Task) -> Task:
     """``task``; `BrokenTask` where its headline is none of its metrics' values, which is looked up before training."""
+    from tasks import _contract
+
     return _contract.check_headline(task, _path(task.name.partition("-")[0]))
 
 
@@ -65,11 +66,15 @@ def _path(stem: str) -> Path:
 
 
 def _module(stem: str) -> ModuleType:
+    from tasks import _contract  # what lists names does without
+
     return _contract.imported(f"tasks.{stem}", _path(stem))
 
 
 def _checked(task: Any, name: str | None, path: Path) -> Task:
     """``task`` after its first check in this process; a variant (``name`` None) has a name of its own."""
+    from tasks import _contract
+
     if id(task) not in _sound:
         _sound[id(task)] = _contract.check(task, name or getattr(task, "name", ""), path)
     return task

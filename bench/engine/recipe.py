@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.engine.rates import SCHEDULES
 from bench.errors import UsageError, brief
-from models.card import Size
+
+if TYPE_CHECKING:
+    from models.card import Size
 
 CHOICES: dict[str, tuple] = {
     "schedule": tuple(SCHEDULES),
@@ -124,7 +126,7 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
     return recipe
 
 
-def resolved(recipe: Recipe, module: Any, shape: Size) -> Recipe:
+def resolved(recipe: Recipe, module: Any, shape: "Size") -> Recipe:
     """``recipe`` with the peak rate and Adam's settings of a model's ``module`` at ``shape``, where it leaves them
     open. Adagrad's recipe has None for Adam's settings."""
     own = adam_of(recipe, module) | {"learning_rate": peak_rate(module, shape, recipe.optimizer)}
@@ -141,7 +143,7 @@ def adam_of(recipe: Recipe, module: Any) -> dict[str, Any]:
     return found if recipe.optimizer == "adamw" else {n: v for n, v in found.items() if n != "bias_correction"}
 
 
-def peak_rate(module: Any, shape: Size, optimizer: str = "adamw") -> float:
+def peak_rate(module: Any, shape: "Size", optimizer: str = "adamw") -> float:
     """The peak learning rate at ``shape``: 1e-3 at width 128, falling with the width (Yang et al., 2022, table 3).
 
     Measured here: at 1e-3, GPT learns at width 128 and stays at unigram loss at width 256; at 3e-4 it learns there

@@ -256,7 +256,7 @@ _FURTHER = {
 def _check_number(value: Any, allowed: tuple, place: str) -> None:
     _expect(value, allowed, place)
     if isinstance(value, int) and abs(value) > sys.float_info.max:
-        raise LayoutError(f"{place} is larger than any score.")
+        raise LayoutError(f"{place} is larger than any number that can be reckoned with.")
 
 
 def _reported(row: dict[str, Any]) -> list[dict[str, Any]]:

@@ -18,7 +18,16 @@ SHARED = frozenset(("schema", "status", "row", "pretraining", "task", "adaptatio
 """Fields that many records have in common, to the letter."""
 _PLAIN = re.compile(r'"[ !#-\[\]-~]*"|null|0|-?[1-9][0-9]{0,17}')
 _NOT_FINITE = re.compile(r'"(?:nan|-?inf)"')
-_parse = json.JSONDecoder(parse_int=lambda digits: _integer(digits)).raw_decode
+
+
+def _integer(digits: str) -> int:
+    """No float holds more than 308 digits; the caller finds the words for such a number."""
+    if len(digits) > 308:
+        raise ValueError("too large")
+    return int(digits)
+
+
+_parse = json.JSONDecoder(parse_int=_integer).raw_decode
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -65,13 +74,6 @@ def _piece(name: str, text: str) -> tuple[Any, str] | None:
         return value if finite else restore_part(name, value), canonical
     except (ValueError, RecursionError):  # damaged, or against the layout: the caller finds the words for it
         return None
-
-
-def _integer(digits: str) -> int:
-    """No float holds more than 308 digits; the caller finds the words for such a number."""
-    if len(digits) > 308:
-        raise ValueError("too large")
-    return int(digits)
 
 
 def _value(text: str) -> Any:

@@ -126,7 +126,7 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["ls", "modles"], 2, ["modles", "models"]),
         (["info", "brt"], 2, ["'brt'", "bert"]),
         (["info", "BRT"], 2, ["'BRT'", "bert"]),
-        (["run", "GLUES"], 2, ["'GLUES'", "Nearest: glue,"]),
+        (["run", "GLUES"], 2, ["'GLUES'", "Nearest: glue."]),
         (["run", "demo", "--models", "GPT-22"], 2, ["'GPT-22'", "gpt2"]),
         (["run", "demo", "--tasks", "CoLAA"], 2, ["'CoLAA'", "Nearest: cola,"]),
     ],

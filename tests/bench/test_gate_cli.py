@@ -81,7 +81,7 @@ def test_the_spread_between_pretrainings_can_be_stated(tmp_path, capsys):
         (["gate", "run"], 2, "HEAD"),
         (["gate", "run", "run", "--margin", "sst2"], 2, "TASK=POINTS"),
         (["gate", "run", "run", "--margin", "sst2=nan"], 2, "TASK=POINTS"),
-        (["gate", "run", "run", "--margin", "sst-9=40"], 2, "There is no task 'sst-9'. Nearest: sst2"),
+        (["gate", "run", "run", "--margin", "sst-9=40"], 2, "There is no task 'sst-9'. Nearest: sst5, sst2"),
         (["gate", "run", "run", "--margin", "SST-2=40", "--margin", "sst2=4"], 2, "sst2 is given twice"),
         (["gate", "run", "run", "--margin", "sst2=40", "--margin", "sst2=4"], 2, "sst2 is given twice"),
         (["gate", "run", "run", "--pretraining-sd", "sst2=0"], 2, "--pretraining-sd sst2=0.5 or all=1, not 'sst2=0'"),

@@ -65,7 +65,7 @@ def test_numbers_that_no_run_would_write_break_no_page():
     made += [record(name="curve", curve=points), record(name="flat", curve=({"step": 1, "loss": 0.5},))]
     page = Page(board.render(made)).text
     assert "HUGE" in page and "CURVE" in page and "loss 1: 0.5" in page
-    with pytest.raises(RecordError, match="larger than any score"):
+    with pytest.raises(RecordError, match="larger than any number"):
         write(Path("nowhere"), record(scores={"headline": {"value": 10**400}}))
 
 

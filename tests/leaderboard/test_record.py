@@ -148,7 +148,7 @@ def test_newer_schema_says_what_to_do(tmp_path):
             {"row": record().row | {"card": {"extensions": ["x", {}]}}},
             "row.card.extensions must be str or null, found {}",
         ),
-        ({"task": record().task | {"chance": 10**400}}, "task.chance is larger than any score"),
+        ({"task": record().task | {"chance": 10**400}}, "task.chance is larger than any number"),
         ({"predictions": {"file": "../x", "sha256": ""}}, "outside the run folder"),
         ({"extra": 1}, "unknown field 'extra'"),
     ],

@@ -190,6 +190,7 @@ def _check_tokenizer(tokenizer: Any, place: str) -> None:
 
 
 def _check_adaptation(adaptation: dict[str, Any]) -> None:
+    _expect(adaptation.get("version", 1), (int,), "adaptation.version")
     for model, made in _named_parts(adaptation.get("neighbours"), "adaptation.neighbours"):
         _check_pretraining(made, f"adaptation.neighbours.{model}")
 

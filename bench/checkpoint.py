@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2
+"""Number of the layout of checkpoints. Raised to 2 when the variables of Transformers took the paths of the layers that
+own them ("encoder/stack/layer_0/attention/projection/kernel")."""
 _KEPT = 2
 """Training states on disk: the newest one, and the one before it in case that the newest is damaged."""
 MANIFEST = "manifest.json"
@@ -128,6 +130,11 @@ def read(folder: Path) -> Checkpoint:
             raise TypeError("types")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: it cannot be read as a manifest.") from error
+    if isinstance(version, int) and version < FORMAT:
+        raise CheckpointError(
+            f"{path} was made by an earlier version of ptmbench, which named weights otherwise: it has format "
+            f"{version}, and this version reads format {FORMAT}. Make it again, or use the earlier version."
+        )
     if version != FORMAT:
         raise CheckpointError(f"{path} has format {version}; this version of ptmbench reads format {FORMAT}.")
     if seal != _seal(manifest) or outside:

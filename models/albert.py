@@ -16,7 +16,12 @@ Nearest relative: BERT (`models.bert`), the same computation with weights of its
 hidden, and NSP.
 """
 
+from dataclasses import replace
+
+from models.architectures.encoders import bert
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import EncoderModel, encoder_costs, widening_cost
+from models.layers.heads import ClassifierConfig, MaskedLmConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -67,12 +72,21 @@ def embedding(size: Size) -> int:
     return min(128, size.width // 2)
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of. GELU is in the tanh form, as in the authors' code."""
+    D, E, V = size.width, embedding(size), vocabulary.size
+    encoder = bert(replace(size, embedding=E), V, activation="gelu_tanh", shared=True)
+    words = MaskedLmConfig(width=D, inner=E, vocabulary=V, activation="gelu_tanh", absent=vocabulary.absent)
+    return EncoderModel(encoder=encoder, heads=(words, ClassifierConfig(width=D)))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.shared_encoder import SharedEncoder, gelu
+    from models.layers.transformers import built
     from models.objectives import _joint, masking, mlm, sampling, sop
 
-    encoder = SharedEncoder(size, vocabulary.size, embedding(size))
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
 
     def batches(corpus, batch, length):
         texts = sampling.Pairs(corpus, vocabulary, length, random_second=0.0)
@@ -83,36 +97,10 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    heads = [
-        mlm.MaskedLm(encoder, size.width, activation=gelu, absent=vocabulary.absent),
-        sop.SentenceOrder(size.width),
-    ]
+    words, order = described.heads
+    heads = [mlm.MaskedLm(words, encoder), sop.SentenceOrder(order)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and heads, and of those in lookup tables."""
-    D, E, F, V = size.width, embedding(size), size.inner, vocabulary.size
-    tables = (V + size.length + 2) * E
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    pooler, mlm, sop = D * D + D, D * E + 3 * E + V, 2 * D + 2
-    return tables + 2 * E + E * D + D + layer + pooler + mlm + sop, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler."""
-    D, F = size.width, size.inner
-    layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
-    return embedding_flops_per_token(size) + size.layers * layer + 2 * D * D / length
-
-
-def embedding_flops_per_token(size: Size) -> float:
-    """FLOPs per token of the product that widens token vectors."""
-    return 2 * embedding(size) * size.width
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
-    D, E, V = size.width, embedding(size), vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * E + E * V) + 2 * D * 2 / length)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)
+embedding_flops_per_token = widening_cost(describe)

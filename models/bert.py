@@ -16,7 +16,10 @@ Nearest relative: GPT (`models.gpt`), the same layers with a mask that hides the
 its objective.
 """
 
+from models.architectures.encoders import bert
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import EncoderModel, encoder_costs
+from models.layers.heads import ClassifierConfig, MaskedLmConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -66,12 +69,25 @@ ADAM = {"epsilon": 1e-6}
 no bias, which their 10,000 steps of warm-up make up for: ``bias_correction=false`` does so here."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    D, V = size.width, vocabulary.size
+    return EncoderModel(
+        encoder=bert(size, V),
+        heads=(
+            MaskedLmConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent),
+            ClassifierConfig(width=D),
+        ),
+    )
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.layers.transformers import built
     from models.objectives import _joint, mlm, nsp, sampling
 
-    encoder = TransformerEncoder(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
 
     def batches(corpus, batch, length):
         pairs = sampling.Pairs(corpus, vocabulary, length, nsp.RANDOM_SECOND)
@@ -82,28 +98,9 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    heads = [mlm.MaskedLm(encoder, size.width, absent=vocabulary.absent), nsp.NextSentence(size.width)]
+    words, follows = described.heads
+    heads = [mlm.MaskedLm(words, encoder), nsp.NextSentence(follows)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and heads, and of those in lookup tables."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    tables = (V + size.length + 2) * D
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    pooler, mlm, nsp = D * D + D, D * D + 3 * D + V, 2 * D + 2
-    return tables + 2 * D + size.layers * layer + pooler + mlm + nsp, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler."""
-    D, F = size.width, size.inner
-    layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
-    return size.layers * layer + 2 * D * D / length
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
-    D, V = size.width, vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V) + 2 * D * 2 / length)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -13,7 +13,11 @@ Nearest relative: BERT (`models.bert`), the same encoder without NSP and pooler;
 as it is.
 """
 
+from models.architectures.encoders import bert, post_norm_stack
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import EncoderModel, encoder_costs, widening_cost
+from models.layers.config import LinearConfig
+from models.layers.heads import MaskedLmConfig, ReplacedTokensConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -73,46 +77,32 @@ def _embedding(size: Size) -> int:
     return size.embedding or size.width
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    D, E, G, V = size.width, _embedding(size), generator(size).width, vocabulary.size
+    head = ReplacedTokensConfig(
+        projection=LinearConfig(inputs=E, outputs=G),
+        generator=post_norm_stack(generator(size)),
+        mlm=MaskedLmConfig(width=G, inner=E, vocabulary=V, absent=vocabulary.absent),
+        hidden=LinearConfig(inputs=D, outputs=D),
+        score=LinearConfig(inputs=D, outputs=1),
+    )
+    return EncoderModel(encoder=bert(size, V, pooler=False), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.layers.transformers import built
     from models.objectives import rtd
 
-    encoder = TransformerEncoder(size, vocabulary.size, pooler=False)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
     return Pretrainable(
         encoder=encoder,
-        loss=rtd.ReplacedTokens(encoder, generator(size), vocabulary.absent),
+        loss=rtd.ReplacedTokens(described.heads[0], encoder),
         batches=lambda corpus, batch, length: rtd.batches(corpus, vocabulary, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of discriminator, generator and heads, and of those in lookup tables."""
-    D, E, G, V = size.width, _embedding(size), generator(size).width, vocabulary.size
-    tables = (V + size.length + 2) * E
-    stacks = sum(
-        part.layers * (4 * (part.width**2 + part.width) + 2 * part.width * part.inner + part.inner + 5 * part.width)
-        for part in (size, generator(size))
-    )
-    projection, mlm, rtd = E * G + G, G * E + 3 * E + V, D * D + D + D + 1
-    widening = 0 if E == D else E * D + D
-    return tables + 2 * E + widening + stacks + projection + mlm + rtd, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return embedding_flops_per_token(size) + size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def embedding_flops_per_token(size: Size) -> float:
-    """FLOPs per token of the product that widens narrow token vectors."""
-    return 2 * _embedding(size) * size.width if _embedding(size) != size.width else 0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of generator, encoder and heads."""
-    D, E, G, V = size.width, _embedding(size), generator(size).width, vocabulary.size
-    stacks = encoder_flops_per_token(size, length) + encoder_flops_per_token(generator(size), length)
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (stacks + 2 * E * G + masked * 2 * (G * E + E * V) + 2 * D * D + 2 * D)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)
+embedding_flops_per_token = widening_cost(describe)

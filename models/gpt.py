@@ -14,7 +14,9 @@ Nearest relative: BERT (`models.bert`), the same layers without the mask over th
 every token of a row, not from 15 %, but each token is seen from its left only.
 """
 
+from models.architectures import decoders
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import CausalModel, causal_costs
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -56,12 +58,17 @@ mini size stays at unigram loss (6.9 after 320 steps on wikitext-2 and novels) a
 3e-4."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
+    """What the network of ``size`` is made of."""
+    return CausalModel(encoder=decoders.gpt(size, vocabulary.size), vocabulary=vocabulary.size)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_decoder import TransformerDecoder
+    from models.layers.transformers import built
     from models.objectives import lm
 
-    encoder = TransformerDecoder(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = lm.CausalLm(encoder, vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
@@ -73,33 +80,10 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables."""
-    D, F = size.width, size.inner
-    tables = (vocabulary.size + size.length) * D
-    return tables + size.layers * (4 * (D * D + D) + (2 * D * F + F + D) + 4 * D), tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the decoder stack's forward pass per token of a row of ``length``: matrix products and attention.
-
-    Attention is counted over the whole square, as it is computed: the mask saves nothing.
-    """
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of decoder stack and vocabulary."""
-    return 3 * likelihood_flops_per_token(size, vocabulary, length)
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is."""
-    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
-    whole = length + targets
-    return whole * encoder_flops_per_token(size, whole) + targets * 2 * size.width * vocabulary.size
+(
+    parameters,
+    encoder_flops_per_token,
+    flops_per_token,
+    decode_flops,
+    likelihood_flops_per_token,
+) = causal_costs(describe)

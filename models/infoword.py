@@ -15,7 +15,10 @@ Nearest relative: BERT (`models.bert`), the same encoder without NSP and pooler,
 takes negatives from the batch; here each row brings its own (`models.objectives.dim` says why).
 """
 
+from models.architectures.encoders import bert
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import EncoderModel, encoder_costs
+from models.layers.heads import DeepInfoMaxConfig, MaskedLmConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -37,37 +40,28 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    D, V = size.width, vocabulary.size
+    encoder = bert(size, V, pooler=False, segments=1)
+    head = DeepInfoMaxConfig(
+        mlm=MaskedLmConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent), encoder=encoder
+    )
+    return EncoderModel(encoder=encoder, heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.layers.transformers import built
     from models.objectives import dim
 
-    encoder = TransformerEncoder(size, vocabulary.size, pooler=False, segments=1)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
     return Pretrainable(
         encoder=encoder,
-        loss=dim.DeepInfoMax(encoder),
+        loss=dim.DeepInfoMax(described.heads[0].mlm, encoder),
         batches=lambda corpus, batch, length: dim.batches(corpus, vocabulary, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and head, and of those in lookup tables."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    tables = (V + size.length + 1) * D
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    return tables + 2 * D + size.layers * layer + D * D + 3 * D + V, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of text, n-grams and head."""
-    D, V = size.width, vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    ngrams = max(4, length // 16) / length  # of 12 tokens each
-    contrast = ngrams * (12 * encoder_flops_per_token(size, 12) + 2 * D)
-    return 3 * (encoder_flops_per_token(size, length) + contrast + masked * 2 * (D * D + D * V))
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -15,7 +15,9 @@ installable reference has MASS: the layers are held against BART's, the fragment
 The authors' code also bars the decoder from attending to [MASK]; the paper does not tell of it and we do not.
 """
 
+from models.architectures import encoder_decoders
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import SequenceModel, Written, sequence_costs
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -48,14 +50,24 @@ ADAM = {"beta2": 0.98}
 """The authors' command (microsoft/MASS)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
+    """What the network of ``size`` is made of. The decoder writes half of the text between [CLS] and [SEP]."""
+    encoder, decoder = encoder_decoders.bart(size, vocabulary.size)
+    return SequenceModel(
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.5, marks=2)
+    )
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
-    from models.architectures.transformer_post_norm import Decoder, Encoder
+    from models.layers.transformers import built
     from models.objectives import mass
 
-    encoder = Encoder(size, vocabulary.size)
-    loss = mass.FragmentLm(encoder, Decoder(size, encoder))
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
+    loss = mass.FragmentLm(encoder, decoder)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -65,34 +77,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and decoder, and of those in lookup tables."""
-    D, F = size.width, size.inner
-    tables = (vocabulary.size + 2 * size.length) * D
-    attention, feed, norm = 4 * (D * D + D), 2 * D * F + F + D, 2 * D
-    encoder = size.layers * (attention + feed + 2 * norm) + norm
-    decoder = size.layers * (2 * attention + feed + 3 * norm) + norm
-    return tables + encoder + decoder, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per encoder token: three times the forward pass of encoder, decoder and vocabulary.
-
-    The decoder writes half of the text between [CLS] and [SEP].
-    """
-    return 3 * decode_flops(size, vocabulary, length, (length - 2) / 2) / length
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    encoder = encoder_flops_per_token(size, length)
-    decoder = 2 * (6 * D * D + 2 * D * F) + 4 * targets * D + 4 * length * D
-    memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
-    return length * (encoder + size.layers * memory) + targets * (size.layers * decoder + 2 * D * V)
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

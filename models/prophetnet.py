@@ -16,6 +16,7 @@ decoder. The authors train with label smoothing, which the paper's loss is witho
 stream only; theirs keeps both.
 """
 
+from models.architectures.encoder_decoders import bart
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
@@ -49,10 +50,11 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, widt
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
-    from models.architectures.n_stream_decoder import Decoder, Encoder
+    from models.architectures.n_stream_decoder import Decoder
+    from models.layers.transformers import built
     from models.objectives import future_ngram
 
-    encoder = Encoder(size, vocabulary.size)
+    encoder = built(bart(size, vocabulary.size)[0], name="encoder")
     loss = future_ngram.FutureNgramLm(encoder, Decoder(size, encoder, future_ngram.STREAMS), vocabulary.absent)
     return Pretrainable(
         encoder=encoder,

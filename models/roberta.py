@@ -15,7 +15,10 @@ Nearest relative: BERT (`models.bert`). Neither NSP nor pooler: the pooled vecto
 downstream pairs are told apart by [SEP].
 """
 
+from models.architectures.encoders import bert
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import EncoderModel, encoder_costs
+from models.layers.heads import MaskedLmConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -64,12 +67,20 @@ EPSILON = 1e-5
 """Of the layer norms, as in the authors' code (fairseq), where BERT has 1e-12."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    D, V = size.width, vocabulary.size
+    head = MaskedLmConfig(width=D, inner=D, vocabulary=V, epsilon=EPSILON, absent=vocabulary.absent)
+    return EncoderModel(encoder=bert(size, V, pooler=False, segments=1, epsilon=EPSILON), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.layers.transformers import built
     from models.objectives import _joint, mlm, sampling
 
-    encoder = TransformerEncoder(size, vocabulary.size, pooler=False, segments=1, epsilon=EPSILON)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
 
     def batches(corpus, batch, length):
         texts = sampling.FullSentences(corpus, vocabulary, length)
@@ -80,26 +91,8 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    head = mlm.MaskedLm(encoder, size.width, epsilon=EPSILON, absent=vocabulary.absent)
+    head = mlm.MaskedLm(described.heads[0], encoder)
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, [head]), batches=batches)
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and head, and of those in lookup tables."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    tables = (V + size.length + 1) * D
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    return tables + 2 * D + size.layers * layer + D * D + 3 * D + V, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and head."""
-    D, V = size.width, vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V))
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -15,7 +15,10 @@ Nearest relative: BERT (`models.bert`), the same encoder. Neither NSP nor pooler
 it is; a row that reaches the end of its document goes on with the next one after a [SEP].
 """
 
+from models.architectures.encoders import bert
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import EncoderModel, encoder_costs
+from models.layers.heads import MaskedLmConfig, SpanBoundaryConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -61,12 +64,23 @@ def places(size: Size) -> int:
     return min(200, size.width)
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    D, V = size.width, vocabulary.size
+    heads = (
+        MaskedLmConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent),
+        SpanBoundaryConfig(width=D, places_width=places(size), vocabulary=V),
+    )
+    return EncoderModel(encoder=bert(size, V, pooler=False, segments=1), heads=heads)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.layers.transformers import built
     from models.objectives import _joint, masking, mlm, sampling, sbo
 
-    encoder = TransformerEncoder(size, vocabulary.size, pooler=False, segments=1)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
 
     def batches(corpus, batch, length):
         texts = sampling.FullSentences(corpus, vocabulary, length)
@@ -79,28 +93,9 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    heads = [mlm.MaskedLm(encoder, size.width), sbo.SpanBoundary(encoder, size.width, places(size))]
+    words, edges = described.heads
+    heads = [mlm.MaskedLm(words, encoder), sbo.SpanBoundary(edges, encoder)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and heads, and of those in lookup tables."""
-    D, F, P, V = size.width, size.inner, places(size), vocabulary.size
-    tables = (V + size.length + 1) * D + 20 * P
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    mlm, sbo = D * D + 3 * D + V, (2 * D + P) * D + D * D + 6 * D + V
-    return tables + 2 * D + size.layers * layer + mlm + sbo, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
-    D, P, V = size.width, places(size), vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary, once in each head
-    heads = D * D + D * V + (2 * D + P) * D + D * D + D * V
-    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * heads)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -16,6 +16,7 @@ other, with feed-forward layers, which this has not: the layers of a size weigh 
 """
 
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.layers.heads import MaskedLmConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -53,7 +54,8 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    loss = _joint.Joint(encoder, [mlm.MaskedLm(encoder, size.width)])
+    words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
+    loss = _joint.Joint(encoder, [mlm.MaskedLm(words, encoder)])
     return Pretrainable(encoder=encoder, loss=loss, batches=batches)
 
 

@@ -14,7 +14,10 @@ the previous one or an unrelated one, a third of the time each, which NSP's two 
 Nearest relative: BERT (`models.bert`), the same encoder; MLM's output layers serve the shuffled words too.
 """
 
+from models.architectures.encoders import bert
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.costs import EncoderModel, encoder_costs
+from models.layers.heads import ClassifierConfig, WordStructureConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -52,12 +55,20 @@ LEARNING_RATE = 2e-3
 """At width 128, as measured for BERT, whose network this is."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of: one head predicts masked and shuffled words."""
+    D, V = size.width, vocabulary.size
+    words = WordStructureConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent)
+    return EncoderModel(encoder=bert(size, V), heads=(words, ClassifierConfig(width=D, classes=3)))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_encoder import TransformerEncoder
+    from models.layers.transformers import built
     from models.objectives import _joint, mlm, sampling, sentence_order, word_structure
 
-    encoder = TransformerEncoder(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
 
     def batches(corpus, batch, length):
         texts = sampling.Pairs(corpus, vocabulary, length, random_second=0.0)
@@ -68,30 +79,10 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    words = mlm.MaskedLm(encoder, size.width)
-    heads = [words, word_structure.WordStructure(words), sentence_order.SentenceStructure(size.width)]
+    words = mlm.MaskedLm(described.heads[0], encoder)
+    order = sentence_order.SentenceStructure(described.heads[1])
+    heads = [words, word_structure.WordStructure(words), order]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and heads, and of those in lookup tables."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    tables = (V + size.length + 2) * D
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    pooler, mlm, order = D * D + D, D * D + 3 * D + V, 3 * D + 3
-    return tables + 2 * D + size.layers * layer + pooler + mlm + order, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler."""
-    D, F = size.width, size.inner
-    layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
-    return size.layers * layer + 2 * D * D / length
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
-    D, V = size.width, vocabulary.size
-    masked, shuffled = -(-15 * length // 100), 3 * -(-5 * length // 300)
-    predicted = (masked + shuffled) / length  # only these positions reach the vocabulary
-    return 3 * (encoder_flops_per_token(size, length) + predicted * 2 * (D * D + D * V) + 2 * D * 3 / length)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

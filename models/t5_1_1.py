@@ -14,7 +14,9 @@ Nearest relative: T5 (`models.t5`). A gated layer has three matrices in the plac
 needs F to be 2/3 of T5's: the paper of GLU variants compares at F = 2048 for 3072. The sizes here keep to that.
 """
 
+from models.architectures import encoder_decoders
 from models.card import Architecture, Card, Reported, Representation, Size
+from models.costs import SequenceModel, Written, sequence_costs
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -57,13 +59,25 @@ SIZES = {
 }
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
+    """What the network of ``size`` is made of. As in T5, beside each input token stand about 0.22 tokens of the
+    decoder."""
+    encoder, decoder = encoder_decoders.t5(size, vocabulary.size, gated=True)
+    return SequenceModel(
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.2, per=0.9)
+    )
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.transformer_gated import Decoder, Encoder
+    from models.layers.transformers import built
     from models.objectives import seq2seq_mlm
 
-    encoder = Encoder(size, vocabulary.size)
-    loss = seq2seq_mlm.Seq2SeqLm(encoder, Decoder(size, encoder), vocabulary.absent)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
+    encoder.dropout = 0.0  # the authors pre-train without
+    loss = seq2seq_mlm.Seq2SeqLm(encoder, decoder, vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -73,33 +87,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and decoder, and of those in lookup tables (the output layer is none)."""
-    D, F = size.width, size.inner
-    tables = vocabulary.size * D + 2 * 32 * size.heads
-    encoder = size.layers * (4 * D * D + 3 * D * F + 2 * D) + D
-    decoder = size.layers * (8 * D * D + 3 * D * F + 3 * D) + D
-    return tables + encoder + decoder + vocabulary.size * D, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 3 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per encoder token: three times the forward pass of encoder, decoder and vocabulary.
-
-    As in T5, beside each input token stand about 0.22 tokens of the decoder.
-    """
-    return 3 * decode_flops(size, vocabulary, length, 0.2 / 0.9 * length) / length
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    encoder = encoder_flops_per_token(size, length)
-    decoder = 2 * (6 * D * D + 3 * D * F) + 4 * targets * D + 4 * length * D
-    memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
-    return length * (encoder + size.layers * memory) + targets * (size.layers * decoder + 2 * D * V)
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -16,6 +16,7 @@ here all weights begin fresh, as for every model.
 """
 
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.layers.heads import ClassifierConfig, MaskedLmConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -59,14 +60,21 @@ READS_AGAIN = True
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.masked_encoder import MaskedEncoder
+    from models.architectures import masked_encoder
     from models.objectives import _joint, mlm, unilm
 
-    encoder = MaskedEncoder(size, vocabulary.size)
-    head = mlm.MaskedLm(encoder, size.width, encoder.epsilon, absent=vocabulary.absent)
+    encoder = masked_encoder.unilm(size, vocabulary.size)
+    words = MaskedLmConfig(
+        width=size.width,
+        inner=size.width,
+        vocabulary=vocabulary.size,
+        epsilon=masked_encoder.EPSILON,
+        absent=vocabulary.absent,
+    )
+    head = mlm.MaskedLm(words, encoder)
     return Pretrainable(
         encoder=encoder,
-        loss=_joint.Joint(encoder, [head, unilm.NextSentence(size.width)]),
+        loss=_joint.Joint(encoder, [head, unilm.NextSentence(ClassifierConfig(width=size.width))]),
         batches=lambda corpus, batch, length: unilm.batches(corpus, vocabulary, batch, length),
         decode=unilm.decode(encoder, head, vocabulary.mask),
     )

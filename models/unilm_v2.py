@@ -60,10 +60,10 @@ READS_AGAIN = True
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.masked_encoder import RelativeMaskedEncoder
+    from models.architectures import masked_encoder
     from models.objectives import pseudo_masked, unilm
 
-    encoder = RelativeMaskedEncoder(size, vocabulary.size)
+    encoder = masked_encoder.unilm_v2(size, vocabulary.size)
     loss = pseudo_masked.PseudoMaskedLm(encoder, vocabulary)
     return Pretrainable(
         encoder=encoder,

@@ -16,6 +16,7 @@ its layers too, but takes all of them for every word.
 """
 
 from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from models.layers.heads import MaskedLmConfig
 from models.pretrainable import Pretrainable
 from models.tokenizers import Vocabulary
 
@@ -43,6 +44,7 @@ ADAM = {"beta2": 0.997, "epsilon": 1e-9}
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
     from models.architectures.universal_encoder import UniversalEncoder
+    from models.layers.core import built
     from models.objectives import _ponder, mlm, sampling
 
     encoder = UniversalEncoder(size, vocabulary.size)
@@ -56,7 +58,8 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    loss = _ponder.Ponder(encoder, mlm.MaskedLm(encoder, size.width))
+    words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
+    loss = _ponder.Ponder(encoder, built(words, encoder, name="mlm"))
     return Pretrainable(encoder=encoder, loss=loss, batches=batches)
 
 

@@ -37,6 +37,9 @@ QUICK = (
 )
 """Modules of bench that the command line needs before any cell runs."""
 
+MACHINERY = {"__init__", "card", "corpus", "costs", "pretrainable", "tokenizers"}
+"""Files in models/ that are no models."""
+
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
@@ -104,10 +107,73 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_files_stay_readable_in_one_sitting(path: Path) -> None:
     parts = path.relative_to(ROOT).parts
-    machinery = {"__init__", "card", "corpus", "pretrainable", "tokenizers"}
-    longest = 120 if len(parts) == 2 and parts[0] == "models" and path.stem not in machinery else 400
+    longest = 120 if len(parts) == 2 and parts[0] == "models" and path.stem not in MACHINERY else 400
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= longest, f"{name(path)} has {lines} lines; beyond {longest} it wants to be two files (aim at 250)"
+
+
+def project_files(path: Path) -> set[Path]:
+    """The files of the project that ``path`` imports, at its top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        found |= {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in names}
+    return {file for file in found if file.exists()}
+
+
+def dependencies(path: Path) -> set[Path]:
+    """All files of the project that ``path`` imports, and what these import in turn."""
+    found, waiting = set(), [path]
+    while waiting:
+        new = project_files(waiting.pop()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def described() -> list[Path]:
+    """The files of the models that describe their network by configurations of `models.layers`."""
+    files = sorted((ROOT / "models").glob("[!_]*.py"))
+    return [path for path in files if "\ndef describe(" in path.read_text(encoding="utf-8")]
+
+
+def test_models_that_describe_themselves_are_found() -> None:
+    families = "albert bart bert ctrl electra gpt gpt2 infoword mass pegasus roberta spanbert structbert t5 t5_1_1"
+    assert set(families.split()) <= {path.stem for path in described()}
+
+
+@pytest.mark.parametrize("path", described(), ids=name)
+def test_two_hops_explain_a_model(path: Path) -> None:
+    """From a model's file to one architecture, its objectives, and the library that all models share."""
+    architectures = {file for file in project_files(path) if file.parent.name == "architectures"}
+    assert len(architectures) == 1, f"{name(path)} imports {sorted(map(name, architectures))}; it needs exactly one"
+    behind = dependencies(path)
+    others = {file for file in behind if file.parent.name == "architectures"} - architectures
+    # Operations on tensors that all layers share, and the blocks of BERT, which every reader knows.
+    others -= {ROOT / "models" / "architectures" / f"{stem}.py" for stem in ("parts", "products", "encoders")}
+    assert not others, f"{name(path)} needs {sorted(map(name, others))} beside its architecture"
+    relatives = {file for file in behind if file.parent == ROOT / "models" and not file.stem.startswith("_")} - {path}
+    relatives = sorted(name(file) for file in relatives if file.stem not in MACHINERY)
+    assert not relatives, f"{name(path)} imports the files of other models: {relatives}"
+
+
+@pytest.mark.parametrize("path", described(), ids=name)
+def test_a_model_that_describes_itself_computes_no_costs(path: Path) -> None:
+    """Parameters and FLOPs follow from the configurations: arithmetic is left to functions that define sizes."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    sizes = [f for f in functions if isinstance(f.returns, ast.Name) and f.returns.id in ("Size", "int")]
+    allowed = {id(node) for function in sizes for node in ast.walk(function)}
+    found = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp | ast.AugAssign)
+        and id(node) not in allowed
+        and not isinstance(node.op, ast.BitOr)
+    ]
+    assert not found, f"{name(path)} computes in lines {found}; the layers' configurations know what a model costs"
 
 
 def test_the_project_is_exactly_its_four_rooms() -> None:

@@ -20,9 +20,9 @@ from bench.adapt import seq2seq
 from bench.adapt.settings.fused import Own, flops
 from bench.engine.rates import rate_at
 from bench.engine.step import TrainStep
-from models.architectures.transformer_encoder import sinusoids
 from models.architectures.transformer_fused import Decoder, Encoder
 from models.card import Size
+from models.layers.core import sinusoids
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
 

@@ -9,7 +9,7 @@ with the root of the steps. With ``stages`` 2 the encoder stays as it is for the
 Rothe et al., 2020, section 3). A random twin is the same network from scratch: give both rates the same value to
 compare with it fairly.
 
-The decoder is BART's (`models.architectures.transformer_post_norm`), L layers of the encoder's width. It has token
+The decoder is BART's (`models.architectures.encoder_decoders.bart`), L layers of the encoder's width. It has token
 vectors of its own, which begin as the encoder's where these are as wide.
 """
 
@@ -22,9 +22,12 @@ from bench.adapt import NotApplicable
 from bench.adapt.rated import RatedStep
 from bench.adapt.settings.seq2seq import Own, topped_flops
 from bench.engine.rates import rate_at
-from models.architectures.transformer_encoder import initializer, sinusoids
-from models.architectures.transformer_post_norm import Decoder
+from models.architectures.encoder_decoders import bart
 from models.card import Size
+from models.layers.blocks import Block, Stack
+from models.layers.config import BERT
+from models.layers.core import initializer, sinusoids
+from models.layers.transformers import built
 from models.objectives.seq2seq_mlm import Seq2SeqLm
 from models.tokenizers import Vocabulary
 from tasks.forms import Form
@@ -42,13 +45,13 @@ class Reading(keras.layers.Layer):
 
 
 class Table(keras.layers.Layer):
-    """What `Decoder` shares with an encoder elsewhere: token vectors [V, D], which are the output layer too, and the
+    """What a decoder shares with an encoder elsewhere: token vectors [V, D], which are the output layer too, and the
     share of dropout."""
 
     def __init__(self, vocabulary: int, width: int, rate: float):
         super().__init__(name="decoder_table")
         self.dropout = rate
-        self.token_embedding = self.add_weight((vocabulary, width), initializer(), name="tokens")
+        self.token_embedding = self.add_weight((vocabulary, width), initializer(BERT), name="tokens")
         self.built = True
 
 
@@ -59,7 +62,7 @@ class Decoding:
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Any):
         encoder = self.encoder = network.encoder
         D, self.warms = encoder.width, bool(settings.warm_decoder)
-        heads = getattr(encoder, "heads", None) or getattr(getattr(encoder, "stack", None), "heads", max(1, D // 64))
+        heads = getattr(encoder, "heads", None) or max(1, D // 64)
         heads = next(n for n in range(heads, 0, -1) if D % n == 0)
         self.size = Size(
             layers=settings.decoder_layers or max(1, encoder.depth),
@@ -69,7 +72,7 @@ class Decoding:
             length=encoder.length,
         )
         self.table = Table(vocabulary.size, D, settings.dropout)
-        self.decoder = Decoder(self.size, self.table)
+        self.decoder = built(bart(self.size, vocabulary.size)[1], self.table, name="decoder")
         self.own = self.decoder.trainable_variables  # its table's among them
         if self.warms:
             self._copies()  # what cannot be is told before anything learns
@@ -78,7 +81,8 @@ class Decoding:
 
     def begin(self) -> None:
         """Gives the new weights, freshly drawn, what they begin with: positions as waves, and the encoder's vectors."""
-        self.decoder.positions.assign(sinusoids(tuple(self.decoder.positions.shape)))
+        positions = self.decoder.embeddings.positions.table
+        positions.assign(sinusoids(tuple(positions.shape)))
         found = getattr(self.encoder, "token_embedding", None)
         if found is not None and tuple(found.shape) == tuple(self.table.token_embedding.shape):
             self.table.token_embedding.assign(found)
@@ -87,13 +91,15 @@ class Decoding:
 
     def _copies(self) -> list[tuple[Any, Any]]:
         """Each weight of the decoder's layers that the encoder has too, with the encoder's."""
-        theirs, pairs = _blocks(self.encoder), []
-        for ours, other in zip(self.decoder.blocks, theirs, strict=False):
-            for name, weight in vars(ours).items():
-                old = getattr(other, name, None)
-                if not name.startswith("cross_") and old is not None and tuple(old.shape) == tuple(weight.shape):
+        pairs, same = [], 0
+        theirs = [_weights(block) for block in _blocks(self.encoder)]
+        for index, block in enumerate(self.decoder.stack):
+            ours = {name: weight for name, weight in _weights(block).items() if not name.startswith("cross")}
+            same += len(ours)
+            for name, weight in ours.items():
+                old = theirs[index].get(name) if index < len(theirs) else None
+                if old is not None and tuple(old.shape) == tuple(weight.shape):
                     pairs.append((weight, old))
-        same = sum(not name.startswith("cross_") for ours in self.decoder.blocks for name in vars(ours))
         if len(pairs) != same:
             raise NotApplicable(
                 "no-warm-decoder", "because the layers of this encoder are not those of the decoder, to begin with."
@@ -123,12 +129,37 @@ def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
     return ours
 
 
+_PLACES = {
+    "qkv_": "attention/query_key_value/",
+    "output_": "attention/projection/",
+    "inner_": "feed_forward/inner/",
+    "outer_": "feed_forward/outer/",
+    "attention_norm_": "attention_norm/",
+    "norm_": "norm/",
+}
+"""How weights begin that an architecture names by itself, and where the same ones are in a `models.layers` block."""
+
+
 def _blocks(encoder: Any) -> list[Any]:
-    """The layers of ``encoder`` as names and weights, wherever its architecture keeps them; [] where they are none."""
-    return getattr(encoder, "blocks", None) or getattr(getattr(encoder, "stack", None), "blocks", None) or []
+    """The layers of ``encoder``, wherever its architecture keeps them; [] where they are none."""
+    stack = getattr(encoder, "stack", None)
+    return getattr(encoder, "blocks", None) or (list(stack) if isinstance(stack, Stack) else [])
+
+
+def _weights(block: Any) -> dict[str, Any]:
+    """The weights of one layer by their paths below it."""
+    if isinstance(block, Block):
+        return {weight.path.split(f"/{block.name}/", 1)[1]: weight for weight in block.weights}
+    named = {name: value for name, value in vars(block).items() if value is not None}
+    parts = {name: name.rpartition("_") for name in named}
+    return {_PLACES.get(f"{parts[n][0]}_", f"{parts[n][0]}/") + parts[n][2]: weight for n, weight in named.items()}
 
 
 def _inner(encoder: Any) -> int:
     """The width of the encoder's feed-forward layers, 0 where it has none."""
-    found = [getattr(block, "inner_kernel", None) for block in _blocks(encoder)]
-    return int(found[0].shape[1]) if found and found[0] is not None else 0
+    for block in _blocks(encoder):
+        if isinstance(block, Block):
+            return block.config.feed_forward.inner
+        kernel = getattr(block, "inner_kernel", None)
+        return 0 if kernel is None else int(kernel.shape[1])
+    return 0

@@ -29,8 +29,9 @@ from models.architectures.parts import (
     split_heads,
 )
 from models.architectures.products import product
-from models.architectures.transformer_encoder import initializer, sinusoids
 from models.card import Size
+from models.layers.config import BERT
+from models.layers.core import initializer, sinusoids
 from models.pretrainable import Encoding
 
 EPSILON = 1e-5
@@ -102,7 +103,7 @@ def weights(owner: keras.layers.Layer, name: str, D: int, F: int) -> SimpleNames
     """The weights of one layer, made by ``owner`` under ``name``."""
     found = {}
     for part, dims in {"qkv": (D, 3 * D), "output": (D, D), "inner": (D, F), "outer": (F, D)}.items():
-        found[f"{part}_kernel"] = owner.add_weight(dims, initializer(), name=f"{name}_{part}_kernel")
+        found[f"{part}_kernel"] = owner.add_weight(dims, initializer(BERT), name=f"{name}_{part}_kernel")
         found[f"{part}_bias"] = owner.add_weight(dims[1:], "zeros", name=f"{name}_{part}_bias")
     for part in ("attention_norm", "norm"):
         found[f"{part}_scale"] = owner.add_weight((D,), "ones", name=f"{name}_{part}_scale")
@@ -145,7 +146,7 @@ class Encoder(keras.layers.Layer):
         self.width, self.depth, self.length = size.width, 2 * size.layers, size.length
         self.heads, self.separator, self.dropout = size.heads, separator, 0.1
         D, F, L = size.width, size.inner, size.layers
-        self.token_embedding = self.add_weight((vocabulary, D), initializer(), name="tokens")
+        self.token_embedding = self.add_weight((vocabulary, D), initializer(BERT), name="tokens")
         self.positions = self.add_weight((size.length, D), sinusoids, name="positions")
         self.sentence_positions = self.add_weight((places(size.length), D), waves, name="sentence_positions")
         self.words = [weights(self, f"words_{index}", D, F) for index in range(L)]

@@ -1,6 +1,6 @@
 """The encoder-decoder Transformer of ProphetNet: a decoder that predicts several tokens ahead, one stream for each.
 
-Source: Qi et al. (2020), section 2.3, and the authors' code; the encoder is that of `transformer_post_norm`. The main
+Source: Qi et al. (2020), section 2.3, and the authors' code; the encoder is BART's. The main
 stream is the usual decoder over the tokens so far. Predicting stream i (from 0) has at position s no token but a vector
 of its own, and guesses token s + 1 from the main stream up to s - i: the first one as any decoder does, the next one
 without the last token. All streams share all weights, so the main stream is computed once for all of them. Positions
@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from models.architectures.parts import (
     HIDDEN,
+    Weights,
     attention,
     block,
     check_length,
@@ -28,12 +29,13 @@ from models.architectures.parts import (
     split_heads,
 )
 from models.architectures.products import product
-from models.architectures.transformer import BUCKETS, FARTHEST, distance_buckets
-from models.architectures.transformer_encoder import sinusoids
-from models.architectures.transformer_post_norm import EPSILON, Encoder, Weights, initializer, padding_bias
 from models.card import Size
+from models.layers.config import NORMAL
+from models.layers.core import initializer, sinusoids
+from models.layers.embeddings import BUCKETS, FARTHEST, distance_buckets, padding_bias
+from models.layers.transformers import Encoder
 
-__all__ = ["Decoder", "Encoder"]
+EPSILON = 1e-5
 
 
 class Decoder(keras.layers.Layer):
@@ -49,7 +51,7 @@ class Decoder(keras.layers.Layer):
         self.streams = streams
         D, F, weight = size.width, size.inner, Weights(self, "")
         self.positions = weight("positions", size.length, D, start=sinusoids)
-        self.stream_vectors = weight("streams", streams, D, start=initializer())
+        self.stream_vectors = weight("streams", streams, D, start=initializer(NORMAL))
         self.embedding_norm_scale, self.embedding_norm_bias = weight.norm("embedding_norm", D).values()
         self.blocks = [self._block(Weights(self, f"layer_{index}_"), D, F) for index in range(size.layers)]
         self.built = True

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from models.architectures.products import product
@@ -35,6 +36,11 @@ def rematerialising(yes: bool) -> Iterator[None]:
         yield
     finally:
         _rematerialise.reset(token)
+
+
+def rematerialises() -> bool:
+    """Whether what is traced now is `rematerialising`."""
+    return _rematerialise.get()
 
 
 @contextmanager
@@ -200,3 +206,26 @@ def relative_shift(scores: tf.Tensor, keys: Any) -> tf.Tensor:
     batch, heads, queries, columns = shape(scores)
     shifted = tf.reshape(scores, [batch, heads, columns, queries])[:, :, 1:]
     return tf.reshape(shifted, [batch, heads, queries, columns - 1])[:, :, :, :keys]
+
+
+class Weights:
+    """Names and starts the weights of one place: ``weight("kernel", 4, 8)`` is the variable ``{place}kernel``. Kernels
+    begin normal with standard deviation 0.02."""
+
+    def __init__(self, layer: keras.layers.Layer, place: str):
+        self.layer, self.place = layer, place
+
+    def __call__(self, part: str, *dims: int, start: Any = "zeros") -> keras.Variable:
+        return self.layer.add_weight(dims, start, name=f"{self.place}{part}")
+
+    def dense(self, part: str, rows: int, columns: int) -> dict[str, keras.Variable]:
+        """Kernel and bias of a dense layer."""
+        kernel = self(f"{part}_kernel", rows, columns, start=keras.initializers.RandomNormal(stddev=0.02))
+        return {f"{part}_kernel": kernel, f"{part}_bias": self(f"{part}_bias", columns)}
+
+    def norm(self, part: str, width: int) -> dict[str, keras.Variable]:
+        """Scale and bias of a layer-norm."""
+        return {
+            f"{part}_scale": self(f"{part}_scale", width, start="ones"),
+            f"{part}_bias": self(f"{part}_bias", width),
+        }

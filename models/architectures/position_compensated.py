@@ -1,7 +1,7 @@
 """The encoder of MPNet: BERT's layers with relative positions, and two more streams for pre-training.
 
 Source: Song et al. (2020), sections 2.2 and 2.3; relative positions are learned scalars per distance as in T5, shared
-by all layers and added to the scores, beside absolute ones, which begin as `transformer_encoder.sinusoids`; epsilon
+by all layers and added to the scores, beside absolute ones, which begin as `models.layers.core.sinusoids`; epsilon
 from the authors' code (fairseq).
 
 The row with [MASK] at the predicted places, n tokens, is encoded both ways, as it will be downstream. A content and a
@@ -29,9 +29,10 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
-from models.architectures.transformer import BUCKETS, FARTHEST, distance_buckets, padding_bias
-from models.architectures.transformer_encoder import initializer, sinusoids
 from models.card import Size
+from models.layers.config import BERT
+from models.layers.core import initializer, sinusoids
+from models.layers.embeddings import BUCKETS, FARTHEST, distance_buckets, padding_bias
 from models.pretrainable import Encoding
 
 EPSILON = 1e-5
@@ -55,11 +56,11 @@ class PositionCompensated(keras.layers.Layer):
             size.heads,
             0.1,
         )
-        self.token_embedding = self.add_weight((vocabulary, size.width), initializer(), name="tokens")
+        self.token_embedding = self.add_weight((vocabulary, size.width), initializer(BERT), name="tokens")
         self.positions = self.add_weight((size.length, size.width), sinusoids, name="positions")
         self.norm_scale = self.add_weight((size.width,), "ones", name="norm_scale")
         self.norm_bias = self.add_weight((size.width,), "zeros", name="norm_bias")
-        self.distances = self.add_weight((BUCKETS, size.heads), initializer(), name="distances")
+        self.distances = self.add_weight((BUCKETS, size.heads), initializer(BERT), name="distances")
         self.blocks = [self._block(f"layer_{index}", size.width, size.inner) for index in range(size.layers)]
         self.built = True
 
@@ -68,15 +69,15 @@ class PositionCompensated(keras.layers.Layer):
             return self.add_weight(dims, start, name=f"{name}_{part}")
 
         return SimpleNamespace(
-            qkv_kernel=weight("qkv_kernel", width, 3 * width, start=initializer()),
+            qkv_kernel=weight("qkv_kernel", width, 3 * width, start=initializer(BERT)),
             qkv_bias=weight("qkv_bias", 3 * width),
-            output_kernel=weight("output_kernel", width, width, start=initializer()),
+            output_kernel=weight("output_kernel", width, width, start=initializer(BERT)),
             output_bias=weight("output_bias", width),
             attention_norm_scale=weight("attention_norm_scale", width, start="ones"),
             attention_norm_bias=weight("attention_norm_bias", width),
-            inner_kernel=weight("inner_kernel", width, inner, start=initializer()),
+            inner_kernel=weight("inner_kernel", width, inner, start=initializer(BERT)),
             inner_bias=weight("inner_bias", inner),
-            outer_kernel=weight("outer_kernel", inner, width, start=initializer()),
+            outer_kernel=weight("outer_kernel", inner, width, start=initializer(BERT)),
             outer_bias=weight("outer_bias", width),
             norm_scale=weight("norm_scale", width, start="ones"),
             norm_bias=weight("norm_bias", width),

@@ -37,8 +37,8 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
-from models.architectures.transformer_encoder import sinusoids
 from models.card import Size
+from models.layers.core import sinusoids
 from models.pretrainable import Encoding
 
 EPSILON = 1e-6

@@ -11,7 +11,7 @@ own, over the layer's own input, over M, and, in the decoder, over the network's
 and a feed-forward layer after each. While learning, a layer takes attn_M alone, or the other one alone, each with
 probability p / 2, and the mean else (drop-net, equation 3): both have to be of use without the other.
 
-All else is BART's (`models.architectures.transformer_post_norm`): layer-norm after each sum, GELU, learned positions.
+All else is BART's (`models.architectures.encoder_decoders.bart`): layer-norm after each sum, GELU, learned positions.
 """
 
 from functools import partial
@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from models.architectures.parts import (
     HIDDEN,
+    Weights,
     attention,
     block,
     check_length,
@@ -35,9 +36,19 @@ from models.architectures.parts import (
     split_heads,
 )
 from models.architectures.products import product
-from models.architectures.transformer_encoder import sinusoids
-from models.architectures.transformer_post_norm import EPSILON, Weights, embed, initializer, padding_bias
 from models.card import Size
+from models.layers.config import NORMAL
+from models.layers.core import initializer, sinusoids
+from models.layers.embeddings import padding_bias
+
+EPSILON = 1e-5
+
+
+def embed(layer: keras.layers.Layer, tokens: tf.Tensor, positions: tf.Tensor, seed: Any, salt: int) -> tf.Tensor:
+    """Token vectors [B, T, D] and position vectors [T, D] or [B, T, D], summed and normalised: [B * T, D]."""
+    x = tf.reshape(tf.gather(layer.token_embedding.value, tokens) + positions, [-1, layer.width])
+    x = layer_norm(x, layer.embedding_norm_scale, layer.embedding_norm_bias, EPSILON)
+    return dropout(x, layer.dropout, seed, salt)
 
 
 def mixed(own: tf.Tensor, other: tf.Tensor, fused: Any, drop_net: float, seed: Any, salt: int) -> tf.Tensor:
@@ -86,7 +97,7 @@ class Encoder(keras.layers.Layer):
         self.width, self.length, self.heads = size.width, size.length, size.heads
         self.memory, self.drop_net, self.dropout = memory, drop_net, 0.1
         D, F, weight = size.width, size.inner, Weights(self, "")
-        self.token_embedding = weight("tokens", vocabulary, D, start=initializer())
+        self.token_embedding = weight("tokens", vocabulary, D, start=initializer(NORMAL))
         self.positions = weight("positions", size.length, D, start=sinusoids)
         self.embedding_norm_scale, self.embedding_norm_bias = weight.norm("embedding_norm", D).values()
         self.blocks = [self._block(Weights(self, f"layer_{index}_"), D, F) for index in range(size.layers)]

@@ -15,6 +15,9 @@ class Joint(keras.layers.Layer):
     def __init__(self, encoder: keras.layers.Layer, heads: list[keras.layers.Layer], name: str = "loss"):
         super().__init__(name=name)
         self.encoder, self.heads = encoder, heads
+        for head in heads:
+            if not head.built:
+                head.build()
         self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ import tensorflow as tf
 
 from models.architectures.parts import fold, shape
 from models.corpus import Corpus
+from models.layers.core import built
+from models.layers.heads import MaskedLmConfig
 from models.objectives import mlm
 from models.objectives.sampling import FullSentences, generator, take
 from models.pretrainable import Batches
@@ -83,10 +85,10 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 class DeepInfoMax(keras.layers.Layer):
     """``loss``: MLM and DIM over one pass of ``encoder`` through the texts, and one through their n-grams."""
 
-    def __init__(self, encoder: keras.layers.Layer, name: str = "dim"):
+    def __init__(self, config: MaskedLmConfig, encoder: keras.layers.Layer, name: str = "dim"):
         super().__init__(name=name)
         self.encoder = encoder
-        self.mlm = mlm.MaskedLm(encoder, encoder.width)
+        self.mlm = built(config, encoder, name="mlm")
         self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

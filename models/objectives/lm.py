@@ -36,7 +36,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 class CausalLm(keras.layers.Layer):
     """``loss`` of a decoder with tied embeddings, and the ways of asking it for probabilities.
 
-    ``encoder`` gives ``hidden(tokens, seed, gaps, documents)`` (see `models.architectures.transformer_decoder`) and
+    ``encoder`` gives ``hidden(tokens, seed, gaps, documents)`` (see `models.layers.transformers.CausalTransformer`) and
     ``token_embedding`` [V, D]. The ids ``absent`` have no probability (see `models.objectives._absent`), and where a
     text has one of them, nothing is predicted.
     """

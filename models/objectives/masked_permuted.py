@@ -18,8 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from models.corpus import Corpus
+from models.layers.core import built
+from models.layers.heads import MaskedLmConfig
 from models.objectives import masking
-from models.objectives.mlm import MaskedLm
 from models.objectives.sampling import FullSentences, generator, heads
 from models.pretrainable import Batches
 from models.tokenizers import Vocabulary
@@ -52,7 +53,9 @@ class MaskedPermutedLm(keras.layers.Layer):
 
     def __init__(self, encoder: keras.layers.Layer, epsilon: float, absent: tuple[int, ...] = (), name: str = "loss"):
         super().__init__(name=name)
-        self.encoder, self.mlm = encoder, MaskedLm(encoder, encoder.width, epsilon, absent=absent)
+        V, D = encoder.token_embedding.shape
+        config = MaskedLmConfig(width=D, inner=D, vocabulary=V, epsilon=epsilon, absent=absent)
+        self.encoder, self.mlm = encoder, built(config, encoder, name="mlm")
         self.built = True
 
     def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:

@@ -9,16 +9,16 @@ of the output layer.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense, gelu, layer_norm
 from models.architectures.products import product
-from models.architectures.transformer_encoder import EPSILON, initializer
+from models.layers.blocks import ACTIVATIONS
+from models.layers.core import Layer, made_from
+from models.layers.heads import MaskedLmConfig
 from models.objectives import _absent
 from models.tokenizers import Vocabulary
 
@@ -100,39 +100,24 @@ def gather(tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.reshape(tokens, [-1, tokens.shape[-1]]), flat)
 
 
-class MaskedLm(keras.layers.Layer):
-    """The head: dense, GELU, layer-norm, then the token embedding [V, E] as the output layer, with a bias of its own.
+@made_from(MaskedLmConfig)
+class MaskedLm(Layer):
+    """The head: a product, an activation, layer-norm, then the token embedding [V, E] as the output layer, with a bias
+    of its own. ``owner`` is the layer whose ``token_embedding`` is tied. Ids that the configuration calls
+    ``absent`` have no probability (see `models.objectives._absent`)."""
 
-    ``owner`` is the layer whose ``token_embedding`` is tied; ``width`` the encoder's D. ``epsilon`` and ``activation``
-    are the encoder's too. The ids ``absent`` have no probability (see `models.objectives._absent`).
-    """
+    OTHERS = ("owner",)
 
-    def __init__(
-        self,
-        owner: keras.layers.Layer,
-        width: int,
-        epsilon: float = EPSILON,
-        activation: Callable[[tf.Tensor], tf.Tensor] = gelu,
-        absent: tuple[int, ...] = (),
-        name: str = "mlm",
-    ):
-        super().__init__(name=name)
-        self.epsilon, self.activation, self.absent = epsilon, activation, absent
-        vocabulary, inner = owner.token_embedding.shape
+    def __init__(self, config: MaskedLmConfig, owner: keras.layers.Layer, name: str = "mlm", **kwargs: Any):
+        super().__init__(config, name=name, **kwargs)
         self.owner = owner
-        self.kernel = self.add_weight((width, inner), initializer(), name="kernel")
-        self.bias = self.add_weight((inner,), "zeros", name="bias")
-        self.norm_scale = self.add_weight((inner,), "ones", name="norm_scale")
-        self.norm_bias = self.add_weight((inner,), "zeros", name="norm_bias")
-        self.output_bias = self.add_weight((vocabulary,), "zeros", name="output_bias")
-        self.built = True
 
     def logits(self, tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
-        x = self.activation(dense(gather(tokens, positions), self.kernel, self.bias))  # [B * M, E]
-        x = layer_norm(x, self.norm_scale, self.norm_bias, self.epsilon)
+        x = ACTIVATIONS[self.config.activation](self.transform(gather(tokens, positions)))
+        x = self.norm(x)  # [B * M, E]
         logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
-        return _absent.masked(tf.cast(logits, tf.float32), self.absent)
+        return _absent.masked(tf.cast(logits, tf.float32), self.config.absent)
 
     def fill(self, encoding: Any, places: tf.Tensor) -> tf.Tensor:
         """Scores [B, V] of every piece at one place [B] of each row."""

@@ -7,30 +7,26 @@ The survey files it under contrastive objectives: the negatives are drawn from o
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
-from models.architectures.parts import dense
-from models.architectures.transformer_encoder import initializer
+from models.layers.core import Layer
+from models.layers.heads import ClassifierConfig
 
 RANDOM_SECOND = 0.5
 """The share of rows whose second text is random."""
 
 
-class NextSentence(keras.layers.Layer):
+class NextSentence(Layer):
     """The head: two scores from the pooled vector [B, D]; class 1 is "follows"."""
 
-    def __init__(self, width: int, name: str = "nsp"):
-        super().__init__(name=name)
-        self.kernel = self.add_weight((width, 2), initializer(), name="kernel")
-        self.bias = self.add_weight((2,), "zeros", name="bias")
-        self.built = True
+    def __init__(self, config: ClassifierConfig, name: str = "nsp", **kwargs: Any):
+        super().__init__(config, name=name, **kwargs)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.size(batch["next"])}
 
     def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
-        logits = tf.cast(dense(encoding.pooled, self.kernel, self.bias), tf.float32)  # [B, 2]
+        logits = tf.cast(self.scores(encoding.pooled), tf.float32)  # [B, 2]
         total = tf.cast(totals["pairs"], tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["next"], logits)  # [B]
         hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["next"]), tf.float32)

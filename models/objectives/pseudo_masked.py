@@ -25,6 +25,8 @@ import tensorflow as tf
 
 from models.architectures.parts import shape
 from models.corpus import Corpus
+from models.layers.core import built
+from models.layers.heads import MaskedLmConfig
 from models.objectives import masking, mlm
 from models.objectives.sampling import Pairs
 from models.pretrainable import Batches
@@ -69,7 +71,9 @@ class PseudoMaskedLm(keras.layers.Layer):
     def __init__(self, encoder: keras.layers.Layer, vocabulary: Vocabulary, name: str = "loss"):
         super().__init__(name=name)
         self.encoder, self.pseudo = encoder, vocabulary.sentinels[0]
-        self.mlm = mlm.MaskedLm(encoder, encoder.width)
+        D = encoder.width
+        config = MaskedLmConfig(width=D, inner=D, vocabulary=vocabulary.size)
+        self.mlm = built(config, encoder, name="mlm")
         self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

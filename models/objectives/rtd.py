@@ -13,11 +13,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense, fold, gelu, shape
-from models.architectures.transformer_encoder import Stack, TransformerEncoder, initializer
-from models.card import Size
+from models.architectures.parts import fold, gelu, shape
 from models.corpus import Corpus
-from models.objectives.mlm import MaskedLm, noise
+from models.layers.core import Drop, Rows, built
+from models.layers.embeddings import padding_bias
+from models.layers.heads import ReplacedTokensConfig
+from models.layers.transformers import Encoder
+from models.objectives.mlm import noise
 from models.objectives.sampling import Pairs
 from models.pretrainable import Batches
 from models.tokenizers import Vocabulary
@@ -64,31 +66,28 @@ def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
 class ReplacedTokens(keras.layers.Layer):
     """``loss`` of ELECTRA: the generator, its samples, and the discriminator, which is the ``encoder`` that is kept.
 
-    The generator, of ``size``, shares the encoder's embeddings through a projection of its own. It gives the ids
-    ``absent`` no probability.
+    The generator shares the encoder's embeddings through a projection of its own. Its head knows which ids have no
+    probability.
     """
 
-    def __init__(self, encoder: TransformerEncoder, size: Size, absent: tuple[int, ...] = (), name: str = "rtd"):
+    def __init__(self, config: ReplacedTokensConfig, encoder: Encoder, name: str = "rtd"):
         super().__init__(name=name)
-        self.encoder, width, narrow = encoder, encoder.width, encoder.token_embedding.shape[1]
+        self.config, self.encoder = config, encoder
         with keras.name_scope("generator"):
-            self.generator = Stack(size)
-            self.mlm = MaskedLm(encoder, size.width, absent=absent)
-        self.projection_kernel = self.add_weight((narrow, size.width), initializer(), name="projection_kernel")
-        self.projection_bias = self.add_weight((size.width,), "zeros", name="projection_bias")
-        self.kernel = self.add_weight((width, width), initializer(), name="kernel")
-        self.bias = self.add_weight((width,), "zeros", name="bias")
-        self.output_kernel = self.add_weight((width, 1), initializer(), name="output_kernel")
-        self.output_bias = self.add_weight((1,), "zeros", name="output_bias")
+            self.generator = built(config.generator, name="stack")
+            self.mlm = built(config.mlm, encoder, name="mlm")
+        with keras.name_scope(name):
+            self.projection = built(config.projection, name="projection")
+            self.hidden = built(config.hidden, name="hidden")
+            self.score = built(config.score, name="score")
         self.built = True
 
     def generate(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """The generator's logits [B * M, V] at the masked positions."""
-        self.generator.dropout = self.encoder.dropout
-        inner, (rows, length) = fold(seed, 2000), shape(batch["tokens"])
-        x = self.encoder.embeddings(batch, seed=inner)  # [B * T, E]
-        x = dense(x, self.projection_kernel, self.projection_bias)
-        x = self.generator(x, batch["tokens"], seed=inner)[-1]
+        tokens, drop = batch["tokens"], Drop(self.encoder.dropout, fold(seed, 2000), 0)
+        rows, length = shape(tokens)
+        x = self.projection(self.encoder.embedded(batch, drop))  # [B * T, G]
+        x = self.generator(x, padding_bias(tokens), rows=Rows(rows, length), drop=drop)[-1]
         return self.mlm.logits(tf.reshape(x, [rows, length, x.shape[-1]]), batch["masked_positions"])
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -106,8 +105,7 @@ class ReplacedTokens(keras.layers.Layer):
         tokens = tf.tensor_scatter_nd_add(original, where, (drawn - batch["masked_labels"]) * used)  # [B, T]
         encoding = self.encoder({"tokens": tokens, "segments": batch["segments"]}, seed=seed)
         x = tf.reshape(encoding.tokens, [-1, self.encoder.width])  # [B * T, D]
-        x = gelu(dense(x, self.kernel, self.bias))
-        scores = tf.cast(dense(x, self.output_kernel, self.output_bias), tf.float32)
+        scores = tf.cast(self.score(gelu(self.hidden(x))), tf.float32)
         scores = tf.reshape(scores, [rows, length])  # [B, T]
         replaced = tf.cast(tf.not_equal(tokens, original), tf.float32)
         present = tf.cast(tf.not_equal(original, 0), tf.float32)

@@ -13,13 +13,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense, gelu, layer_norm
+from models.architectures.parts import gelu
 from models.architectures.products import product
-from models.architectures.transformer_encoder import EPSILON, initializer
+from models.layers.core import Layer
+from models.layers.heads import SpanBoundaryConfig
 from models.objectives.masking import Chosen
 from models.objectives.mlm import gather
 
-LONGEST = 20
+LONGEST = SpanBoundaryConfig.longest
 """Tokens of a span that are predicted from its edges."""
 
 
@@ -37,36 +38,23 @@ def boundaries(chosen: Chosen) -> dict[str, np.ndarray]:
     }
 
 
-class SpanBoundary(keras.layers.Layer):
+class SpanBoundary(Layer):
     """The head: two layers over the edges and a position, then the token embedding [V, D] as the output layer.
+    ``owner`` is the layer whose ``token_embedding`` is tied."""
 
-    ``owner`` is the layer whose ``token_embedding`` is tied; ``width`` is D, ``places`` the width of the positions.
-    """
+    OTHERS = ("owner",)
 
-    def __init__(self, owner: keras.layers.Layer, width: int, places: int, name: str = "sbo"):
-        super().__init__(name=name)
+    def __init__(self, config: SpanBoundaryConfig, owner: keras.layers.Layer, name: str = "sbo", **kwargs: Any):
+        super().__init__(config, name=name, **kwargs)
         self.owner = owner
-        self.places = self.add_weight((LONGEST, places), initializer(), name="places")
-        self.kernel = self.add_weight((2 * width + places, width), initializer(), name="kernel")
-        self.bias = self.add_weight((width,), "zeros", name="bias")
-        self.norm_scale = self.add_weight((width,), "ones", name="norm_scale")
-        self.norm_bias = self.add_weight((width,), "zeros", name="norm_bias")
-        self.second_kernel = self.add_weight((width, width), initializer(), name="second_kernel")
-        self.second_bias = self.add_weight((width,), "zeros", name="second_bias")
-        self.second_norm_scale = self.add_weight((width,), "ones", name="second_norm_scale")
-        self.second_norm_bias = self.add_weight((width,), "zeros", name="second_norm_bias")
-        self.output_bias = self.add_weight((owner.token_embedding.shape[0],), "zeros", name="output_bias")
-        self.built = True
 
     def logits(self, tokens: tf.Tensor, batch: dict[str, Any]) -> tf.Tensor:
         """Scores [B * M, V] of every piece at the masked positions, from tokens [B, T, D] at the edges alone."""
         left, right = gather(tokens, batch["span_lefts"]), gather(tokens, batch["span_rights"])  # [B * M, D]
-        place = tf.gather(self.places.value, tf.reshape(batch["span_offsets"], [-1]))
+        place = self.places(tf.reshape(batch["span_offsets"], [-1]))
         x = tf.concat([left, right, tf.cast(place, left.dtype)], axis=1)
-        x = gelu(dense(x, self.kernel, self.bias))
-        x = layer_norm(x, self.norm_scale, self.norm_bias, EPSILON)
-        x = gelu(dense(x, self.second_kernel, self.second_bias))
-        x = layer_norm(x, self.second_norm_scale, self.second_norm_bias, EPSILON)
+        x = self.first_norm(gelu(self.first(x)))
+        x = self.second_norm(gelu(self.second(x)))
         logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
         return tf.cast(logits, tf.float32)
 

@@ -8,12 +8,11 @@ Between NSP, which the topic gives away, and SOP (`models.objectives.sop`), whic
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense
-from models.architectures.transformer_encoder import initializer
+from models.layers.core import Layer
+from models.layers.heads import ClassifierConfig
 from models.objectives.sampling import Pairs, laid
 
 NEXT, PREVIOUS, RANDOM = 0, 1, 2
@@ -42,20 +41,17 @@ def pairs(texts: Pairs, step: int, batch: int, seed: int) -> tuple[dict[str, np.
     return rows | {"order": order}, rng
 
 
-class SentenceStructure(keras.layers.Layer):
+class SentenceStructure(Layer):
     """The head: three scores from the pooled vector [B, D]."""
 
-    def __init__(self, width: int, name: str = "sentence_order"):
-        super().__init__(name=name)
-        self.kernel = self.add_weight((width, 3), initializer(), name="kernel")
-        self.bias = self.add_weight((3,), "zeros", name="bias")
-        self.built = True
+    def __init__(self, config: ClassifierConfig, name: str = "sentence_order", **kwargs: Any):
+        super().__init__(config, name=name, **kwargs)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.size(batch["order"])}
 
     def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
-        logits = tf.cast(dense(encoding.pooled, self.kernel, self.bias), tf.float32)  # [B, 3]
+        logits = tf.cast(self.scores(encoding.pooled), tf.float32)  # [B, 3]
         total = tf.cast(totals["pairs"], tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["order"], logits)  # [B]
         hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["order"]), tf.float32)

@@ -8,12 +8,11 @@ how the one leads on to the other. As in the authors' code the row is cut after 
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dense
-from models.architectures.transformer_encoder import initializer
+from models.layers.core import Layer
+from models.layers.heads import ClassifierConfig
 from models.objectives.sampling import Pairs, laid
 
 SWAPPED = 0.5
@@ -43,20 +42,17 @@ def pairs(
     return rows | {"swapped": swapped.astype(np.int32)}, where, rng
 
 
-class SentenceOrder(keras.layers.Layer):
+class SentenceOrder(Layer):
     """The head: two scores from the pooled vector [B, D]; class 1 is "swapped"."""
 
-    def __init__(self, width: int, name: str = "sop"):
-        super().__init__(name=name)
-        self.kernel = self.add_weight((width, 2), initializer(), name="kernel")
-        self.bias = self.add_weight((2,), "zeros", name="bias")
-        self.built = True
+    def __init__(self, config: ClassifierConfig, name: str = "sop", **kwargs: Any):
+        super().__init__(config, name=name, **kwargs)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.size(batch["swapped"])}
 
     def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
-        logits = tf.cast(dense(encoding.pooled, self.kernel, self.bias), tf.float32)  # [B, 2]
+        logits = tf.cast(self.scores(encoding.pooled), tf.float32)  # [B, 2]
         total = tf.cast(totals["pairs"], tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["swapped"], logits)  # [B]
         hit = tf.cast(tf.equal(tf.argmax(logits, -1, output_type=tf.int32), batch["swapped"]), tf.float32)

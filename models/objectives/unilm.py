@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE
-from models.architectures.parts import dense, shape
+from models.architectures.parts import shape
 from models.corpus import Corpus
 from models.objectives import masking, mlm, nsp
 from models.objectives.sampling import Pairs
@@ -55,7 +55,7 @@ class NextSentence(nsp.NextSentence):
         return {"pairs": tf.math.count_nonzero(batch["segments"][:, 0] < FORWARD, dtype=tf.int32)}
 
     def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
-        logits = tf.cast(dense(encoding.pooled, self.kernel, self.bias), tf.float32)  # [B, 2]
+        logits = tf.cast(self.scores(encoding.pooled), tf.float32)  # [B, 2]
         weights = tf.cast(batch["segments"][:, 0] < FORWARD, tf.float32)  # [B]
         total = tf.cast(tf.maximum(totals["pairs"], 1), tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["next"], logits)  # [B]

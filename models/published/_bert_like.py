@@ -8,7 +8,11 @@ from models.published import Unsupported
 from models.published.weight import Weight
 from models.tokenizers import Vocabulary
 
-_DENSE = (("output", "attention.output.dense"), ("inner", "intermediate.dense"), ("outer", "output.dense"))
+_DENSE = (
+    ("attention/projection", "attention.output.dense"),
+    ("feed_forward/inner", "intermediate.dense"),
+    ("feed_forward/outer", "output.dense"),
+)
 _NORMS = (("attention_norm", "attention.output.LayerNorm"), ("norm", "output.LayerNorm"))
 _NEEDED = {
     "hidden_act": "gelu",
@@ -73,21 +77,23 @@ def dense(ours: str, theirs: str, head: bool = False) -> list[Weight]:
 
 
 def norm(ours: str, theirs: str, head: bool = False) -> list[Weight]:
-    """A layer-norm: "<ours>_scale" and "<ours>_bias"."""
+    """A layer-norm: "<ours>scale" and "<ours>bias"."""
     return [
-        Weight(ours=f"{ours}_scale", theirs=(f"{theirs}.weight",), head=head),
-        Weight(ours=f"{ours}_bias", theirs=(f"{theirs}.bias",), head=head),
+        Weight(ours=f"{ours}scale", theirs=(f"{theirs}.weight",), head=head),
+        Weight(ours=f"{ours}bias", theirs=(f"{theirs}.bias",), head=head),
     ]
 
 
 def embeddings(ours: str, theirs: str, copies: tuple[str, ...] = ()) -> list[Weight]:
     """The three tables below the place ``theirs``, and their norm; ``copies`` are further names of the words."""
-    words = Weight(ours=f"{ours}tokens", theirs=(f"{theirs}word_embeddings.weight",), vocabulary=True, copies=copies)
+    words = Weight(
+        ours=f"{ours}tokens/table", theirs=(f"{theirs}word_embeddings.weight",), vocabulary=True, copies=copies
+    )
     return [
         words,
-        Weight(ours=f"{ours}positions", theirs=(f"{theirs}position_embeddings.weight",)),
-        Weight(ours=f"{ours}segments", theirs=(f"{theirs}token_type_embeddings.weight",)),
-        *norm(f"{ours}norm", f"{theirs}LayerNorm"),
+        Weight(ours=f"{ours}positions/table", theirs=(f"{theirs}position_embeddings.weight",)),
+        Weight(ours=f"{ours}segments/table", theirs=(f"{theirs}token_type_embeddings.weight",)),
+        *norm(f"{ours}norm/", f"{theirs}LayerNorm"),
     ]
 
 
@@ -95,14 +101,19 @@ def stack(ours: str, theirs: str, layers: int, head: bool = False) -> list[Weigh
     """The layers "<theirs>0.", "<theirs>1." ..."""
     found: list[Weight] = []
     for index in range(layers):
-        layer, place = f"{theirs}{index}.", f"{ours}layer_{index}_"
+        layer, place = f"{theirs}{index}.", f"{ours}layer_{index}/"
         qkv = tuple(f"{layer}attention.self.{part}" for part in ("query", "key", "value"))
         found += [
-            Weight(ours=f"{place}qkv_kernel", theirs=tuple(f"{p}.weight" for p in qkv), transposed=True, head=head),
-            Weight(ours=f"{place}qkv_bias", theirs=tuple(f"{p}.bias" for p in qkv), head=head),
+            Weight(
+                ours=f"{place}attention/query_key_value/kernel",
+                theirs=tuple(f"{p}.weight" for p in qkv),
+                transposed=True,
+                head=head,
+            ),
+            Weight(ours=f"{place}attention/query_key_value/bias", theirs=tuple(f"{p}.bias" for p in qkv), head=head),
         ]
         for mine, name in _DENSE:
-            found += dense(f"{place}{mine}_", f"{layer}{name}", head)
+            found += dense(f"{place}{mine}/", f"{layer}{name}", head)
         for mine, name in _NORMS:
-            found += norm(f"{place}{mine}", f"{layer}{name}", head)
+            found += norm(f"{place}{mine}/", f"{layer}{name}", head)
     return found

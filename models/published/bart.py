@@ -17,7 +17,7 @@ from models.tokenizers import Vocabulary
 MODEL_TYPES = ("bart",)
 PREFIX = "model."
 TOKENS = Weight(
-    ours="encoder/tokens",
+    ours="encoder/embeddings/tokens/table",
     theirs=("model.shared.weight",),
     vocabulary=True,
     copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
@@ -74,29 +74,31 @@ def weights(size: Size) -> list[Weight]:
     found = [TOKENS]
     for part in ("encoder", "decoder"):
         place = f"model.{part}."
-        found.append(Weight(ours=f"{part}/positions", theirs=(f"{place}embed_positions.weight",), skipped=2))
-        found += norm(f"{part}/embedding_norm", f"{place}layernorm_embedding")
+        found.append(
+            Weight(ours=f"{part}/embeddings/positions/table", theirs=(f"{place}embed_positions.weight",), skipped=2)
+        )
+        found += norm(f"{part}/embeddings/norm/", f"{place}layernorm_embedding")
         for index in range(size.layers):
-            found += layer(f"{part}/layer_{index}_", f"{place}layers.{index}.", cross=part == "decoder")
+            found += layer(f"{part}/stack/layer_{index}/", f"{place}layers.{index}.", cross=part == "decoder")
     return found
 
 
 def layer(ours: str, theirs: str, cross: bool) -> list[Weight]:
     """The weights of one layer of the encoder or, with ``cross``, of the decoder."""
     found = [
-        *_fused(f"{ours}qkv_", *(f"{theirs}self_attn.{part}_proj" for part in "qkv")),
-        *dense(f"{ours}output_", f"{theirs}self_attn.out_proj"),
-        *norm(f"{ours}attention_norm", f"{theirs}self_attn_layer_norm"),
-        *dense(f"{ours}inner_", f"{theirs}fc1"),
-        *dense(f"{ours}outer_", f"{theirs}fc2"),
-        *norm(f"{ours}norm", f"{theirs}final_layer_norm"),
+        *_fused(f"{ours}attention/query_key_value/", *(f"{theirs}self_attn.{part}_proj" for part in "qkv")),
+        *dense(f"{ours}attention/projection/", f"{theirs}self_attn.out_proj"),
+        *norm(f"{ours}attention_norm/", f"{theirs}self_attn_layer_norm"),
+        *dense(f"{ours}feed_forward/inner/", f"{theirs}fc1"),
+        *dense(f"{ours}feed_forward/outer/", f"{theirs}fc2"),
+        *norm(f"{ours}norm/", f"{theirs}final_layer_norm"),
     ]
     if cross:
         found += [
-            *dense(f"{ours}cross_q_", f"{theirs}encoder_attn.q_proj"),
-            *_fused(f"{ours}cross_kv_", *(f"{theirs}encoder_attn.{part}_proj" for part in "kv")),
-            *dense(f"{ours}cross_output_", f"{theirs}encoder_attn.out_proj"),
-            *norm(f"{ours}cross_norm", f"{theirs}encoder_attn_layer_norm"),
+            *dense(f"{ours}cross/query/", f"{theirs}encoder_attn.q_proj"),
+            *_fused(f"{ours}cross/key_value/", *(f"{theirs}encoder_attn.{part}_proj" for part in "kv")),
+            *dense(f"{ours}cross/projection/", f"{theirs}encoder_attn.out_proj"),
+            *norm(f"{ours}cross_norm/", f"{theirs}encoder_attn_layer_norm"),
         ]
     return found
 

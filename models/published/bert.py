@@ -29,9 +29,9 @@ def weights(size: Size) -> list[Weight]:
     return [
         *layers.embeddings("encoder/embeddings/", f"{PREFIX}embeddings.", words),
         *layers.stack("encoder/stack/", f"{PREFIX}encoder.layer.", size.layers),
-        *layers.dense("encoder/pooler_", f"{PREFIX}pooler.dense", head=True),
-        *layers.dense("mlm/", f"{head}transform.dense", head=True),
-        *layers.norm("mlm/norm", f"{head}transform.LayerNorm", head=True),
+        *layers.dense("encoder/pooler/", f"{PREFIX}pooler.dense", head=True),
+        *layers.dense("mlm/transform/", f"{head}transform.dense", head=True),
+        *layers.norm("mlm/norm/", f"{head}transform.LayerNorm", head=True),
         Weight(
             ours="mlm/output_bias",
             theirs=(f"{head}bias",),
@@ -40,6 +40,8 @@ def weights(size: Size) -> list[Weight]:
             head=True,
         ),
         # The classes of NSP stand the other way round there: 0 is "follows".
-        Weight(ours="nsp/kernel", theirs=("cls.seq_relationship.weight",), transposed=True, reversed=True, head=True),
-        Weight(ours="nsp/bias", theirs=("cls.seq_relationship.bias",), reversed=True, head=True),
+        Weight(
+            ours="nsp/scores/kernel", theirs=("cls.seq_relationship.weight",), transposed=True, reversed=True, head=True
+        ),
+        Weight(ours="nsp/scores/bias", theirs=("cls.seq_relationship.bias",), reversed=True, head=True),
     ]

@@ -44,26 +44,31 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
     found = [
-        Weight(ours="encoder/tokens", theirs=("transformer.w.weight",), vocabulary=True, copies=("lm_head.weight",)),
-        Weight(ours="encoder/norm_scale", theirs=("transformer.layernorm.weight",)),
-        Weight(ours="encoder/norm_bias", theirs=("transformer.layernorm.bias",)),
+        Weight(
+            ours="encoder/embeddings/tokens/table",
+            theirs=("transformer.w.weight",),
+            vocabulary=True,
+            copies=("lm_head.weight",),
+        ),
+        Weight(ours="encoder/norm/scale", theirs=("transformer.layernorm.weight",)),
+        Weight(ours="encoder/norm/bias", theirs=("transformer.layernorm.bias",)),
         Weight(ours="loss/output_bias", theirs=("lm_head.bias",), vocabulary=True, head=True),
     ]
     attention = "multi_head_attention."
     products = {
-        "qkv": tuple(f"{attention}W{part}" for part in "qkv"),
-        "output": (f"{attention}dense",),
-        "inner": ("ffn.0",),
-        "outer": ("ffn.2",),
+        "attention/query_key_value": tuple(f"{attention}W{part}" for part in "qkv"),
+        "attention/projection": (f"{attention}dense",),
+        "feed_forward/inner": ("ffn.0",),
+        "feed_forward/outer": ("ffn.2",),
     }
     norms = {"attention_norm": "layernorm1", "norm": "layernorm2"}
     for index in range(size.layers):
-        ours, theirs = f"encoder/layer_{index}_", f"transformer.h.{index}."
+        ours, theirs = f"encoder/stack/layer_{index}/", f"transformer.h.{index}."
         for part, names in products.items():
             kernels = tuple(f"{theirs}{name}.weight" for name in names)
-            found.append(Weight(ours=f"{ours}{part}_kernel", theirs=kernels, transposed=True))
-            found.append(Weight(ours=f"{ours}{part}_bias", theirs=tuple(f"{theirs}{name}.bias" for name in names)))
+            found.append(Weight(ours=f"{ours}{part}/kernel", theirs=kernels, transposed=True))
+            found.append(Weight(ours=f"{ours}{part}/bias", theirs=tuple(f"{theirs}{name}.bias" for name in names)))
         for part, name in norms.items():
-            found.append(Weight(ours=f"{ours}{part}_scale", theirs=(f"{theirs}{name}.weight",)))
-            found.append(Weight(ours=f"{ours}{part}_bias", theirs=(f"{theirs}{name}.bias",)))
+            found.append(Weight(ours=f"{ours}{part}/scale", theirs=(f"{theirs}{name}.weight",)))
+            found.append(Weight(ours=f"{ours}{part}/bias", theirs=(f"{theirs}{name}.bias",)))
     return found

@@ -15,7 +15,11 @@ from models.published.weight import Weight
 MODEL = "bert"
 MODEL_TYPES = ("distilbert",)
 PREFIX = "distilbert."
-_DENSE = (("output", "attention.out_lin"), ("inner", "ffn.lin1"), ("outer", "ffn.lin2"))
+_DENSE = (
+    ("attention/projection", "attention.out_lin"),
+    ("feed_forward/inner", "ffn.lin1"),
+    ("feed_forward/outer", "ffn.lin2"),
+)
 _NORMS = (("attention_norm", "sa_layer_norm"), ("norm", "output_layer_norm"))
 
 config = bert.config
@@ -39,28 +43,35 @@ def weights(size: Size) -> list[Weight]:
     place, words = f"{PREFIX}embeddings.", ("vocab_projector.weight",)
     found = [
         Weight(
-            ours="encoder/embeddings/tokens", theirs=(f"{place}word_embeddings.weight",), vocabulary=True, copies=words
+            ours="encoder/embeddings/tokens/table",
+            theirs=(f"{place}word_embeddings.weight",),
+            vocabulary=True,
+            copies=words,
         ),
-        Weight(ours="encoder/embeddings/positions", theirs=(f"{place}position_embeddings.weight",)),
-        Weight(ours="encoder/embeddings/segments", theirs=(), filled="zeros"),
-        *layers.norm("encoder/embeddings/norm", f"{place}LayerNorm"),
-        Weight(ours="encoder/pooler_kernel", theirs=(), filled="identity"),
-        Weight(ours="encoder/pooler_bias", theirs=(), filled="zeros"),
-        *layers.dense("mlm/", "vocab_transform", head=True),
-        *layers.norm("mlm/norm", "vocab_layer_norm", head=True),
+        Weight(ours="encoder/embeddings/positions/table", theirs=(f"{place}position_embeddings.weight",)),
+        Weight(ours="encoder/embeddings/segments/table", theirs=(), filled="zeros"),
+        *layers.norm("encoder/embeddings/norm/", f"{place}LayerNorm"),
+        Weight(ours="encoder/pooler/kernel", theirs=(), filled="identity"),
+        Weight(ours="encoder/pooler/bias", theirs=(), filled="zeros"),
+        *layers.dense("mlm/transform/", "vocab_transform", head=True),
+        *layers.norm("mlm/norm/", "vocab_layer_norm", head=True),
         Weight(ours="mlm/output_bias", theirs=("vocab_projector.bias",), vocabulary=True, head=True),
-        Weight(ours="nsp/kernel", theirs=("nsp.kernel",), head=True),
-        Weight(ours="nsp/bias", theirs=("nsp.bias",), head=True),
+        Weight(ours="nsp/scores/kernel", theirs=("nsp.kernel",), head=True),
+        Weight(ours="nsp/scores/bias", theirs=("nsp.bias",), head=True),
     ]
     for index in range(size.layers):
-        layer, place = f"{PREFIX}transformer.layer.{index}.", f"encoder/stack/layer_{index}_"
+        layer, place = f"{PREFIX}transformer.layer.{index}.", f"encoder/stack/layer_{index}/"
         qkv = tuple(f"{layer}attention.{part}_lin" for part in "qkv")
         found += [
-            Weight(ours=f"{place}qkv_kernel", theirs=tuple(f"{part}.weight" for part in qkv), transposed=True),
-            Weight(ours=f"{place}qkv_bias", theirs=tuple(f"{part}.bias" for part in qkv)),
+            Weight(
+                ours=f"{place}attention/query_key_value/kernel",
+                theirs=tuple(f"{part}.weight" for part in qkv),
+                transposed=True,
+            ),
+            Weight(ours=f"{place}attention/query_key_value/bias", theirs=tuple(f"{part}.bias" for part in qkv)),
         ]
         for ours, theirs in _DENSE:
-            found += layers.dense(f"{place}{ours}_", f"{layer}{theirs}")
+            found += layers.dense(f"{place}{ours}/", f"{layer}{theirs}")
         for ours, theirs in _NORMS:
-            found += layers.norm(f"{place}{ours}", f"{layer}{theirs}")
+            found += layers.norm(f"{place}{ours}/", f"{layer}{theirs}")
     return found

@@ -38,17 +38,17 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 def weights(size: Size) -> list[Weight]:
     """One entry for each variable; RTD's head and the generator are the objective's."""
     mlm, found = "generator.generator_predictions", "discriminator_predictions."
-    widening = layers.dense("encoder/widening_", f"{PREFIX}embeddings_project")
+    widening = layers.dense("encoder/widening/", f"{PREFIX}embeddings_project")
     return [
         *layers.embeddings("encoder/embeddings/", f"{PREFIX}embeddings."),
         *(widening if size.embedding not in (0, size.width) else ()),
         *layers.stack("encoder/stack/", f"{PREFIX}encoder.layer.", size.layers),
-        *layers.dense("rtd/", f"{found}dense", head=True),
-        *layers.dense("rtd/output_", f"{found}dense_prediction", head=True),
-        *layers.dense("rtd/projection_", f"generator.{PREFIX}embeddings_project", head=True),
+        *layers.dense("rtd/hidden/", f"{found}dense", head=True),
+        *layers.dense("rtd/score/", f"{found}dense_prediction", head=True),
+        *layers.dense("rtd/projection/", f"generator.{PREFIX}embeddings_project", head=True),
         *layers.stack("generator/stack/", f"generator.{PREFIX}encoder.layer.", generator(size).layers, head=True),
-        *layers.dense("generator/mlm/", f"{mlm}.dense", head=True),
-        *layers.norm("generator/mlm/norm", f"{mlm}.LayerNorm", head=True),
+        *layers.dense("generator/mlm/transform/", f"{mlm}.dense", head=True),
+        *layers.norm("generator/mlm/norm/", f"{mlm}.LayerNorm", head=True),
         Weight(
             ours="generator/mlm/output_bias",
             theirs=("generator.generator_lm_head.bias",),

@@ -10,7 +10,12 @@ from models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("openai-gpt",)
 PREFIX = "transformer."
-_DENSE = (("qkv", "attn.c_attn"), ("output", "attn.c_proj"), ("inner", "mlp.c_fc"), ("outer", "mlp.c_proj"))
+_DENSE = (
+    ("attention/query_key_value", "attn.c_attn"),
+    ("attention/projection", "attn.c_proj"),
+    ("feed_forward/inner", "mlp.c_fc"),
+    ("feed_forward/outer", "mlp.c_proj"),
+)
 _NORMS = (("attention_norm", "ln_1"), ("norm", "ln_2"))
 
 
@@ -43,23 +48,23 @@ def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
     found = [
         Weight(
-            ours="encoder/tokens",
+            ours="encoder/embeddings/tokens/table",
             theirs=(f"{PREFIX}tokens_embed.weight",),
             vocabulary=True,
             copies=("lm_head.weight",),
         ),
-        Weight(ours="encoder/positions", theirs=(f"{PREFIX}positions_embed.weight",)),
+        Weight(ours="encoder/embeddings/positions/table", theirs=(f"{PREFIX}positions_embed.weight",)),
     ]
     for index in range(size.layers):
-        layer, place = f"{PREFIX}h.{index}.", f"encoder/layer_{index}_"
+        layer, place = f"{PREFIX}h.{index}.", f"encoder/stack/layer_{index}/"
         for ours, theirs in _DENSE:
             found += [
-                Weight(ours=f"{place}{ours}_kernel", theirs=(f"{layer}{theirs}.weight",)),
-                Weight(ours=f"{place}{ours}_bias", theirs=(f"{layer}{theirs}.bias",)),
+                Weight(ours=f"{place}{ours}/kernel", theirs=(f"{layer}{theirs}.weight",)),
+                Weight(ours=f"{place}{ours}/bias", theirs=(f"{layer}{theirs}.bias",)),
             ]
         for ours, theirs in _NORMS:
             found += [
-                Weight(ours=f"{place}{ours}_scale", theirs=(f"{layer}{theirs}.weight",)),
-                Weight(ours=f"{place}{ours}_bias", theirs=(f"{layer}{theirs}.bias",)),
+                Weight(ours=f"{place}{ours}/scale", theirs=(f"{layer}{theirs}.weight",)),
+                Weight(ours=f"{place}{ours}/bias", theirs=(f"{layer}{theirs}.bias",)),
             ]
     return found

@@ -52,19 +52,29 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
     found = [
-        Weight(ours="encoder/tokens", theirs=("transformer.wte.weight",), vocabulary=True, copies=("lm_head.weight",)),
-        Weight(ours="encoder/positions", theirs=("transformer.wpe.weight",)),
-        Weight(ours="encoder/norm_scale", theirs=("transformer.ln_f.weight",)),
-        Weight(ours="encoder/norm_bias", theirs=("transformer.ln_f.bias",)),
+        Weight(
+            ours="encoder/embeddings/tokens/table",
+            theirs=("transformer.wte.weight",),
+            vocabulary=True,
+            copies=("lm_head.weight",),
+        ),
+        Weight(ours="encoder/embeddings/positions/table", theirs=("transformer.wpe.weight",)),
+        Weight(ours="encoder/norm/scale", theirs=("transformer.ln_f.weight",)),
+        Weight(ours="encoder/norm/bias", theirs=("transformer.ln_f.bias",)),
     ]
-    products = {"qkv": "attn.c_attn", "output": "attn.c_proj", "inner": "mlp.c_fc", "outer": "mlp.c_proj"}
+    products = {
+        "attention/query_key_value": "attn.c_attn",
+        "attention/projection": "attn.c_proj",
+        "feed_forward/inner": "mlp.c_fc",
+        "feed_forward/outer": "mlp.c_proj",
+    }
     norms = {"attention_norm": "ln_1", "norm": "ln_2"}
     for index in range(size.layers):
-        ours, theirs = f"encoder/layer_{index}_", f"transformer.h.{index}."
+        ours, theirs = f"encoder/stack/layer_{index}/", f"transformer.h.{index}."
         for part, name in products.items():
-            found.append(Weight(ours=f"{ours}{part}_kernel", theirs=(f"{theirs}{name}.weight",)))
-            found.append(Weight(ours=f"{ours}{part}_bias", theirs=(f"{theirs}{name}.bias",)))
+            found.append(Weight(ours=f"{ours}{part}/kernel", theirs=(f"{theirs}{name}.weight",)))
+            found.append(Weight(ours=f"{ours}{part}/bias", theirs=(f"{theirs}{name}.bias",)))
         for part, name in norms.items():
-            found.append(Weight(ours=f"{ours}{part}_scale", theirs=(f"{theirs}{name}.weight",)))
-            found.append(Weight(ours=f"{ours}{part}_bias", theirs=(f"{theirs}{name}.bias",)))
+            found.append(Weight(ours=f"{ours}{part}/scale", theirs=(f"{theirs}{name}.weight",)))
+            found.append(Weight(ours=f"{ours}{part}/bias", theirs=(f"{theirs}{name}.bias",)))
     return found

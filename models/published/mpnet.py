@@ -69,10 +69,10 @@ def weights(size: Size) -> list[Weight]:
             copies=("lm_head.decoder.weight",),
         ),
         Weight(ours="encoder/positions", theirs=(f"{tables}position_embeddings.weight",), skipped=OFFSET),
-        *layers.norm("encoder/norm", f"{tables}LayerNorm"),
+        *layers.norm("encoder/norm_", f"{tables}LayerNorm"),
         Weight(ours="encoder/distances", theirs=(f"{PREFIX}encoder.relative_attention_bias.weight",)),
-        *layers.dense("mlm/", "lm_head.dense", head=True),
-        *layers.norm("mlm/norm", "lm_head.layer_norm", head=True),
+        *layers.dense("mlm/transform/", "lm_head.dense", head=True),
+        *layers.norm("mlm/norm/", "lm_head.layer_norm", head=True),
         Weight(
             ours="mlm/output_bias",
             theirs=("lm_head.bias",),
@@ -91,5 +91,5 @@ def weights(size: Size) -> list[Weight]:
         for ours, theirs in _DENSE:
             found += layers.dense(f"{place}{ours}_", f"{layer}{theirs}")
         for ours, theirs in _NORMS:
-            found += layers.norm(f"{place}{ours}", f"{layer}{theirs}")
+            found += layers.norm(f"{place}{ours}_", f"{layer}{theirs}")
     return found

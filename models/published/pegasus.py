@@ -50,7 +50,9 @@ def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
     found = [bart.TOKENS]
     for part in ("encoder", "decoder"):
-        found += norm(f"{part}/norm", f"model.{part}.layer_norm")
+        found += norm(f"{part}/norm/", f"model.{part}.layer_norm")
         for index in range(size.layers):
-            found += bart.layer(f"{part}/layer_{index}_", f"model.{part}.layers.{index}.", cross=part == "decoder")
+            found += bart.layer(
+                f"{part}/stack/layer_{index}/", f"model.{part}.layers.{index}.", cross=part == "decoder"
+            )
     return found

@@ -58,10 +58,10 @@ def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
     tables = layers.embeddings("encoder/embeddings/", f"{PREFIX}embeddings.", ("lm_head.decoder.weight",))
     return [
-        *(replace(w, skipped=OFFSET) if w.ours.endswith("/positions") else w for w in tables),
+        *(replace(w, skipped=OFFSET) if w.ours.endswith("/positions/table") else w for w in tables),
         *layers.stack("encoder/stack/", f"{PREFIX}encoder.layer.", size.layers),
-        *layers.dense("mlm/", "lm_head.dense", head=True),
-        *layers.norm("mlm/norm", "lm_head.layer_norm", head=True),
+        *layers.dense("mlm/transform/", "lm_head.dense", head=True),
+        *layers.norm("mlm/norm/", "lm_head.layer_norm", head=True),
         Weight(
             ours="mlm/output_bias",
             theirs=("lm_head.bias",),

@@ -48,36 +48,45 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def _attention(place: str, norm: str, theirs: str, above: str) -> list[Weight]:
+def _attention(place: str, kind: str, theirs: str, above: str) -> list[Weight]:
     """One attention: its norm before it, queries, keys and values (``theirs``), and the output."""
-    fused = [("qkv_kernel", "qkv")] if norm == "attention" else [("cross_q_kernel", "q"), ("cross_kv_kernel", "kv")]
-    output = "output_kernel" if norm == "attention" else "cross_output_kernel"
+    fused = [("query_key_value", "qkv")] if kind == "attention" else [("query", "q"), ("key_value", "kv")]
     return [
-        Weight(ours=f"{place}{norm}_norm_scale", theirs=(f"{above}layer_norm.weight",)),
+        Weight(ours=f"{place}{kind}_norm/scale", theirs=(f"{above}layer_norm.weight",)),
         *(
-            Weight(ours=f"{place}{ours}", theirs=tuple(f"{theirs}{part}.weight" for part in parts), transposed=True)
+            Weight(
+                ours=f"{place}{kind}/{ours}/kernel",
+                theirs=tuple(f"{theirs}{part}.weight" for part in parts),
+                transposed=True,
+            )
             for ours, parts in fused
         ),
-        Weight(ours=f"{place}{output}", theirs=(f"{theirs}o.weight",), transposed=True),
+        Weight(ours=f"{place}{kind}/projection/kernel", theirs=(f"{theirs}o.weight",), transposed=True),
     ]
 
 
 def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
-    found = [Weight(ours="encoder/tokens", theirs=("shared.weight",), vocabulary=True, copies=copies)]
+    found = [Weight(ours="encoder/embeddings/tokens/table", theirs=("shared.weight",), vocabulary=True, copies=copies)]
     for part in ("encoder", "decoder"):
-        found.append(Weight(ours=f"{part}/norm_scale", theirs=(f"{part}.final_layer_norm.weight",)))
-        found.append(Weight(ours=f"{part}/distances", theirs=(f"{part}.{_BIAS}",)))
+        found.append(Weight(ours=f"{part}/norm/scale", theirs=(f"{part}.final_layer_norm.weight",)))
+        found.append(Weight(ours=f"{part}/distances/table", theirs=(f"{part}.{_BIAS}",)))
         for index in range(size.layers):
-            layer, place = f"{part}.block.{index}.layer.", f"{part}/layer_{index}_"
+            layer, place = f"{part}.block.{index}.layer.", f"{part}/stack/layer_{index}/"
             found += _attention(place, "attention", f"{layer}0.SelfAttention.", f"{layer}0.")
             if part == "decoder":
                 found += _attention(place, "cross", f"{layer}1.EncDecAttention.", f"{layer}1.")
             feed = f"{layer}{1 if part == 'encoder' else 2}."
             found += [
-                Weight(ours=f"{place}norm_scale", theirs=(f"{feed}layer_norm.weight",)),
-                Weight(ours=f"{place}inner_kernel", theirs=(f"{feed}DenseReluDense.wi.weight",), transposed=True),
-                Weight(ours=f"{place}outer_kernel", theirs=(f"{feed}DenseReluDense.wo.weight",), transposed=True),
+                Weight(ours=f"{place}norm/scale", theirs=(f"{feed}layer_norm.weight",)),
+                *(
+                    Weight(
+                        ours=f"{place}feed_forward/{ours}/kernel",
+                        theirs=(f"{feed}DenseReluDense.{name}.weight",),
+                        transposed=True,
+                    )
+                    for ours, name in (("inner", "wi"), ("outer", "wo"))
+                ),
             ]
     return found

@@ -39,11 +39,11 @@ def weights(size: Size) -> list[Weight]:
     """One entry for each variable: T5's, where gate and inner layer lie side by side, and the output layer."""
     found = []
     for weight in t5.weights(size):
-        if weight.ours.endswith("inner_kernel"):
+        if weight.ours.endswith("feed_forward/inner/kernel"):
             (inner,) = weight.theirs
             names = tuple(inner.replace(".wi.", f".wi_{part}.") for part in (0, 1))
             weight = replace(weight, theirs=names)
         weight = replace(weight, copies=tuple(copy for copy in weight.copies if copy != "lm_head.weight"))
         found.append(weight)
-    output = Weight(ours="decoder/output", theirs=("lm_head.weight",), vocabulary=True, otherwise="shared.weight")
+    output = Weight(ours="decoder/logits/table", theirs=("lm_head.weight",), vocabulary=True, otherwise="shared.weight")
     return [*found, output]

@@ -6,13 +6,11 @@ name it, so a folder of the type "unilm" may leave it out. `transformers` takes 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from models.card import Size
 from models.published import _bert_like as layers
 from models.published import bert
-from models.published.weight import Weight
 from models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("bert", "unilm")
@@ -33,15 +31,5 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
     return bert.config(size, vocabulary) | _NEEDED
 
 
-def weights(size: Size) -> list[Weight]:
-    """One entry for each variable: BERT's, whose two layers of the encoder are one here."""
-    places = ("encoder/embeddings/", "encoder/stack/")
-    return [
-        replace(
-            weight,
-            ours=next(
-                (f"encoder/{weight.ours.removeprefix(p)}" for p in places if weight.ours.startswith(p)), weight.ours
-            ),
-        )
-        for weight in bert.weights(size)
-    ]
+weights = bert.weights
+"""The variables have the names of BERT's."""

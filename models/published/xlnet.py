@@ -76,9 +76,9 @@ def weights(size: Size) -> list[Weight]:
             found.append(Weight(ours=f"{place}{ours}_bias", theirs=(f"{layer}rel_attn.{theirs}",), reshaped=(H, K)))
         found += [
             Weight(ours=f"{place}segment_vectors", theirs=(f"{layer}rel_attn.seg_embed",)),
-            *norm(f"{place}attention_norm", f"{layer}rel_attn.layer_norm"),
+            *norm(f"{place}attention_norm_", f"{layer}rel_attn.layer_norm"),
             *dense(f"{place}inner_", f"{layer}ff.layer_1"),
             *dense(f"{place}outer_", f"{layer}ff.layer_2"),
-            *norm(f"{place}norm", f"{layer}ff.layer_norm"),
+            *norm(f"{place}norm_", f"{layer}ff.layer_norm"),
         ]
     return found

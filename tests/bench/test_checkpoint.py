@@ -69,12 +69,20 @@ def test_another_format_says_so(tmp_path):
         checkpoint.read(tmp_path / "c")
 
 
+def test_one_of_an_earlier_version_says_so(tmp_path):
+    write(tmp_path / "c")
+    path = tmp_path / "c" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": checkpoint.FORMAT - 1}))
+    with pytest.raises(CheckpointError, match="made by an earlier version of ptmbench.* Make it again"):
+        checkpoint.read(tmp_path / "c")
+
+
 def test_a_name_never_leaves_the_folder(tmp_path):
     write(tmp_path / "c")
     (tmp_path / "secret").write_text("x")
     with pytest.raises(CheckpointError, match="holds no"):
         checkpoint.read(tmp_path / "c").path("../secret")
-    manifest = {"format": 1, "about": {}, "files": {"../secret": "0" * 64}}
+    manifest = {"format": checkpoint.FORMAT, "about": {}, "files": {"../secret": "0" * 64}}
     (tmp_path / "c" / "manifest.json").write_text(json.dumps(manifest | {"seal": checkpoint._seal(manifest)}))
     with pytest.raises(CheckpointError):
         checkpoint.read(tmp_path / "c")

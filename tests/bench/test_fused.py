@@ -21,9 +21,10 @@ from bench.data import corpora
 from bench.generate import Generator, Writing
 from bench.plan import Cell, Row
 from models import load as model
-from models.architectures import transformer_post_norm
+from models.architectures.encoder_decoders import bart
 from models.architectures.transformer_fused import Decoder, Encoder, mixed
 from models.card import Size
+from models.layers.transformers import built
 from models.tokenizers import Tokenizer, Vocabulary
 from tasks import load, microworld
 from tasks.forms import Form
@@ -34,6 +35,23 @@ SMALL = Size(layers=2, width=8, heads=2, inner=12, length=10)
 WORDS = Vocabulary(size=60)
 SOURCES = np.array([[2, 40, 41, 42, 3], [2, 50, 3, 0, 0]], np.int32)
 TARGETS = np.array([[2, 30, 31], [2, 33, 3]], np.int32)
+NAMES = (
+    ("stack/layer_0/", "layer_0_"),
+    ("stack/layer_1/", "layer_1_"),
+    ("embeddings/norm/", "embedding_norm_"),
+    ("embeddings/", ""),
+    ("/table", ""),
+    ("attention/query_key_value/", "qkv_"),
+    ("attention/projection/", "output_"),
+    ("cross/query/", "cross_q_"),
+    ("cross/key_value/", "cross_kv_"),
+    ("cross/projection/", "cross_output_"),
+    ("feed_forward/", ""),
+    ("inner/", "inner_"),
+    ("outer/", "outer_"),
+    ("norm/", "norm_"),
+)
+"""The places of BART's weights, and what they are called here."""
 
 
 def drawn(*layers):
@@ -119,12 +137,16 @@ def test_layers_are_the_papers_equations(counts):
 def test_without_the_memory_it_is_barts_network():
     encoder, decoder, memory = small()
     encoder.fused.assign(0.0)
-    other = transformer_post_norm.Encoder(SMALL, WORDS.size)
+    reader, writer = bart(SMALL, WORDS.size)
+    other = built(reader, name="encoder")
     other.dropout = 0.0
-    over = transformer_post_norm.Decoder(SMALL, other)
+    over = built(writer, other, name="decoder")
     ours = {v.path: v for v in (*encoder.weights, *decoder.weights)}
     for variable in over.weights:
-        variable.assign(ours[f"fused_{variable.path}"])
+        path = variable.path
+        for new, old in NAMES:
+            path = path.replace(new, old)
+        variable.assign(ours[f"fused_{path}"])
     tokens = tf.constant(SOURCES)
     expected = over(tf.constant(TARGETS), other({"tokens": tokens}).tokens, tokens).numpy()
     assert logits(encoder, decoder, memory) == pytest.approx(expected, abs=1e-5)

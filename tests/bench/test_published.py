@@ -191,7 +191,7 @@ def test_shards_prefixes_and_old_names_are_read(tmp_path):
     read, absent, unused = found.weights({v.path: tuple(v.shape) for v in network.loss.variables})
     heads = {v.path for v in network.loss.variables if v.path.startswith(("mlm/", "nsp/", "encoder/pooler"))}
     assert set(absent) == heads and not unused
-    np.testing.assert_array_equal(read["encoder/embeddings/norm_scale"], arrays["bert.embeddings.LayerNorm.weight"])
+    np.testing.assert_array_equal(read["encoder/embeddings/norm/scale"], arrays["bert.embeddings.LayerNorm.weight"])
     (tmp_path / "model-2.safetensors").unlink()
     with pytest.raises(PublishedError, match="model-2.safetensors, one of its shards"):
         folder.read(tmp_path)

@@ -149,18 +149,19 @@ def test_a_new_decoder_writes_on_any_encoder(name):
 
 def test_a_warm_decoder_begins_with_the_encoders_layers():
     network, made = decoding("bert", warm_decoder=1)
-    for ours, theirs in zip(made.decoder.blocks, network.encoder.stack.blocks, strict=True):
-        same = [part for part in vars(ours) if not part.startswith("cross_")]
+    for ours, theirs in zip(made.decoder.stack, network.encoder.stack, strict=True):
+        same = {v.path.removeprefix("decoder/"): v for v in ours.weights if "/cross" not in v.path}
         assert len(same) == 12
-        for part in same:
-            assert np.array_equal(getattr(ours, part), getattr(theirs, part)), part
+        for weight in theirs.weights:
+            assert np.array_equal(same[weight.path.removeprefix("encoder/")], weight), weight.path
     assert np.array_equal(made.table.token_embedding, network.encoder.token_embedding)
     _, cold = decoding("bert")
-    assert not np.array_equal(cold.decoder.blocks[0].qkv_kernel, cold.encoder.stack.blocks[0].qkv_kernel)
+    ours, theirs = (part.stack.layer_0.attention.query_key_value.kernel for part in (cold.decoder, cold.encoder))
+    assert not np.array_equal(ours, theirs)
     for name, changes in (("elmo", {}), ("bert", {"decoder_layers": 3})):
         with pytest.raises(NotApplicable, match="because the layers of this encoder are not those of the decoder"):
             decoding(name, warm_decoder=1, **changes)
-    assert len(decoding("bert", decoder_layers=1)[1].decoder.blocks) == 1
+    assert len(decoding("bert", decoder_layers=1)[1].decoder.stack.blocks) == 1
 
 
 def test_encoder_and_decoder_have_rates_of_their_own():

@@ -37,7 +37,7 @@ def test_slanted_rates_are_equation_3():
 
 
 def test_layers_are_counted_from_the_embeddings_to_the_head():
-    paths = ["reading/hidden/kernel", "encoder/tokens", "encoder/layer_0_input", "encoder/stack/layer_1_qkv_kernel"]
+    paths = ["reading/hidden/kernel", "encoder/tokens", "encoder/layer_0_input", "encoder/stack/layer_1/norm/scale"]
     assert ulmfit.groups(paths) == [3, 0, 1, 2]
     encoder = models.load("ulmfit").build(SIZE, VOCABULARY).encoder
     assert ulmfit.groups([v.path for v in encoder.variables]) == [0, 1, 1, 1, 2, 2, 2]
@@ -55,6 +55,7 @@ def test_the_output_layer_of_a_language_model_is_its_last(model, lowest):
     full = {path for path, share in shares.items() if share == 1}
     table = {"elmo_cnn": {"loss/output_words", "loss/output_bias"}, "elmo": {"encoder/tokens", "loss/output_bias"}}
     table["ulmfit"] = table["elmo"]
+    table["gpt"] = {"encoder/embeddings/tokens/table"}
     assert full == table.get(model, {"encoder/tokens"})
     assert sorted(set(shares.values())) == pytest.approx([2.6 ** (g - 3) for g in range(lowest, 4)])
 

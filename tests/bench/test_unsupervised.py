@@ -211,10 +211,11 @@ def test_back_translations_are_of_pieces_that_their_language_has():
 def test_an_encoder_gets_a_decoder_of_its_own_layers():
     network, made = built("roberta")
     made.begin()
-    ours, theirs = made.under.decoder.blocks[0].qkv_kernel, network.encoder.stack.blocks[0].qkv_kernel
+    halves = made.under.decoder, network.encoder
+    ours, theirs = (half.stack.layer_0.attention.query_key_value.kernel for half in halves)
     assert np.array_equal(ours.numpy(), theirs.numpy()) and made.own and made.decode_flops
     cold = unsupervised.Decoding(network, WORDS, Own(warm_decoder=0, decoder_layers=2))
-    assert len(cold.under.decoder.blocks) == 2
+    assert len(cold.under.decoder.stack.blocks) == 2
     with pytest.raises(NotApplicable, match="no-warm-decoder|layers of this encoder"):
         built("elmo")
     tokens = tf.constant([[2, 41, 3, HERE]])

@@ -160,9 +160,11 @@ def owner(table: np.ndarray):
 
 
 def test_mlm_loss_by_hand():
-    from models.objectives import mlm
+    from models.layers.core import built
+    from models.layers.heads import MaskedLmConfig
+    from models.objectives import mlm  # noqa: F401  the layer of that configuration
 
-    head = mlm.MaskedLm(owner(np.eye(3, dtype=np.float32)), 3)
+    head = built(MaskedLmConfig(width=3, inner=3, vocabulary=3), owner(np.eye(3, dtype=np.float32)), name="mlm")
     logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [1 / 3, 1 / 3, 1 / 3]], np.float32))
     batch = {
         "masked_labels": np.array([[0, 2], [2, 0]], np.int32),
@@ -174,9 +176,12 @@ def test_mlm_loss_by_hand():
 
 
 def test_mlm_scores_the_masked_positions():
-    from models.objectives import mlm
+    from models.layers.core import built
+    from models.layers.heads import MaskedLmConfig
+    from models.objectives import mlm  # noqa: F401  the layer of that configuration
 
-    head = mlm.MaskedLm(owner(np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)), 4)
+    tied = owner(np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32))
+    head = built(MaskedLmConfig(width=4, inner=4, vocabulary=7), tied, name="mlm")
     x = np.random.default_rng(1).normal(size=(2, 5, 4)).astype(np.float32)
     some = np.asarray(head.logits(x, np.array([[4, 1], [0, 3]], np.int32)))
     every = np.asarray(head.logits(x, np.tile(np.arange(5, dtype=np.int32), (2, 1)))).reshape(2, 5, 7)
@@ -187,11 +192,13 @@ def test_mlm_scores_the_masked_positions():
 
 
 def test_nsp_loss_by_hand():
+    from models.layers.heads import ClassifierConfig
     from models.objectives import nsp
     from models.pretrainable import Encoding
 
-    head = nsp.NextSentence(2)
-    head.kernel.assign(np.eye(2, dtype=np.float32))
+    head = nsp.NextSentence(ClassifierConfig(width=2))
+    head.build()
+    head.scores.kernel.assign(np.eye(2, dtype=np.float32))
     pooled = np.log(np.array([[0.25, 0.75], [0.9, 0.1]], np.float32))
     batch = {"next": np.array([1, 1], np.int32)}
     values = head(Encoding(tokens=pooled, pooled=pooled, layers=()), batch, head.totals(batch))

@@ -22,34 +22,34 @@ from transformers import BertConfig, BertForSequenceClassification, get_linear_s
 def bert(arrays, layers):
     """Our arrays under the names, and in the orientation, of transformers' BERT."""
     found = {
-        "embeddings.word_embeddings.weight": arrays["encoder/embeddings/tokens"],
-        "embeddings.position_embeddings.weight": arrays["encoder/embeddings/positions"],
-        "embeddings.token_type_embeddings.weight": arrays["encoder/embeddings/segments"],
-        "embeddings.LayerNorm.weight": arrays["encoder/embeddings/norm_scale"],
-        "embeddings.LayerNorm.bias": arrays["encoder/embeddings/norm_bias"],
-        "pooler.dense.weight": arrays["encoder/pooler_kernel"].T,
-        "pooler.dense.bias": arrays["encoder/pooler_bias"],
+        "embeddings.word_embeddings.weight": arrays["encoder/embeddings/tokens/table"],
+        "embeddings.position_embeddings.weight": arrays["encoder/embeddings/positions/table"],
+        "embeddings.token_type_embeddings.weight": arrays["encoder/embeddings/segments/table"],
+        "embeddings.LayerNorm.weight": arrays["encoder/embeddings/norm/scale"],
+        "embeddings.LayerNorm.bias": arrays["encoder/embeddings/norm/bias"],
+        "pooler.dense.weight": arrays["encoder/pooler/kernel"].T,
+        "pooler.dense.bias": arrays["encoder/pooler/bias"],
     }
     for index in range(layers):
-        ours, theirs = f"encoder/stack/layer_{index}_", f"encoder.layer.{index}."
+        ours, theirs = f"encoder/stack/layer_{index}/", f"encoder.layer.{index}."
         for part, kernel, bias in zip(
             ("query", "key", "value"),
-            np.split(arrays[ours + "qkv_kernel"], 3, axis=1),
-            np.split(arrays[ours + "qkv_bias"], 3),
+            np.split(arrays[ours + "attention/query_key_value/kernel"], 3, axis=1),
+            np.split(arrays[ours + "attention/query_key_value/bias"], 3),
             strict=True,
         ):
             found[f"{theirs}attention.self.{part}.weight"] = kernel.T
             found[f"{theirs}attention.self.{part}.bias"] = bias
         for name, place in (
-            ("output", "attention.output.dense"),
-            ("inner", "intermediate.dense"),
-            ("outer", "output.dense"),
+            ("attention/projection", "attention.output.dense"),
+            ("feed_forward/inner", "intermediate.dense"),
+            ("feed_forward/outer", "output.dense"),
         ):
-            found[f"{theirs}{place}.weight"] = arrays[f"{ours}{name}_kernel"].T
-            found[f"{theirs}{place}.bias"] = arrays[f"{ours}{name}_bias"]
+            found[f"{theirs}{place}.weight"] = arrays[f"{ours}{name}/kernel"].T
+            found[f"{theirs}{place}.bias"] = arrays[f"{ours}{name}/bias"]
         for name, place in (("attention_norm", "attention.output.LayerNorm"), ("norm", "output.LayerNorm")):
-            found[f"{theirs}{place}.weight"] = arrays[f"{ours}{name}_scale"]
-            found[f"{theirs}{place}.bias"] = arrays[f"{ours}{name}_bias"]
+            found[f"{theirs}{place}.weight"] = arrays[f"{ours}{name}/scale"]
+            found[f"{theirs}{place}.bias"] = arrays[f"{ours}{name}/bias"]
     return {f"bert.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in found.items()}
 
 

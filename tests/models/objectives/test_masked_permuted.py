@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from models import mpnet
-from models.architectures.transformer import distance_buckets
 from models.card import Size
 from models.corpus import Corpus
+from models.layers.embeddings import distance_buckets
 from models.objectives import masked_permuted
 from models.tokenizers import Vocabulary
 
@@ -110,7 +110,8 @@ def test_loss_by_hand(built):
     batch = drawn(5)
     w = {v.path.removeprefix("mlm/"): np.asarray(v, np.float64) for v in built.loss.mlm.variables}
     table = np.asarray(built.encoder.token_embedding, np.float64)
-    x = norm(gelu(by_hand(built, batch) @ w["kernel"] + w["bias"]), w["norm_scale"], w["norm_bias"])
+    h = by_hand(built, batch) @ w["transform/kernel"] + w["transform/bias"]
+    x = norm(gelu(h), w["norm/scale"], w["norm/bias"])
     logits = x @ table.T + w["output_bias"]
     nll = [math.log(np.exp(z).sum()) - z[label] for z, label in zip(logits, batch["masked_labels"][0], strict=True)]
     assert float(built.loss(batch)["loss"]) == pytest.approx(np.mean(nll), abs=2e-5)

@@ -108,7 +108,7 @@ def test_loss_is_the_mean_over_the_fragments_at_their_own_places(built):
     batch = case()
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
     # By the definition: one row after the other, in a decoder whose table of positions begins at the fragment.
-    table, nll = built.loss.decoder.positions, []
+    table, nll = built.loss.decoder.embeddings.positions.table, []
     whole = np.array(table)
     for row, first in enumerate(batch["first"]):
         table.assign(np.roll(whole, -first, axis=0))

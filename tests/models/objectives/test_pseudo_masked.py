@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures.masked_encoder import RelativeMaskedEncoder
+from models.architectures.masked_encoder import unilm_v2 as unilm_v2_encoder
 from models.card import Size
 from models.corpus import Corpus
 from models.objectives import pseudo_masked
@@ -116,7 +116,7 @@ def test_who_sees_whom_is_the_rule():
 @pytest.fixture(scope="module")
 def loss():
     size = Size(layers=2, width=16, heads=2, inner=32, length=TEXT)
-    return pseudo_masked.PseudoMaskedLm(RelativeMaskedEncoder(size, 80), Vocabulary(size=80))
+    return pseudo_masked.PseudoMaskedLm(unilm_v2_encoder(size, 80), Vocabulary(size=80))
 
 
 def test_no_place_learns_of_one_that_it_may_not_see(loss):

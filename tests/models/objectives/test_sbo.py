@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from models.layers.heads import SpanBoundaryConfig
 from models.objectives import masking, sampling, sbo
 from models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
@@ -61,7 +62,8 @@ def head_of(vocabulary: int, width: int, places: int):
     keras.utils.set_random_seed(1)
     owner = keras.layers.Layer(name="owner")
     owner.token_embedding = owner.add_weight((vocabulary, width), "glorot_uniform", name="tokens")
-    head = sbo.SpanBoundary(owner, width, places)
+    head = sbo.SpanBoundary(SpanBoundaryConfig(width=width, places_width=places, vocabulary=vocabulary), owner)
+    head.build()
     for weight in head.weights:
         weight.assign(np.random.default_rng(len(weight.path)).normal(size=weight.shape))
     return owner, head
@@ -78,18 +80,18 @@ def test_sbo_loss_by_hand():
         "span_weights": np.array([[1, 1], [1, 0]], np.float32),
         "masked_labels": np.array([[2, 6], [5, 0]], np.int32),
     }
-    w = {weight.name: np.asarray(weight, np.float64) for weight in head.weights}
+    w = {weight.path.removeprefix("sbo/"): np.asarray(weight, np.float64) for weight in head.weights}
     table = np.asarray(owner.token_embedding, np.float64)
     gelu = np.vectorize(lambda v: 0.5 * v * (1 + math.erf(v / math.sqrt(2))))
 
     def normed(v, name):
-        return (v - v.mean()) / math.sqrt(v.var() + 1e-12) * w[f"{name}_scale"] + w[f"{name}_bias"]
+        return (v - v.mean()) / math.sqrt(v.var() + 1e-12) * w[f"{name}/scale"] + w[f"{name}/bias"]
 
     nll = []
     for row, left, right, offset, label in ((0, 1, 4, 0, 2), (0, 1, 4, 1, 6), (1, 0, 2, 0, 5)):
-        u = np.concatenate([x[row, left], x[row, right], w["places"][offset]])
-        v = normed(gelu(u @ w["kernel"] + w["bias"]), "norm")
-        y = normed(gelu(v @ w["second_kernel"] + w["second_bias"]), "second_norm")
+        u = np.concatenate([x[row, left], x[row, right], w["places/table"][offset]])
+        v = normed(gelu(u @ w["first/kernel"] + w["first/bias"]), "first_norm")
+        y = normed(gelu(v @ w["second/kernel"] + w["second/bias"]), "second_norm")
         scores = table @ y + w["output_bias"]
         nll.append(math.log(np.exp(scores).sum()) - scores[label])
     values = head(Encoding(tokens=x, pooled=x[:, 0], layers=()), batch, head.totals(batch))

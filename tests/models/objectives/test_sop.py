@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from models.layers.heads import ClassifierConfig
 from models.objectives import sampling, sop
 from models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
@@ -47,8 +48,9 @@ def test_half_of_the_pairs_are_swapped_and_the_cut_does_not_tell():
 
 
 def test_sop_loss_by_hand():
-    head = sop.SentenceOrder(2)
-    head.kernel.assign(np.eye(2, dtype=np.float32))
+    head = sop.SentenceOrder(ClassifierConfig(width=2))
+    head.build()
+    head.scores.kernel.assign(np.eye(2, dtype=np.float32))
     pooled = np.log(np.array([[0.25, 0.75], [0.9, 0.1], [0.5, 0.5]], np.float32))
     batch = {"swapped": np.array([1, 1, 0], np.int32)}
     values = head(Encoding(tokens=pooled, pooled=pooled, layers=()), batch, head.totals(batch))

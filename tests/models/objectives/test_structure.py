@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from models.layers.heads import ClassifierConfig, MaskedLmConfig
 from models.objectives import mlm, sampling, sentence_order, word_structure
 from models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
@@ -76,7 +77,7 @@ def test_word_structure_loss_by_hand():
 
     owner = keras.layers.Layer(name="owner")
     owner.token_embedding = owner.add_weight((3, 2), "zeros", name="tokens")
-    head = word_structure.WordStructure(Known(owner, 2))
+    head = word_structure.WordStructure(Known(MaskedLmConfig(width=2, inner=2, vocabulary=3), owner))
     batch = {
         "shuffled_positions": np.zeros((2, 2), np.int32),
         "shuffled_labels": np.array([[0, 1], [0, 0]], np.int32),
@@ -139,8 +140,9 @@ def test_second_texts_are_next_previous_or_from_elsewhere():
 
 
 def test_sentence_order_loss_by_hand():
-    head = sentence_order.SentenceStructure(3)
-    head.kernel.assign(np.eye(3, dtype=np.float32))
+    head = sentence_order.SentenceStructure(ClassifierConfig(width=3, classes=3))
+    head.build()
+    head.scores.kernel.assign(np.eye(3, dtype=np.float32))
     pooled = np.log(np.array([[0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.25, 0.5, 0.25]], np.float32))
     batch = {"order": np.array([2, 0, 0], np.int32)}
     values = head(Encoding(tokens=pooled, pooled=pooled, layers=()), batch, head.totals(batch))

@@ -7,9 +7,11 @@ import pytest
 import tensorflow as tf
 
 import models
-from models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE, TARGET, MaskedEncoder
+from models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE, TARGET
+from models.architectures.masked_encoder import unilm as unilm_encoder
 from models.card import Size
 from models.corpus import Corpus
+from models.layers.heads import ClassifierConfig
 from models.objectives import unilm
 from models.pretrainable import Encoding
 from models.tokenizers import Vocabulary
@@ -114,7 +116,7 @@ SEES = {
 @pytest.mark.parametrize("number", SEES)
 def test_no_token_learns_of_one_that_it_may_not_see(number):
     size = Size(layers=2, width=16, heads=2, inner=32, length=TOKENS)
-    encoder = MaskedEncoder(size, 60)
+    encoder = unilm_encoder(size, 60)
     tokens = np.arange(20, 20 + TOKENS, dtype=np.int32)[None]
     segments = np.full_like(tokens, number)
     if number in (0, SOURCE):
@@ -133,10 +135,11 @@ def test_no_token_learns_of_one_that_it_may_not_see(number):
 
 
 def test_nsp_counts_bidirectional_rows_only():
-    head = unilm.NextSentence(2)
+    head = unilm.NextSentence(ClassifierConfig(width=2))
+    head.build()
     kernel, bias = np.array([[1.0, -1.0], [0.5, 2.0]], np.float32), np.array([0.1, -0.2], np.float32)
-    head.kernel.assign(kernel)
-    head.bias.assign(bias)
+    head.scores.kernel.assign(kernel)
+    head.scores.bias.assign(bias)
     pooled = np.array([[1.0, 2.0], [-1.0, 0.5], [3.0, -1.0]], np.float32)
     batch = {"segments": np.array([[0, 1], [4, 5], [0, 0]], np.int32), "next": np.array([1, 0, 1], np.int32)}
     assert int(head.totals(batch)["pairs"]) == 2

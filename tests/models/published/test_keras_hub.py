@@ -110,7 +110,7 @@ def test_a_preset_gives_the_same_vectors_here(name, tmp_path):
     assert gap < TOLERANCE * scale
     if isinstance(expected, dict) and "decoder_sequence_output" in expected:
         logits = built.decode({"tokens": tokens, "targets": tokens}).numpy()
-        table, hidden = read["encoder/tokens"], expected["decoder_sequence_output"]
+        table, hidden = read["encoder/embeddings/tokens/table"], expected["decoder_sequence_output"]
         factor = hidden.shape[-1] ** -0.5 if name == "T5Backbone" else 1.0
         known = hidden @ table.T * factor
         whole = present[:, :, None] & np.ones_like(known, bool)

@@ -103,7 +103,7 @@ def test_unilm_v2():
     from transformers.models.t5.modeling_t5 import T5Attention
 
     network, built = pair_of_v2()
-    heads, distances = common.SIZE.heads, np.asarray(built.encoder.distances)
+    heads, distances = common.SIZE.heads, np.asarray(built.encoder.distances.table)
     rng = np.random.default_rng(6)
     tokens = rng.integers(5, common.VOCABULARY.size, (2, 150)).astype(np.int32)
     tokens[1, 140:] = 0
@@ -164,7 +164,7 @@ def pair_of_v2():
     entries = {weight.ours: weight for weight in published.load("unilm").weights(common.SIZE)}
     for variable in built.loss.variables:
         shape = tuple(variable.shape)
-        if variable.path == "encoder/distances":
+        if variable.path == "encoder/distances/table":
             variable.assign(np.random.default_rng(1).normal(size=shape))
         else:
             variable.assign(entries[variable.path].read(arrays, shape))

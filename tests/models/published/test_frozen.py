@@ -1,4 +1,4 @@
-"""Our networks against arrays that `transformers` gave once (see `tests.models.frozen.make`), without torch.
+"""Our networks against arrays that `transformers` gave once (see `tests.models.published.frozen.make`), without torch.
 
 Both streams of XLNet, and BERT with both of its heads: the scores of each class of next-sentence prediction, not only
 the loss, which tells nothing of swapped classes where a batch has as many of one as of the other.
@@ -12,7 +12,7 @@ import pytest
 
 import models
 from models import published
-from tests.models.frozen import make
+from tests.models.published.frozen import make
 
 TOLERANCE = 2e-5
 
@@ -68,7 +68,7 @@ def test_the_classes_of_next_sentence_prediction():
     network, batch, expected = read("bert")
     encoding = network.encoder(batch)
     masked, follows = network.loss.heads
-    scores = np.asarray(encoding.pooled) @ follows.kernel.numpy() + follows.bias.numpy()
+    scores = np.asarray(follows.scores(encoding.pooled))
     check(scores[:, 1], expected["follows"])
     check(scores[:, 0], expected["random"])
     assert np.abs(expected["follows"] - expected["random"]).min() > 0.01  # so that a swap shows
@@ -125,20 +125,21 @@ def test_unilm_has_the_epsilon_of_its_authors():
     """The variance of a vector as small as 1e-5 counts half."""
     import tensorflow as tf
 
-    from models.architectures.masked_encoder import MaskedEncoder, RelativeMaskedEncoder
+    from models.architectures import masked_encoder
 
-    for cls, epsilon in ((MaskedEncoder, 1e-5), (RelativeMaskedEncoder, 1e-12)):
-        encoder = cls(make.SIZE, 47)
+    for made, epsilon in ((masked_encoder.unilm, 1e-5), (masked_encoder.unilm_v2, 1e-12)):
+        encoder = made(make.SIZE, 47)
         for variable in encoder.variables:
             variable.assign(tf.zeros(variable.shape))
         small = np.where(np.arange(make.SIZE.width) % 2, 1e-5**0.5, -(1e-5**0.5)).astype(np.float32)
         encoder.token_embedding.assign(np.tile(small, (47, 1)))
-        encoder.norm_scale.assign(np.ones(make.SIZE.width, np.float32))
+        encoder.embeddings.norm.scale.assign(np.ones(make.SIZE.width, np.float32))
         tokens = np.array([[2, 40, 3]], np.int32)
         first = encoder({"tokens": tokens}).layers[0].numpy()
         np.testing.assert_allclose(np.abs(first), (1e-5 / (1e-5 + epsilon)) ** 0.5, rtol=1e-4)
     network = models.load("unilm").build(make.SIZE, make.VOCABULARY)
-    assert network.loss.heads[0].epsilon == network.encoder.epsilon == 1e-5
+    norms = (network.loss.heads[0].config.epsilon, network.encoder.config.stack.block.norm.epsilon)
+    assert norms == (1e-5, 1e-5)
     table = published.load("unilm")
     config = table.config(make.SIZE, make.VOCABULARY)
     assert config["layer_norm_eps"] == 1e-5

@@ -1,0 +1,162 @@
+"""The layers of Transformers: attention, feed-forward, one block of both, and a stack of blocks.
+
+Vectors travel as [N, D] with N = B * T; ``rows`` is (B, T), ints where they are known. ``bias`` float32, broadcast to
+[B, H, T, U], is added to the scores: masks and relative positions. ``drop`` numbers the places of dropout inside a
+block: 0 for the attention weights, then one for each vector that is added to the input.
+"""
+
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from models.architectures.parts import attention, gelu, shape, split_heads
+from models.layers.config import AttentionConfig, BlockConfig, FeedForwardConfig, StackConfig
+from models.layers.core import NO_DROP, Drop, Layer, Rows, made_from, recomputed
+
+Pair = tuple[tf.Tensor, tf.Tensor]
+"""Keys and values, [B, H, U, K] each."""
+
+ACTIVATIONS = {"gelu": gelu, "gelu_tanh": partial(tf.nn.gelu, approximate=True), "relu": tf.nn.relu}
+"""By name: GELU exactly and by its tanh approximation (Hendrycks and Gimpel, 2016, section 2), and ReLU."""
+
+
+@made_from(AttentionConfig)
+class Attention(Layer):
+    """Multi-head attention [N, D] to [N, D]: Vaswani et al. (2017), section 3.2.
+
+    Extensions at "keys_values" get a pair [B, H, U, K] and may put more in front of it, which every query sees.
+    """
+
+    SEAMS = ("keys_values",)
+    CASTS = False
+
+    def heads(self, x: tf.Tensor, rows: Rows, parts: int = 1) -> list[tf.Tensor]:
+        """[N, parts * D] to ``parts`` tensors [B, H, T, K]."""
+        return split_heads(x, rows.batch, rows.tokens, self.config.heads, parts)
+
+    def read(self, memory: tf.Tensor, rows: Rows) -> Pair:
+        """Keys and values of a ``memory`` [B * U, W] of (B, U) = ``rows``, for any number of calls."""
+        return tuple(self.heads(self.key_value(memory), rows, 2))
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, memory: Any = None, past: Any = None
+    ) -> tuple[tf.Tensor, Pair]:
+        """The attention's result [N, D] for ``x``, and its keys and values without those of extensions.
+
+        These are the ``memory`` (from `read`) where it is given; otherwise those of the ``past``, then those of ``x``.
+        """
+        if memory is None:
+            q, k, v = self.heads(self.query_key_value(x), rows, 3)  # [B, H, T, K]
+            if past is not None:
+                k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
+        else:
+            (q,), (k, v) = self.heads(self.query(x), rows), memory
+        own = k, v
+        if self.extensions("keys_values"):
+            k, v = self.through("keys_values", own)
+            more = shape(k)[2] - shape(own[0])[2]
+            bias = tf.pad(bias, [[0, 0], [0, 0], [0, 0], [more, 0]])
+        if self.config.scaled:
+            q = q * q.shape[-1] ** -0.5
+        return self.projection(attention(q, k, v, bias, drop.rate, drop.seed, drop.place)), own
+
+
+@made_from(FeedForwardConfig)
+class FeedForward(Layer):
+    """Two products with an activation between them, [N, D] to [N, D]."""
+
+    def call(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
+        activation = ACTIVATIONS[self.config.activation]
+        h = self.inner(x)  # [N, F], or [N, 2 F]
+        if self.config.gated:
+            gate, h = tf.split(h, 2, axis=-1)
+            h = activation(gate) * h
+        else:
+            h = activation(h)
+        return self.outer(drop(h) if self.config.inner_dropout else h)
+
+
+@made_from(BlockConfig)
+class Block(Layer):
+    """One layer of a Transformer, [N, D] to [N, D].
+
+    Extensions at "before_..." get what goes into attention or feed-forward, those at "after_..." get their results
+    before these are added to the input (where Houlsby et al., 2019, put adapters). A block with a memory has a seam
+    "after_cross" too.
+    """
+
+    SEAMS = ("before_attention", "after_attention", "before_feed_forward", "after_feed_forward")
+    CASTS = False
+
+    def __init__(self, config: BlockConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        if config.cross is not None:
+            self.SEAMS = (*self.SEAMS[:2], "after_cross", *self.SEAMS[2:])
+
+    def call(
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        rows: Rows,
+        drop: Drop = NO_DROP,
+        memory: Any = None,
+        absent: Any = None,
+        past: Any = None,
+    ) -> tuple[tf.Tensor, Pair]:
+        """The block's result [N, D], and the keys and values of its self-attention.
+
+        ``memory`` are the keys and values for the cross-attention (from `Attention.read`), and ``absent``
+        [B, 1, 1, U] hides some of them. ``past`` are the keys and values of earlier tokens.
+        """
+        config, own = self.config, None
+        first = drop.at(1)
+
+        def attend(x: tf.Tensor) -> tf.Tensor:
+            nonlocal own
+            h, own = self.attention(self.through("before_attention", x), bias, rows=rows, drop=drop, past=past)
+            return first(self.through("after_attention", h))
+
+        def look(x: tf.Tensor) -> tf.Tensor:
+            h, _ = self.cross(x, absent, rows=rows, drop=drop.at(2), memory=memory)
+            return drop(self.through("after_cross", h), 3)
+
+        place = 4 if config.cross is not None else 2
+
+        def feed(x: tf.Tensor) -> tf.Tensor:
+            h = self.feed_forward(self.through("before_feed_forward", x), drop=drop.at(place))
+            return drop(self.through("after_feed_forward", h), place + config.feed_forward.inner_dropout)
+
+        x = self._added(x, attend, self.attention_norm)
+        if config.cross is not None:
+            x = self._added(x, look, self.cross_norm)
+        return self._added(x, feed, self.norm), own
+
+    def _added(self, x: tf.Tensor, part: Any, norm: Any) -> tf.Tensor:
+        return x + part(norm(x)) if self.config.norm_first else norm(x + part(x))
+
+
+@made_from(StackConfig)
+class Stack(Layer):
+    """Blocks one after the other. Extensions at "between" get what each block gives, [N, D], and
+    ``index``, the number of the block from 0."""
+
+    SEAMS = ("between",)
+    CASTS = False
+
+    def __init__(self, config: StackConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.blocks = [getattr(self, name) for name, _ in config.parts()]
+
+    def __iter__(self) -> Any:
+        """The blocks in the order in which they are applied."""
+        return iter(self.blocks * self.config.layers if self.config.shared else self.blocks)
+
+    def call(self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> list[tf.Tensor]:
+        """The L + 1 tensors [N, D]: ``x``, then what each block gives. Places for dropout are ten apart."""
+        layers = [x]
+        for index, one in enumerate(self):
+            step = partial(one, rows=rows, drop=drop.at(10 * (index + 1)))
+            x = recomputed(lambda x, bias, step=step: step(x, bias)[0], layers[-1], bias)
+            layers.append(self.through("between", x, index=index))
+        return layers

@@ -1,0 +1,385 @@
+"""Configurations of layers: what a network is made of, how many weights it has and what it costs.
+
+A configuration is a frozen dataclass. It tells the shapes of the layer's own weights, and the configurations of the
+layers inside it, so parameters and FLOPs are sums that nobody writes down twice. The Keras layer of the same name, in
+the modules beside this one, is made from it: ``Attention(AttentionConfig(width=128, heads=2))``. Model files compose
+configurations. Heads of objectives are in `models.layers.heads`.
+
+FLOPs are those of matrix products, two for each multiplication and addition. Lookups, sums, norms, activations and
+softmax are left out, as is usual (Kaplan et al., 2020, section 2.1; Hoffmann et al., 2022, appendix F).
+
+Letters: B batch, T tokens, D width, E width of token vectors, F inner width, H heads, V vocabulary, L layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+Shape = tuple[int, ...]
+
+
+class Parameters(NamedTuple):
+    """Numbers of weights: all of them, and those in tables, of which a step reads only a few rows."""
+
+    total: int = 0
+    tables: int = 0
+
+    def plus(self, other: Parameters) -> Parameters:
+        return Parameters(self.total + other.total, self.tables + other.tables)
+
+    def times(self, count: int) -> Parameters:
+        return Parameters(self.total * count, self.tables * count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Initial values of a weight: ``kind`` is a Keras initialiser's name, or "sinusoids" for fixed waves.
+
+    ``deviations`` has one standard deviation for the whole weight, or one for each of several equal blocks of columns.
+    """
+
+    kind: str = "truncated_normal"
+    deviations: tuple[float, ...] = (0.02,)
+
+
+ZEROS, ONES = Start(kind="zeros", deviations=()), Start(kind="ones", deviations=())
+GLOROT = Start(kind="glorot_uniform", deviations=())
+BERT = Start()
+"""Normal with standard deviation 0.02, cut at two deviations (Devlin et al., 2019, authors' code)."""
+NORMAL = Start(kind="random_normal")
+"""Normal with standard deviation 0.02, uncut (Radford et al., 2018, section 4.1; BART's and XLNet's authors' code)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Base of all configurations. A field that is a configuration itself describes a layer inside this one."""
+
+    def weights(self) -> Mapping[str, Shape]:
+        """Shapes of the layer's own weights by name, without those of the layers inside it."""
+        return {}
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        """Names and configurations of the layers inside this one."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Config):
+                yield field.name, value
+
+    def parameters(self) -> Parameters:
+        """Numbers of weights of this layer and of all layers inside it."""
+        found = Parameters(sum(math.prod(shape) for shape in self.weights().values()))
+        for _, part in self.parts():
+            found = found.plus(part.parameters())
+        return found
+
+    def flops(self, tokens: float, seen: float = 0) -> float:
+        """FLOPs of a forward pass over ``tokens`` vectors, each of which attends to ``seen`` vectors."""
+        return sum(part.flops(tokens, seen) for _, part in self.parts())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, which `from_dict` reads."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {name: value.to_dict() if isinstance(value, Config) else value for name, value in values.items()}
+        plain = {
+            name: {"start": value.kind, "deviations": list(value.deviations)} if isinstance(value, Start) else value
+            for name, value in plain.items()
+        }
+        return {"class": type(self).__name__, **plain}
+
+
+def from_dict(values: Mapping[str, Any]) -> Config:
+    """The configuration that `Config.to_dict` gave ``values`` of."""
+    known = {one.__name__: one for one in _subclasses(Config)}
+
+    def restored(value: Any) -> Any:
+        if isinstance(value, Mapping) and "class" in value:
+            return from_dict(value)
+        if isinstance(value, Mapping) and "start" in value:
+            return Start(kind=value["start"], deviations=tuple(value["deviations"]))
+        return tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+
+    return known[values["class"]](**{name: restored(value) for name, value in values.items() if name != "class"})
+
+
+def _subclasses(of: type) -> Iterator[type]:
+    for one in of.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearConfig(Config):
+    """A product with a kernel [inputs, outputs], and a bias."""
+
+    inputs: int
+    outputs: int
+    bias: bool = True
+    start: Start = BERT
+
+    def weights(self) -> Mapping[str, Shape]:
+        return {"kernel": (self.inputs, self.outputs)} | ({"bias": (self.outputs,)} if self.bias else {})
+
+    def flops(self, tokens: float, seen: float = 0) -> float:
+        return 2 * tokens * self.inputs * self.outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableConfig(Config):
+    """A lookup table [rows, width]."""
+
+    rows: int
+    width: int
+    start: Start = BERT
+
+    def weights(self) -> Mapping[str, Shape]:
+        return {"table": (self.rows, self.width)}
+
+    def parameters(self) -> Parameters:
+        return Parameters(self.rows * self.width, self.rows * self.width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputConfig(TableConfig):
+    """An output layer with the shape of a table [rows, width]. Every step reads all of it, so its weights do not count
+    among those of tables."""
+
+    def parameters(self) -> Parameters:
+        return Parameters(self.rows * self.width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormConfig(Config):
+    """Layer-norm (Ba et al., 2016), or without ``centred`` root-mean-square norm (Zhang and Sennrich, 2019)."""
+
+    width: int
+    epsilon: float = 1e-12
+    centred: bool = True
+
+    def weights(self) -> Mapping[str, Shape]:
+        return {"scale": (self.width,)} | ({"bias": (self.width,)} if self.centred else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig(Config):
+    """Multi-head attention over vectors of ``width``, or from them to a memory of vectors of width ``memory``.
+
+    ``scaled`` divides the scores by the root of a head's width (Vaswani et al., 2017, section 3.2.1). ``start`` are the
+    initial values of the output projection, ``start_in`` those of queries, keys and values: one deviation for all
+    three, or three in that order. Without ``start_in``, ``start`` serves for both.
+    """
+
+    width: int
+    heads: int
+    memory: int = 0
+    bias: bool = True
+    scaled: bool = True
+    start: Start = BERT
+    start_in: Start | None = None
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        start, D = self.start_in or self.start, self.width
+        if self.memory:
+            yield "query", LinearConfig(inputs=D, outputs=D, bias=self.bias, start=_block(start, slice(0, 1)))
+            values = _block(start, slice(1, None))
+            yield "key_value", LinearConfig(inputs=self.memory, outputs=2 * D, bias=self.bias, start=values)
+        else:
+            yield "query_key_value", LinearConfig(inputs=D, outputs=3 * D, bias=self.bias, start=start)
+        yield "projection", LinearConfig(inputs=D, outputs=D, bias=self.bias, start=self.start)
+
+    def flops(self, tokens: float, seen: float = 0) -> float:
+        """Keys and values of a memory are computed by `memory_flops`: once, however many tokens look at them."""
+        products = sum(part.flops(tokens) for name, part in self.parts() if name != "key_value")
+        return products + 4 * tokens * seen * self.width
+
+    def memory_flops(self, memory: float) -> float:
+        """FLOPs of the keys and values of ``memory`` vectors."""
+        return sum(part.flops(memory) for name, part in self.parts() if name == "key_value")
+
+
+def _block(start: Start, columns: slice) -> Start:
+    """``start`` for some of its blocks of columns."""
+    if len(start.deviations) < 2:
+        return start
+    found = start.deviations[columns]
+    return Start(kind=start.kind, deviations=found[:1] if len(set(found)) == 1 else found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedForwardConfig(Config):
+    """Two products with an activation between them.
+
+    With ``gated`` the first product is twice as wide: one half of its result is activated and multiplied with the other
+    half (Shazeer, 2020, equation 6). ``inner_dropout`` applies dropout to the activated vectors too. ``start_in`` are
+    the initial values of the first product, ``start`` those of the second.
+    """
+
+    width: int
+    inner: int
+    activation: str = "gelu"
+    gated: bool = False
+    bias: bool = True
+    inner_dropout: bool = False
+    start_in: Start = BERT
+    start: Start = BERT
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        wide = self.inner * (2 if self.gated else 1)
+        yield "inner", LinearConfig(inputs=self.width, outputs=wide, bias=self.bias, start=self.start_in)
+        yield "outer", LinearConfig(inputs=self.inner, outputs=self.width, bias=self.bias, start=self.start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig(Config):
+    """A Transformer layer: attention, then attention to a memory where ``cross`` is given, then feed-forward.
+
+    Each part's result is added to its input. ``norm_first`` normalises what goes into each part (pre-norm); otherwise
+    the sums are normalised (post-norm).
+    """
+
+    attention: AttentionConfig
+    feed_forward: FeedForwardConfig
+    norm: NormConfig
+    cross: AttentionConfig | None = None
+    norm_first: bool = False
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield "attention", self.attention
+        yield "attention_norm", self.norm
+        if self.cross is not None:
+            yield "cross", self.cross
+            yield "cross_norm", self.norm
+        yield "feed_forward", self.feed_forward
+        yield "norm", self.norm
+
+    def flops(self, tokens: float, seen: float = 0, memory: float = 0) -> float:
+        """FLOPs for ``tokens`` vectors. Each attends to ``seen`` vectors, and in ``cross`` to ``memory`` vectors."""
+        found = self.attention.flops(tokens, seen) + self.feed_forward.flops(tokens)
+        if self.cross is not None:
+            found += self.cross.flops(tokens, memory)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig(Config):
+    """``layers`` equal blocks one after the other; ``shared`` applies one block so many times."""
+
+    block: BlockConfig
+    layers: int
+    shared: bool = False
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        for index in range(1 if self.shared else self.layers):
+            yield f"layer_{index}", self.block
+
+    def flops(self, tokens: float, seen: float = 0, memory: float = 0) -> float:
+        return self.layers * self.block.flops(tokens, seen, memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WavesConfig(Config):
+    """Fixed vectors of positions: sines, then cosines. ``rows`` is the number of positions in use; later ones can
+    be computed too."""
+
+    rows: int
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistancesConfig(Config):
+    """Learned scores per head and bucket of distances, added to those of attention (Raffel et al., 2020, section 2.1).
+
+    ``both_ways`` keeps half of the buckets for keys after the query; otherwise such keys are hidden.
+    """
+
+    heads: int
+    both_ways: bool
+    buckets: int = 32
+    start: Start = BERT
+
+    def weights(self) -> Mapping[str, Shape]:
+        return {"table": (self.buckets, self.heads)}
+
+    def parameters(self) -> Parameters:
+        return Parameters(self.buckets * self.heads, self.buckets * self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingsConfig(Config):
+    """The sum of token vectors, ``scale`` times as long, and of position and segment vectors, normalised by ``norm``.
+
+    ``tokens`` is None where the table belongs to another layer, as a decoder's does to its encoder. ``rows`` is the
+    longest input.
+    """
+
+    rows: int
+    tokens: TableConfig | None = None
+    positions: TableConfig | WavesConfig | None = None
+    segments: TableConfig | None = None
+    norm: NormConfig | None = None
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(Config):
+    """Embeddings, their ``widening`` where they are narrower than the blocks, a stack, and what is pooled.
+
+    ``distances`` are added to the scores of attention. ``norm`` follows the last block; ``norm_dropout`` says whether
+    dropout follows it. ``pooled`` is "first", the first token's vector, after ``pooler`` and tanh where that is given,
+    or "mean".
+    """
+
+    embeddings: EmbeddingsConfig
+    distances: DistancesConfig | None = None
+    stack: StackConfig
+    widening: LinearConfig | None = None
+    norm: NormConfig | None = None
+    norm_dropout: bool = False
+    pooler: LinearConfig | None = None
+    pooled: str = "first"
+
+    def flops(self, tokens: float, seen: float = 0) -> float:
+        """FLOPs of one row of ``tokens``, all of which see each other."""
+        found = self.stack.flops(tokens, tokens)
+        if self.widening is not None:
+            found += self.widening.flops(tokens)
+        return found + (self.pooler.flops(1) if self.pooler is not None else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalConfig(Config):
+    """A left-to-right language model's network: embeddings, a stack, and a ``norm`` after the last block."""
+
+    embeddings: EmbeddingsConfig
+    stack: StackConfig
+    norm: NormConfig | None = None
+
+    def flops(self, tokens: float, seen: float = 0) -> float:
+        """FLOPs of one row of ``tokens``. Attention is computed over the whole square: the mask saves nothing."""
+        return self.stack.flops(tokens, tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(Config):
+    """The decoder of an encoder-decoder, whose token vectors are the encoder's.
+
+    ``logits`` is the output layer [V, D]. Without it the encoder's token vectors are the output layer too. The vectors
+    of the last block are multiplied by ``logits_scale`` before.
+    """
+
+    embeddings: EmbeddingsConfig
+    distances: DistancesConfig | None = None
+    stack: StackConfig
+    norm: NormConfig | None = None
+    norm_dropout: bool = False
+    logits: OutputConfig | None = None
+    logits_scale: float = 1.0
+
+    def decoding_flops(self, targets: float, memory: float, vocabulary: int) -> float:
+        """FLOPs of one row of ``targets`` over an encoding of ``memory`` tokens, with the logits of ``targets``."""
+        block = self.stack.block
+        read = self.stack.layers * block.cross.memory_flops(memory)
+        logits = 2 * targets * block.norm.width * vocabulary
+        return self.stack.flops(targets, targets, memory) + read + logits

@@ -1,0 +1,341 @@
+"""The base of all layers here, and the smallest ones: a product, a table, a norm.
+
+Every layer is made from its configuration (`models.layers.config`), owns its weights under their plain names
+("kernel", "bias", "scale", "table") and calls the layers inside it. Vectors travel as [N, D], N = B * T.
+
+Extensions attach at *seams*, the named places that a layer lists in ``SEAMS``. After ``layer.attach("kernel", mask)``
+the layer calls ``mask`` with its kernel and uses the result in place of the kernel. An extension is a Keras layer. Its
+weights become weights of the layer that it is attached to: they are trained, saved and loaded with it.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import dropout, layer_norm, rematerialises, rms_norm
+from models.architectures.products import product
+from models.layers.config import (
+    ONES,
+    ZEROS,
+    Config,
+    LinearConfig,
+    NormConfig,
+    OutputConfig,
+    Start,
+    TableConfig,
+    from_dict,
+)
+
+
+def sinusoids(dims: tuple[int, int], dtype: Any = None) -> tf.Tensor:
+    """Initial vectors [T, D] of the learned positions: those of Vaswani et al. (2017), section 3.5, at twice the
+    deviation of BERT's initial weights.
+
+    Random ones tell neighbours apart only once each has been learnt by itself, and until an encoder can look at a
+    word's neighbours MLM learns no more than how frequent words are. BERT-mini (B 16, T 32, rate 1e-3) after 0.84M
+    tokens of novels and wikitext-2: loss 7.0 from random positions (6.9 is the unigram level), 6.3 from these.
+    """
+    length, width = dims
+    angle = np.arange(length)[:, None] / 10_000 ** (np.arange(0, width, 2) / width)  # [T, D / 2]
+    waves = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, width)
+    return tf.constant(0.04 * 2**0.5 * waves, dtype or "float32")
+
+
+def initializer(start: Start) -> Any:
+    """The Keras initialiser that ``start`` describes; a fresh one each time, so that no two weights are equal."""
+    if start.kind == "sinusoids":
+        return sinusoids
+    if not start.deviations:
+        return start.kind
+    cls = {"truncated_normal": keras.initializers.TruncatedNormal, "random_normal": keras.initializers.RandomNormal}
+    if len(start.deviations) == 1:
+        return cls[start.kind](stddev=start.deviations[0])
+
+    def blocks(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
+        part = (*dims[:-1], dims[-1] // len(start.deviations))
+        return tf.concat([cls[start.kind](stddev=one)(part, dtype=dtype) for one in start.deviations], -1)
+
+    return blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Dropout for a part of a network: the share that is dropped, the seed of the step (None: no dropout), and the
+    number of the part's first place. Seed and number of a place determine its mask."""
+
+    rate: float
+    seed: Any
+    place: int
+
+    def at(self, offset: int) -> "Drop":
+        """The same for what begins ``offset`` places further."""
+        return Drop(self.rate, self.seed, self.place + offset)
+
+    def __call__(self, x: tf.Tensor, offset: int = 0) -> tf.Tensor:
+        return dropout(x, self.rate, self.seed, self.place + offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """B and T of vectors [B * T, D], ints where they are known. A class, since Keras converts tuples of numbers among a
+    layer's arguments to tensors."""
+
+    batch: Any
+    tokens: Any
+
+
+NO_DROP = Drop(0.0, None, 0)
+
+
+def recomputed(function: Callable, *tensors: tf.Tensor) -> tf.Tensor:
+    """``function(*tensors)``, one of many equal layers.
+
+    While training rematerialises (`rematerialising`), only ``tensors`` are kept for the backward pass, which computes
+    the rest again (Chen et al., 2016). Gradients flow to ``tensors`` and to all weights that the function reads.
+    """
+    return tf.recompute_grad(function)(*tensors) if rematerialises() else function(*tensors)
+
+
+class Seams:
+    """Places at which extensions attach, and saving; a mixin for Keras layers that are made from a ``config``."""
+
+    SEAMS: tuple[str, ...] = ()
+    """Names of the places at which extensions attach."""
+    OTHERS: tuple[str, ...] = ()
+    """Attributes with the layers that ``__init__`` takes after the configuration: this layer uses their weights."""
+
+    def attach(self, seam: str, extension: keras.layers.Layer) -> None:
+        """Have ``extension`` called with the tensor (or tensors) at ``seam``, after earlier extensions there.
+
+        Attach before tracing: a compiled function keeps its graph. Raises `ValueError` for a seam that the layer does
+        not have.
+        """
+        if seam not in self.SEAMS:
+            known = ", ".join(self.SEAMS) or "none"
+            raise ValueError(f"{type(self).__name__} '{self.name}' has no seam '{seam}'. Its seams: {known}.")
+        locked = self._tracker.locked
+        self._tracker.unlock()
+        setattr(self, f"{seam}_extensions", [*self.extensions(seam), extension])
+        if locked:
+            self._tracker.lock()
+
+    def extensions(self, seam: str) -> list[keras.layers.Layer]:
+        """What is attached at ``seam``."""
+        return getattr(self, f"{seam}_extensions", [])
+
+    def through(self, seam: str, x: Any, **context: Any) -> Any:
+        """``x`` after the extensions at ``seam``, of its dtype. Each also gets those of ``context`` that its ``call``
+        names."""
+        for extension in self.extensions(seam):
+            asked = inspect.signature(extension.call).parameters
+            given = {name: value for name, value in context.items() if name in asked}
+            if extension.built:
+                found = extension(x, **given)
+            else:  # the paths of its weights begin with the layer's, whoever calls that
+                with keras.name_scope(seam, override_parent=self.path):
+                    found = extension(x, **given)
+            x = tf.nest.map_structure(lambda new, old: tf.cast(new, old.dtype), found, x)
+        return x
+
+    def changes(self) -> dict[str, Any]:
+        """What was changed after the layer was made (extensions), as plain values that `restore` reads."""
+        attached = {
+            seam: [keras.saving.serialize_keras_object(one) for one in self.extensions(seam)]
+            for seam in self.SEAMS
+            if self.extensions(seam)
+        }
+        return {"extensions": attached} if attached else {}
+
+    def restore(self, changes: Mapping[str, Any], path: str) -> None:
+        """Change the layer as `changes` tells. It is not built yet; its weights' paths will begin with ``path``."""
+        for seam, found in changes.get("extensions", {}).items():
+            for one in found:
+                with keras.name_scope(seam, override_parent=path):
+                    self.attach(seam, keras.saving.deserialize_keras_object(one))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
+            "config": self.config.to_dict(),
+            "others": [keras.saving.serialize_keras_object(getattr(self, name)) for name in self.OTHERS],
+            "changes": self.changes(),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        others = [keras.saving.deserialize_keras_object(one) for one in config["others"]]
+        made = cls(from_dict(config["config"]), *others, name=config["name"], dtype=config["dtype"])
+        made.restore(config["changes"], made.name)
+        return made
+
+
+class Layer(Seams, keras.layers.Layer):
+    """Base of the layers here that are no product. Layers inside it are built with it."""
+
+    CASTS = True
+    """Whether Keras casts the arguments to the dtype that the layer computes in. Layers that take a ``bias`` of scores,
+    which stays float32, leave casting to the layers inside them."""
+
+    def __init__(self, config: Config, **kwargs: Any):
+        super().__init__(autocast=self.CASTS, **kwargs)
+        self.config = config
+        for name, part in config.parts():
+            setattr(self, name, self.make(name, part))
+
+    def make(self, name: str, part: Config) -> Any:
+        """The layer called ``name`` inside this one."""
+        return KINDS[type(part)](part, name=name, dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Create all weights: the layer's own, then those of the layers inside it, in the order of
+        `Config.parts`."""
+        starts = self.starts()
+        for name, dims in self.config.weights().items():
+            setattr(self, name, self.add_weight(dims, initializer(starts.get(name, ZEROS)), name=name))
+        for name, _ in self.config.parts():
+            part = getattr(self, name)
+            if not part.built:
+                part.build()
+
+    def starts(self) -> Mapping[str, Start]:
+        """Initial values of the layer's own weights."""
+        return {}
+
+    def changes(self) -> dict[str, Any]:
+        """Extensions of this layer, and what was changed in the layers inside it."""
+        inside = {name: getattr(self, name).changes() for name, _ in self.config.parts()}
+        inside = {name: found for name, found in inside.items() if found}
+        return super().changes() | ({"parts": inside} if inside else {})
+
+    def restore(self, changes: Mapping[str, Any], path: str) -> None:
+        super().restore(changes, path)
+        for name, found in changes.get("parts", {}).items():
+            getattr(self, name).restore(found, f"{path}/{name}")
+
+
+KINDS: dict[type, type] = {}
+"""The layer that is made from each kind of configuration."""
+
+
+def made_from(config: type) -> Any:
+    """Decorates a layer with the kind of configuration that it is made from, and makes it known to Keras's loader."""
+
+    def known(cls: type) -> type:
+        KINDS[config] = cls
+        return keras.saving.register_keras_serializable(package="ptmbench")(cls)
+
+    return known
+
+
+def built(config: Config, *others: Any, name: str) -> Any:
+    """The layer of ``config`` called ``name``, with its weights; ``others`` are layers that it refers to."""
+    layer = KINDS[type(config)](config, *others, name=name)
+    layer.build()
+    return layer
+
+
+@made_from(LinearConfig)
+class Linear(Seams, keras.layers.Dense):
+    """x [N, I] @ kernel [I, O] + bias [O].
+
+    A `keras.layers.Dense`, so that ``quantize`` and ``enable_lora`` do what they do there. Extensions at "kernel" get
+    the kernel, those at "input" and "output" the vectors.
+    """
+
+    SEAMS = ("kernel", "input", "output")
+
+    def __init__(self, config: LinearConfig, **kwargs: Any):
+        super().__init__(config.outputs, use_bias=config.bias, kernel_initializer="zeros", **kwargs)
+        self.config = config
+
+    def build(self, input_shape: Any = None) -> None:
+        self.kernel_initializer = initializer(self.config.start)  # not before: it draws its seed where it is made
+        alpha = self.lora_alpha
+        super().build((None, self.config.inputs))
+        if self.lora_rank:
+            self.lora_alpha = alpha  # Keras builds with its default
+
+    def call(self, x: tf.Tensor, training: Any = None) -> tf.Tensor:
+        kernel = self.kernel
+        if self.extensions("kernel"):
+            kernel = self.through("kernel", tf.convert_to_tensor(kernel))
+        x = product(self.through("input", x), kernel)
+        return self.through("output", x if self.bias is None else tf.nn.bias_add(x, self.bias))
+
+    def quantized_call(self, x: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
+        return self.through("output", super().quantized_call(self.through("input", x), *args, **kwargs))
+
+    def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
+        """As `keras.layers.Dense`. Raises `ValueError` if extensions change the kernel: the quantised one does not pass
+        through them."""
+        if self.extensions("kernel"):
+            names = ", ".join(one.name for one in self.extensions("kernel"))
+            raise ValueError(
+                f"Linear '{self.path}' cannot be quantised while extensions change its kernel ({names}). Write their "
+                "result into the kernel first and make the layer without them."
+            )
+        super().quantize(mode, type_check=False, config=config)  # Keras refuses subclasses that say nothing else
+
+    def changes(self) -> dict[str, Any]:
+        """Extensions, LoRA and quantisation."""
+        found = super().changes()
+        if self.lora_rank:
+            found |= {"lora_rank": self.lora_rank, "lora_alpha": self.lora_alpha}
+        if self.quantization_mode:
+            found |= {
+                "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
+                "quantization": keras.saving.serialize_keras_object(self.quantization_config),
+            }
+        return found
+
+    def restore(self, changes: Mapping[str, Any], path: str) -> None:
+        super().restore(changes, path)
+        self.lora_rank, self.lora_alpha = changes.get("lora_rank"), changes.get("lora_alpha")
+        if "dtype" in changes:
+            self.dtype_policy = keras.saving.deserialize_keras_object(changes["dtype"])
+            self.quantization_config = keras.saving.deserialize_keras_object(changes["quantization"])
+
+
+@made_from(OutputConfig)
+@made_from(TableConfig)
+class Table(Layer):
+    """Vectors [..., D] of the rows that are asked for, int32 [...].
+
+    Extensions at "table" get the whole table [R, D]. They do not see to other layers that use its variable: an output
+    layer that is tied to a table of token vectors, or a decoder that shares it.
+    """
+
+    SEAMS = ("table",)
+
+    def starts(self) -> Mapping[str, Start]:
+        return {"table": self.config.start}
+
+    def call(self, rows: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self.whole(), rows)
+
+    def whole(self) -> tf.Tensor:
+        """The table [R, D]."""
+        return self.through("table", self.table.value)
+
+    def first(self, count: Any) -> tf.Tensor:
+        """The first ``count`` rows, [T, D]."""
+        return self.whole()[:count]
+
+
+@made_from(NormConfig)
+class Norm(Layer):
+    """Layer-norm of vectors [N, D], or without ``centred`` root-mean-square norm."""
+
+    def starts(self) -> Mapping[str, Start]:
+        return {"scale": ONES, "bias": ZEROS}
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        if self.config.centred:
+            return layer_norm(x, self.scale, self.bias, self.config.epsilon)
+        return rms_norm(x, self.scale, self.config.epsilon)

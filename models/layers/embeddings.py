@@ -1,0 +1,111 @@
+"""Vectors of tokens, positions and segments, scores of distances, and the masks of attention."""
+
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from models.architectures.parts import HIDDEN, shape, waves
+from models.layers.config import DistancesConfig, EmbeddingsConfig, Start, WavesConfig
+from models.layers.core import NO_DROP, Drop, Layer, made_from
+
+BUCKETS, FARTHEST = 32, 128
+"""Buckets of distances, and the distance from which on all share the last one (Raffel et al., 2020, section 2.1)."""
+
+
+def distance_buckets(buckets: int) -> np.ndarray:
+    """The bucket of each distance 0 ... FARTHEST, int32: half of them exact, the rest growing with the logarithm of
+    the distance."""
+    exact = buckets // 2
+    distance = np.arange(FARTHEST + 1, dtype=np.float32)
+    grown = np.log(np.maximum(distance, 1) / exact) / np.float32(math.log(FARTHEST / exact)) * (buckets - exact)
+    far = np.minimum(exact + grown.astype(np.int32), buckets - 1)
+    return np.where(distance < exact, distance, far).astype(np.int32)
+
+
+def padding_bias(tokens: tf.Tensor) -> tf.Tensor:
+    """[B, 1, 1, T]: hides the keys that are padding, of ``tokens`` [B, T]."""
+    return tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, None, None, :]
+
+
+def future_bias(length: Any) -> tf.Tensor:
+    """[1, 1, T, T]: hides the keys after each query."""
+    return tf.linalg.band_part(tf.fill([length, length], -HIDDEN), -1, 0)[None, None] + HIDDEN
+
+
+@made_from(WavesConfig)
+class Waves(Layer):
+    """Fixed vectors [..., D] of positions, int32 [...]: sines, then cosines."""
+
+    def call(self, positions: tf.Tensor) -> tf.Tensor:
+        flat = waves(tf.reshape(positions, [-1]), self.config.width)
+        return tf.cast(tf.reshape(flat, [*shape(positions), self.config.width]), self.compute_dtype)
+
+    def first(self, count: Any) -> tf.Tensor:
+        """The vectors [T, D] of positions 0 to T - 1."""
+        return self(tf.range(count))
+
+
+@made_from(DistancesConfig)
+class Distances(Layer):
+    """Scores float32 [1, H, T, T] for each pair of ``length`` positions."""
+
+    def starts(self) -> dict[str, Start]:
+        return {"table": self.config.start}
+
+    def call(self, length: Any) -> tf.Tensor:
+        return self.between(tf.range(length)[None])
+
+    def between(self, positions: tf.Tensor) -> tf.Tensor:
+        """Scores float32 [B, H, T, T] for each pair of ``positions`` int32 [B, T]."""
+        config = self.config
+        ahead = positions[:, None, :] - positions[:, :, None]  # [B, T, T], key minus query
+        buckets = tf.constant(distance_buckets(config.buckets // 2 if config.both_ways else config.buckets))
+        bucket = tf.gather(buckets, tf.minimum(tf.abs(ahead), FARTHEST))
+        if config.both_ways:
+            bucket += tf.where(ahead > 0, config.buckets // 2, 0)
+        scores = tf.transpose(tf.cast(tf.gather(self.table.value, bucket), tf.float32), [0, 3, 1, 2])
+        return scores if config.both_ways else tf.where(ahead[:, None] > 0, HIDDEN, scores)
+
+    def last(self, length: Any) -> tf.Tensor:
+        """Scores [1, H, 1, T] of the last of ``length`` positions, one way."""
+        back = length - 1 - tf.range(length)  # [T], query minus key
+        bucket = tf.gather(tf.constant(distance_buckets(self.config.buckets)), tf.minimum(back, FARTHEST))
+        return tf.transpose(tf.cast(tf.gather(self.table.value, bucket), tf.float32))[None, :, None]
+
+
+@made_from(EmbeddingsConfig)
+class Embeddings(Layer):
+    """Token, position and segment vectors, summed and normalised: tokens [B, T] to [B * T, E].
+
+    Extensions at "sum" get the sum [B * T, E] before it is normalised, and the ``batch`` where there is one.
+    """
+
+    SEAMS = ("sum",)
+
+    def call(
+        self,
+        tokens: tf.Tensor,
+        positions: Any = None,
+        segments: Any = None,
+        table: Any = None,
+        drop: Drop = NO_DROP,
+        batch: Any = None,
+    ) -> tf.Tensor:
+        """``positions`` [B, T], or [T], are 0 to T - 1 where not given; ``table`` are another layer's token vectors."""
+        config = self.config
+        x = self.tokens(tokens) if config.tokens is not None else tf.gather(table, tokens)  # [B, T, E]
+        if config.scale != 1.0:
+            x *= config.scale
+        if config.positions is not None:
+            x += self.positions.first(shape(tokens)[1]) if positions is None else self.positions(positions)
+        x = tf.reshape(x, [-1, x.shape[-1]])  # [B * T, E]
+        if config.segments is not None:
+            if segments is None or config.segments.rows == 1:
+                x += self.segments.whole()[0]
+            else:  # a product with few rows: its gradient is a product too, not a scatter of B * T rows
+                kinds = tf.one_hot(tf.reshape(segments, [-1]), config.segments.rows, dtype=x.dtype)
+                x += tf.matmul(kinds, tf.cast(self.segments.whole(), x.dtype))
+        x = self.through("sum", x, batch=batch)
+        return drop(self.norm(x) if config.norm is not None else x)

@@ -1,0 +1,150 @@
+"""Configurations of what objectives put on an encoder: output layers, second networks, and what these cost.
+
+A head belongs to the objective of the same name (`models.objectives`), which has its layer. FLOPs are those of a row of
+pre-training: how many of its tokens a head looks at is part of its configuration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from models.layers.config import (
+    BERT,
+    Config,
+    EncoderConfig,
+    LinearConfig,
+    NormConfig,
+    Shape,
+    StackConfig,
+    Start,
+    TableConfig,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig(Config):
+    """What an objective adds to an encoder. With a ``vocabulary``, a bias of the output layer, whose kernel is the
+    table of the token vectors."""
+
+    vocabulary: int = 0
+
+    def weights(self) -> Mapping[str, Shape]:
+        return {"output_bias": (self.vocabulary,)} if self.vocabulary else {}
+
+    def row_flops(self, length: int) -> float:
+        """FLOPs of a forward pass for one row of ``length``."""
+        return 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig(HeadConfig):
+    """Scores of ``classes`` from one vector of each row."""
+
+    width: int
+    classes: int = 2
+    start: Start = BERT
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield "scores", LinearConfig(inputs=self.width, outputs=self.classes, start=self.start)
+
+    def row_flops(self, length: int) -> float:
+        return super().flops(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLmConfig(HeadConfig):
+    """BERT's masked language model: a product from ``width`` to ``inner``, an activation, layer-norm, then the table of
+    the token vectors as the output layer. ``rate`` is the share of the tokens that are predicted. The ids ``absent``
+    have no probability."""
+
+    width: int
+    inner: int
+    epsilon: float = 1e-12
+    activation: str = "gelu"
+    rate: float = 0.15
+    start: Start = BERT
+    absent: tuple[int, ...] = ()
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield "transform", LinearConfig(inputs=self.width, outputs=self.inner, start=self.start)
+        yield "norm", NormConfig(width=self.inner, epsilon=self.epsilon)
+
+    def predicted_flops(self, positions: float) -> float:
+        """FLOPs of predicting so many ``positions``."""
+        return self.flops(positions) + 2 * positions * self.inner * self.vocabulary
+
+    def row_flops(self, length: int) -> float:
+        return self.predicted_flops(math.ceil(self.rate * length))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanBoundaryConfig(HeadConfig):
+    """SpanBERT's second head: two products over the two edges of a span and a vector of ``places`` numbers for each of
+    its first ``longest`` tokens, each with layer-norm; then the table of the token vectors."""
+
+    width: int
+    places_width: int
+    longest: int = 20
+    rate: float = 0.15
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        D, P = self.width, self.places_width
+        yield "places", TableConfig(rows=self.longest, width=P)
+        yield "first", LinearConfig(inputs=2 * D + P, outputs=D)
+        yield "first_norm", NormConfig(width=D)
+        yield "second", LinearConfig(inputs=D, outputs=D)
+        yield "second_norm", NormConfig(width=D)
+
+    def row_flops(self, length: int) -> float:
+        predicted = math.ceil(self.rate * length)
+        return self.flops(predicted) + 2 * predicted * self.width * self.vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplacedTokensConfig(HeadConfig):
+    """ELECTRA's: a ``generator`` over the encoder's token vectors, which ``projection`` narrows, its ``mlm`` head, and
+    the discriminator's two products."""
+
+    projection: LinearConfig
+    generator: StackConfig
+    mlm: MaskedLmConfig
+    hidden: LinearConfig
+    score: LinearConfig
+
+    def row_flops(self, length: int) -> float:
+        every = sum(part.flops(length) for part in (self.projection, self.hidden, self.score))
+        return every + self.generator.flops(length, length) + self.mlm.row_flops(length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordStructureConfig(MaskedLmConfig):
+    """StructBERT's: the masked language model's head also puts shuffled trigrams in order, a share ``shuffled`` of the
+    tokens."""
+
+    shuffled: float = 0.05
+
+    def row_flops(self, length: int) -> float:
+        trigrams = math.ceil(self.shuffled * length / 3)
+        return super().row_flops(length) + self.predicted_flops(3 * trigrams)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepInfoMaxConfig(HeadConfig):
+    """InfoWord's: a masked language model, and the ``encoder`` once more over n-grams of each text, a place for every
+    ``every`` tokens and at least ``least``, of ``room`` tokens each."""
+
+    mlm: MaskedLmConfig
+    encoder: EncoderConfig
+    every: int = 16
+    least: int = 4
+    room: int = 12
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield "mlm", self.mlm  # the encoder is the model's own
+
+    def row_flops(self, length: int) -> float:
+        ngrams = max(self.least, length // self.every)
+        contrast = ngrams * (self.encoder.flops(self.room) + 2 * self.encoder.stack.block.norm.width)
+        return self.mlm.row_flops(length) + contrast

@@ -1,0 +1,259 @@
+"""The three usual networks of Transformers: an encoder, a left-to-right decoder, and the decoder of an encoder-decoder.
+
+Sources: Devlin et al. (2019), section 3; Radford et al. (2018), section 3.1; Vaswani et al. (2017), section 3. Models
+differ by their configurations alone: where norms stand, activations, kinds of positions, shared blocks. Places for
+dropout are numbered from 0 in encoders and left-to-right decoders, and from 1000 in decoders of encoder-decoders.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from models.architectures.parts import HIDDEN, check_length, shape
+from models.architectures.products import product
+from models.layers import embeddings  # noqa: F401  the layers that configurations name
+from models.layers.blocks import Stack  # noqa: F401
+from models.layers.config import CausalConfig, DecoderConfig, EncoderConfig, TableConfig
+from models.layers.core import Drop, Layer, Rows, built, made_from, recomputed
+from models.layers.embeddings import future_bias, padding_bias
+from models.pretrainable import Encoding
+
+__all__ = ["CausalTransformer", "Decoder", "Encoder", "built"]
+
+
+DROPOUT = 0.1
+"""Share of dropout where nothing else is set."""
+
+
+def mean(x: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    """The mean [B, D] of x [B, T, D] over the tokens [B, T] that are not padding."""
+    present = tf.cast(tf.not_equal(tokens, 0), x.dtype)[:, :, None]  # [B, T, 1]
+    return tf.reduce_sum(x * present, 1) / tf.maximum(tf.reduce_sum(present, 1), 1.0)
+
+
+class Network(Layer):
+    """What encoders and left-to-right decoders share: ``width`` D, ``depth`` L, ``heads`` H, ``length`` of the longest
+    input, and the share of ``dropout``, which is read when a graph is traced."""
+
+    recurrent = False
+
+    def __init__(self, config: EncoderConfig | CausalConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.dropout = DROPOUT
+        self.width, self.depth = config.stack.block.norm.width, config.stack.layers
+        self.length, self.heads = config.embeddings.rows, config.stack.block.attention.heads
+
+    @property
+    def token_embedding(self) -> keras.Variable:
+        """[V, E], which objectives tie their output layer to."""
+        return self.embeddings.tokens.table
+
+    def changes(self) -> dict[str, Any]:
+        return super().changes() | ({"dropout": self.dropout} if self.dropout != DROPOUT else {})
+
+    def restore(self, changes: Mapping[str, Any], path: str) -> None:
+        super().restore(changes, path)
+        self.dropout = changes.get("dropout", DROPOUT)
+
+
+@made_from(EncoderConfig)
+class Encoder(Network):
+    """Batch to `Encoding`; every token sees every token that is not padding."""
+
+    causal = False
+
+    def embedded(self, batch: dict[str, Any], drop: Drop) -> tf.Tensor:
+        """The vectors [B * T, E] that go into the stack, before they are widened."""
+        return self.embeddings(batch["tokens"], segments=batch.get("segments"), drop=drop, batch=batch)
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
+        tokens, config = batch["tokens"], self.config
+        rows, drop = shape(tokens), Drop(self.dropout, seed, 0)
+        check_length(rows[1], self.length, "encoder")
+        x = self.embedded(batch, drop)  # [B * T, E]
+        if config.widening is not None:
+            x = self.widening(x)  # [B * T, D]
+        bias = padding_bias(tokens)  # [B, 1, 1, T]
+        if config.distances is not None:
+            bias = self.distances(length=rows[1]) + bias  # [B, H, T, T]
+        flat = self.stack(x, bias, rows=Rows(*rows), drop=drop)
+        if config.norm is not None:
+            flat[-1] = self.norm(flat[-1])
+        if config.norm_dropout:
+            flat[-1] = drop(flat[-1], 1)
+        layers = tuple(tf.reshape(x, [*rows, self.width]) for x in flat)
+        if config.pooled == "mean":
+            return Encoding(tokens=layers[-1], pooled=mean(layers[-1], tokens), layers=layers)
+        pooled = layers[-1][:, 0]  # [B, D]
+        if config.pooler is not None:
+            pooled = tf.tanh(self.pooler(pooled))
+        return Encoding(tokens=layers[-1], pooled=pooled, layers=layers)
+
+
+@made_from(CausalConfig)
+class CausalTransformer(Network):
+    """Batch to `Encoding`; each token sees itself and what stands before it. The pooled vector is that of the last
+    token, the only one that has seen the whole text. The table of token vectors is the output layer too."""
+
+    causal = True
+
+    def _ended(self, x: tf.Tensor) -> tf.Tensor:
+        return x if self.config.norm is None else self.norm(x)
+
+    def hidden(
+        self, tokens: tf.Tensor, seed: Any = None, gaps: bool = False, documents: tf.Tensor | None = None
+    ) -> list[tf.Tensor]:
+        """The L + 1 tensors [B * T, D] for tokens [B, T]: embeddings, then each layer.
+
+        Padding at the right end needs no mask, since nothing before it looks there. With ``gaps`` there may be
+        padding between tokens: it is masked and takes up no position. A token sees only those of its own number in
+        ``documents`` [B, T].
+        """
+        rows, drop, positions = shape(tokens), Drop(self.dropout, seed, 0), None
+        check_length(rows[1], self.length, "decoder")
+        bias = future_bias(rows[1])
+        if gaps:
+            present = tf.not_equal(tokens, 0)
+            positions = tf.maximum(tf.cumsum(tf.cast(present, tf.int32), axis=1) - 1, 0)  # [B, T]
+            bias = tf.minimum(bias, tf.where(present, 0.0, HIDDEN)[:, None, None, :])  # [B, 1, T, T]
+        if documents is not None:
+            together = tf.equal(documents[:, :, None], documents[:, None, :])[:, None]  # [B, 1, T, T]
+            bias = tf.minimum(bias, tf.where(together, 0.0, HIDDEN))
+        x = self.embeddings(tokens, positions=positions, drop=drop)  # [B * T, D]
+        layers = self.stack(x, bias, rows=Rows(*rows), drop=drop)
+        return [*layers[:-1], self._ended(layers[-1])]
+
+    def begin(self, tokens: tf.Tensor) -> tuple[Any, Any]:
+        """What `step` needs of ``tokens`` [B, T], and each layer's keys and values of them as the past (see
+        `models.pretrainable.Writer`)."""
+        rows = shape(tokens)
+        check_length(rows[1], self.length, "decoder")
+        x, past = self.embeddings(tokens), []  # [B * T, D]
+        for index, block in enumerate(self.stack):
+            x, kept = block(x, future_bias(rows[1]), rows=Rows(*rows))
+            x = self.stack.through("between", x, index=index)
+            past.append(kept)
+        present = tf.not_equal(tokens, 0)  # [B, T]
+        count = tf.reduce_sum(tf.cast(present, tf.int32), axis=1)  # [B]
+        return (count, tf.where(present, 0.0, HIDDEN)[:, None, None]), past
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Vectors [B * K, D] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        `models.pretrainable.Writer`)."""
+        (count, absent), (batch, beam, length) = memory, shape(written)
+        place = count + length - 1  # [B]
+        check_length(tf.reduce_max(place) + 1, self.length, "decoder")
+        absent = tf.repeat(absent, beam, axis=2)  # [B, 1, K, T]
+        bias, grown = tf.concat([absent, tf.where(seen, 0.0, HIDDEN)[:, None]], axis=3), []  # [B, 1, K, T + U]
+        x = self.embeddings(written[:, :, -1], positions=place[:, None])  # [B * K, D]
+        for index, (block, before) in enumerate(zip(self.stack, past, strict=True)):
+            x, kept = block(x, bias, rows=Rows(batch, beam), past=before)
+            x = self.stack.through("between", x, index=index)
+            grown.append(kept)
+        return self._ended(x), grown
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
+        tokens = batch["tokens"]
+        rows, length = shape(tokens)
+        flat = self.hidden(tokens, seed)
+        count = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1)  # [B]
+        last = tf.range(rows) * length + tf.maximum(count - 1, 0)
+        layers = tuple(tf.reshape(x, [rows, length, self.width]) for x in flat)
+        return Encoding(tokens=layers[-1], pooled=tf.gather(flat[-1], last), layers=layers)
+
+
+@made_from(DecoderConfig)
+class Decoder(Layer):
+    """Next-token logits over what ``encoder`` gives; token vectors and dropout are the encoder's."""
+
+    OTHERS = ("encoder",)
+
+    def __init__(self, config: DecoderConfig, encoder: Encoder, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.encoder, self.width, self.length = encoder, config.stack.block.norm.width, config.embeddings.rows
+
+    @property
+    def dropout(self) -> float:
+        return self.encoder.dropout
+
+    @property
+    def token_embedding(self) -> keras.Variable:
+        return self.encoder.token_embedding
+
+    def _ended(self, x: tf.Tensor, drop: Drop | None = None) -> tf.Tensor:
+        x = x if self.config.norm is None else self.norm(x)
+        return drop(x, 1) if drop and self.config.norm_dropout else x
+
+    def _check_length(self, length: Any) -> None:
+        """Learned positions end; computed ones and distances do not."""
+        if isinstance(self.config.embeddings.positions, TableConfig):
+            check_length(length, self.length, "decoder")
+
+    def _logits(self, x: tf.Tensor, rows: list[Any]) -> tf.Tensor:
+        if self.config.logits_scale != 1.0:
+            x *= self.config.logits_scale
+        table = self.token_embedding if self.config.logits is None else self.logits.whole()
+        logits = product(x, table, transposed=True)
+        return tf.reshape(logits, [*rows, logits.shape[-1]])
+
+    def hidden(
+        self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None, first: Any = None
+    ) -> list[tf.Tensor]:
+        """The L + 1 tensors [B * S, D] for ``targets`` [B, S], given ``memory`` [B, T, D], the encoding of ``tokens``
+        [B, T]: embeddings, then each layer.
+
+        ``first`` int32 [B] are the positions of the first targets, 0 when not given.
+        """
+        rows, source, drop = shape(targets), shape(tokens), Drop(self.dropout, seed, 1000)
+        self._check_length(rows[1])
+        bias = future_bias(rows[1]) if self.config.distances is None else self.distances(length=rows[1])
+        positions = None if first is None else first[:, None] + tf.range(rows[1])  # [B, S]
+        memory = tf.reshape(memory, [-1, self.width])  # [B * T, D]
+        absent = padding_bias(tokens)  # [B, 1, 1, T]
+        x = self.embeddings(targets, positions=positions, table=self.token_embedding.value, drop=drop)  # [B * S, D]
+        layers = [x]
+        for index, block in enumerate(self.stack):
+
+            def apply(x: tf.Tensor, bias: tf.Tensor, memory: tf.Tensor, block: Any = block, index: int = index) -> Any:
+                read = block.cross.read(memory, Rows(*source))
+                place = drop.at(10 * (index + 1))
+                return block(x, bias, rows=Rows(*rows), drop=place, memory=read, absent=absent)[0]
+
+            x = recomputed(apply, layers[-1], bias, memory)
+            layers.append(self.stack.through("between", x, index=index))
+        return [*layers[:-1], self._ended(layers[-1], drop)]
+
+    def call(
+        self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None, first: Any = None
+    ) -> tf.Tensor:
+        """Logits [B, S, V] after each of ``targets``; the arguments are those of `hidden`."""
+        return self._logits(self.hidden(targets, memory, tokens, seed, first)[-1], shape(targets))
+
+    def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
+        """What `step` needs of ``memory`` [B, T, D], the encoding of ``tokens`` [B, T]: each layer's keys and values of
+        it; and a past without any (see `models.pretrainable.Writer`)."""
+        batch, source = shape(tokens)
+        flat, heads = tf.reshape(memory, [-1, self.width]), self.config.stack.block.attention.heads  # [B * T, D]
+        cross = [block.cross.read(flat, Rows(batch, source)) for block in self.stack]
+        none = tf.zeros([batch, heads, 0, self.width // heads], flat.dtype)
+        return (padding_bias(tokens), cross), [(none, none) for _ in cross]
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        `models.pretrainable.Writer`)."""
+        (absent, cross), (batch, beam, length) = memory, shape(written)
+        self._check_length(length)
+        if self.config.distances is None:
+            bias = tf.where(seen, 0.0, HIDDEN)[:, None]  # [B, 1, K, U]
+        else:
+            near = tf.repeat(self.distances.last(length), beam, axis=3)  # [1, H, 1, U]
+            bias = tf.where(seen[:, None], near, HIDDEN)  # [B, H, K, U]
+        place = tf.fill([1, 1], length - 1)
+        x, grown = self.embeddings(written[:, :, -1], positions=place, table=self.token_embedding.value), []
+        for index, (block, read, before) in enumerate(zip(self.stack, cross, past, strict=True)):
+            x, kept = block(x, bias, rows=Rows(batch, beam), memory=read, absent=absent, past=before)
+            x = self.stack.through("between", x, index=index)
+            grown.append(kept)
+        return self._logits(self._ended(x), [batch, beam]), grown

@@ -228,7 +228,7 @@ def test_the_frozen_encoder_has_no_gradient_and_what_is_new_has():
     names = [v.path for v, g in zip((*made.own, *theirs), found, strict=True) if g is None]
     assert names == ["fused_encoder/fused", *(v.path for v in theirs)]
     before = made.decode({"tokens": SOURCES, "targets": TARGETS}).numpy()
-    network.encoder.embeddings.tokens.assign(-network.encoder.embeddings.tokens.value)
+    network.encoder.token_embedding.assign(-network.encoder.token_embedding.value)
     assert np.abs(made.decode({"tokens": SOURCES, "targets": TARGETS}).numpy() - before).max() > 1e-3
 
 

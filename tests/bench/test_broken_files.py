@@ -126,9 +126,13 @@ CONTRACT = {
     "objective": ("models", MODEL.replace('("mlm", "nsp")', '("mlm", "npp")'), "names 'npp', which has no file"),
     "rate": ("models", MODEL.replace("LEARNING_RATE = 2e-3", 'LEARNING_RATE = "2e-3"'), "LEARNING_RATE is a number"),
     "no build": ("models", MODEL.replace("def build(", "def made("), "It has no function build(size, vocabulary)."),
-    "arity": ("models", MODEL.replace("def parameters(size: Size, ", "def parameters("), "no function parameters("),
+    "arity": ("models", MODEL + "\n\ndef parameters(vocabulary):\n    return 2, 1\n", "no function parameters("),
     "formula": ("models", MODEL.replace("D, V = size.width, ", "D, V = size.wide, "), "flops_per_token fails for"),
-    "pair": ("models", MODEL.replace("mlm + nsp, tables", "mlm + nsp"), "where two counts, of all weights"),
+    "pair": (
+        "models",
+        MODEL + "\n\ndef parameters(size, vocabulary):\n    return 2\n",
+        "where two counts, of all weights",
+    ),
 }
 TASK = (ROOT / "tasks" / "sst2.py").read_text(encoding="utf-8").replace('name="sst2"', 'name="broken"')
 SUITE = (ROOT / "bench" / "suites" / "demo.py").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ _TAKES = {
     "First": "network, vocabulary, form",
     "Step": "loss, variables",
 }
-"""What an adaptation may define besides, and what each takes."""
+"""Optional functions of an adaptation, with the number of their arguments."""
 
 
 def path_of(name: str) -> Path:

@@ -30,7 +30,7 @@ DAMAGED = (
     tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, NotImplementedError,
     RecursionError, struct.error, ValueError,
 )  # fmt: skip
-"""What the standard library raises for a damaged archive; besides them OSError without a number."""
+"""Exceptions of the standard library for a damaged archive. It also raises OSError without an errno."""
 _PIECE = 2**16
 _DICTIONARY = 2**28
 """Bytes that unpacking xz may take; its highest level takes 65 MiB."""

@@ -7,4 +7,4 @@ from bench.adapt.settings import Learning
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """`Learning` as it is."""
+    """`Learning`, with its defaults."""

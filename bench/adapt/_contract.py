@@ -20,7 +20,7 @@ _TAKES = {
     "First": "network, vocabulary, form",
     "Step": "loss, variables",
 }
-"""Optional functions of an adaptation, with the number of their arguments."""
+"""Optional functions and classes of an adaptation, with the names of their arguments."""
 
 
 def path_of(name: str) -> Path:

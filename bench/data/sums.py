@@ -2,7 +2,7 @@
 
     {address: {"size": bytes, "sha256": sum, "files": {path below the data folder: sum}}}
 
-``files`` are the names that an archive was unpacked into. A file that is no archive has only the sum of its download.
+``files`` has the files that an archive was unpacked into. A file that is no archive has only the sum of its download.
 `bench.data.fetch` writes the list, and `check` reads it whenever examples are read. Files that nobody fetched are not
 in it, and not checked.
 """

@@ -1,4 +1,4 @@
-"""``python -m bench``, also installed as ``ptmbench``: command names to modules, exceptions to exit statuses."""
+"""``ptmbench``, also installed as ``ptmbench``: command names to modules, exceptions to exit statuses."""
 
 import contextlib
 import importlib
@@ -12,8 +12,8 @@ from typing import TextIO
 
 import click
 
-from bench import errors
-from bench.commands import COMMANDS
+from ptmbench.bench import errors
+from ptmbench.bench.commands import COMMANDS
 
 
 class Lazy(click.Group):
@@ -25,16 +25,14 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"bench.commands.{COMMANDS[cmd_name].module}")
+        module = importlib.import_module(f"ptmbench.bench.commands.{COMMANDS[cmd_name].module}")
         return getattr(module, cmd_name + "_" * keyword.iskeyword(cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise errors.UsageError(
-                f"There is no command '{args[0]}'.{nearest(args[0])} `python -m bench --help` shows all."
-            )
+            raise errors.UsageError(f"There is no command '{args[0]}'.{nearest(args[0])} `ptmbench --help` shows all.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -57,7 +55,7 @@ def nearest(name: str) -> str:
 def commands(ctx: click.Context, debug: bool) -> None:
     """Compare pre-trained language models: same corpus, vocabulary, size and compute, every cell with its cost.
 
-    Begin with `python -m bench run demo`. Exit status: 0 done, 1 some cells failed, 2 wrong usage, 4 missing or broken
+    Begin with `ptmbench run demo`. Exit status: 0 done, 1 some cells failed, 2 wrong usage, 4 missing or broken
     data, checkpoint or machine, 5 an invalid baseline, 70 an error of this program, 130 or 143 stopped by a signal.
     """
     if ctx.invoked_subcommand is None:
@@ -87,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> object:
     """What click's own ``main`` does, without its ideas about pipes and interrupts."""
     try:
-        with commands.make_context("python -m bench", arguments) as context:
+        with commands.make_context("ptmbench", arguments) as context:
             return commands.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code
@@ -108,7 +106,7 @@ def _report(error: BaseException, debug: bool) -> int:
         _tell("Stopped. The same command takes up what is left.")
         return errors.INTERRUPTED
     if isinstance(error, click.ClickException):
-        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "python -m bench"
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "ptmbench"
         _tell(f"{errors.printable(error.format_message())} `{path} --help` shows the choices.")
         return errors.USAGE
     status = errors.status(error)

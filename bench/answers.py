@@ -9,24 +9,23 @@ from typing import Any
 
 import numpy as np
 
-import models
-import tasks
-from bench import checkpoint, neighbours
-from bench.adapt import NotApplicable, load
-from bench.adapt.settings import Settings, baked
-from bench.checkpoint import Checkpoint
-from bench.cost import phase, writing_flops
-from bench.data import examples
-from bench.data.examples import Parts
-from bench.data.overlap import Overlap
-from bench.engine.stopping import SAVE_SECONDS
-from bench.neighbours import Neighbour
-from bench.plan import Cell
-from leaderboard.record import slug
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks.forms import Form
-from tasks.task import Task
+from ptmbench import models, tasks
+from ptmbench.bench import checkpoint, neighbours
+from ptmbench.bench.adapt import NotApplicable, load
+from ptmbench.bench.adapt.settings import Settings, baked
+from ptmbench.bench.checkpoint import Checkpoint
+from ptmbench.bench.cost import phase, writing_flops
+from ptmbench.bench.data import examples
+from ptmbench.bench.data.examples import Parts
+from ptmbench.bench.data.overlap import Overlap
+from ptmbench.bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench.neighbours import Neighbour
+from ptmbench.bench.plan import Cell
+from ptmbench.leaderboard.record import slug
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,7 @@ def predictions_of(
     """Predictions of a network for the report of ``parts``; what they cost goes to ``outcome``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
         adaptation = load(cell.method)
-        importlib.import_module("bench.adapt.loop")
+        importlib.import_module("ptmbench.bench.adapt.loop")
     if reason := neighbours.unfit(cell):
         raise NotApplicable("beside-itself", f"because {reason}")
     attempt = _Attempt(cell, context, task, settings, parts, outcome)
@@ -109,7 +108,7 @@ class _Attempt:
     @cached_property
     def arrays(self) -> Mapping[str, np.ndarray]:
         """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
-        from bench.adapt.adapted import random_weights
+        from ptmbench.bench.adapt.adapted import random_weights
 
         if self.context.weights is not None:
             return weights_of(self.context.weights)
@@ -124,8 +123,8 @@ class _Attempt:
 
     def as_it_is(self, respond: Callable[[Any], tuple[list[Any], float]]) -> list[Any]:
         """What the adaptation's ``respond`` makes of a network that learns nothing."""
-        from bench.adapt.asking import Asked
-        from bench.engine import networks
+        from ptmbench.bench.adapt.asking import Asked
+        from ptmbench.bench.engine import networks
 
         with phase("build"):
             network = networks.build(*self.own, 0)
@@ -148,8 +147,8 @@ class _Attempt:
 
     def adapted(self) -> list[Any]:
         """What the network answers under a head, after both have learnt."""
-        from bench.adapt import heads, loop
-        from bench.adapt.course import Bookmark
+        from ptmbench.bench.adapt import heads, loop
+        from ptmbench.bench.adapt.course import Bookmark
 
         form, method, cost = self.cell.form, self.cell.method, self.outcome.cost
         head = heads.of(form, method)
@@ -184,7 +183,7 @@ class _Attempt:
     def _followed(self, codec: Any, method: str, settings: Settings, bookmark: Any) -> Mapping[str, np.ndarray]:
         """Teach a first network under the adaptation ``method``, and have ``codec`` take up what that one answers;
         returns its weights."""
-        from bench.adapt import heads, loop
+        from ptmbench.bench.adapt import heads, loop
 
         with phase("encode"):
             own = heads.of(self.cell.form, method).Codec(self.task, self.context.tokenizer, settings, self.parts.train)
@@ -200,8 +199,8 @@ class _Attempt:
     def _taught(self, settings: Settings, method: str, codec: Any, bookmark: Any) -> tuple[Any, dict[str, Any]]:
         """The network that learnt the task under the adaptation ``method``, from the cell's weights or from where
         ``bookmark`` is, and the rows of all parts."""
-        from bench.adapt import adapted as shared
-        from bench.adapt import loop
+        from ptmbench.bench.adapt import adapted as shared
+        from ptmbench.bench.adapt import loop
 
         cell, selection = self.cell, self.parts.selection
         with phase("load"):

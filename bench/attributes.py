@@ -13,7 +13,7 @@ word of the largest s is the one: some word has to change.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tasks.task import Example, Task
+from ptmbench.tasks.task import Example, Task
 
 LONGEST = 4
 """Words of a run at most."""

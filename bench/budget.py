@@ -6,7 +6,7 @@ The unit matters: equal tokens, equal FLOPs and equal minutes may rank models di
 import math
 from dataclasses import dataclass, fields
 
-from bench.errors import UsageError
+from ptmbench.bench.errors import UsageError
 
 MOST = {"steps": 10**12, "tokens": 10**18, "flops": 1e30, "minutes": 1e7}
 """The largest budget in each unit, far above any training: larger numbers are slips of the keyboard."""

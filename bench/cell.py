@@ -5,19 +5,18 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import models
-import tasks
-from bench import baselines, environment
-from bench.adapt import NotApplicable
-from bench.adapt.settings import read
-from bench.answers import Context, Outcome, predictions_of
-from bench.checkpoint import Checkpoint
-from bench.cost import Meter, phase
-from bench.data.examples import parts_of
-from bench.plan import Cell
-from bench.scoring import score
-from leaderboard.record import Record
-from tasks.task import DataError, MissingData, Task
+from ptmbench import models, tasks
+from ptmbench.bench import baselines, environment
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.settings import read
+from ptmbench.bench.answers import Context, Outcome, predictions_of
+from ptmbench.bench.checkpoint import Checkpoint
+from ptmbench.bench.cost import Meter, phase
+from ptmbench.bench.data.examples import parts_of
+from ptmbench.bench.plan import Cell
+from ptmbench.bench.scoring import score
+from ptmbench.leaderboard.record import Record
+from ptmbench.tasks.task import DataError, MissingData, Task
 
 
 def run(cell: Cell, context: Context) -> Record:
@@ -184,8 +183,8 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
 
 def failure(error: Exception) -> tuple[str, dict[str, str]]:
     """Status and reason of a cell that ended in ``error``."""
-    from bench.errors import Diverged
-    from models.text.pieces import CorpusUnfit
+    from ptmbench.bench.errors import Diverged
+    from ptmbench.models.text.pieces import CorpusUnfit
 
     if isinstance(error, Diverged):
         return "diverged", {"code": "diverged", "text": str(error)}

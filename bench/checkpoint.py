@@ -119,7 +119,7 @@ def read(folder: Path) -> Checkpoint:
     path = Path(folder) / MANIFEST
     if not path.is_file():
         raise CheckpointError(
-            f"{folder} is not a checkpoint: it has no {MANIFEST}. `python -m bench pretrain` makes whole ones."
+            f"{folder} is not a checkpoint: it has no {MANIFEST}. `ptmbench pretrain` makes whole ones."
         )
     try:
         manifest = json.loads(path.read_bytes())

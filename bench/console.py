@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from bench.errors import printable
+from ptmbench.bench.errors import printable
 
 INTERVAL = 10.0
 """Seconds between two plain lines."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import energy, environment
+from ptmbench.bench import energy, environment
 
 OTHER = "other"
 """The phase of what belongs to no phase."""

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from bench.errors import EnvironmentProblem
+from ptmbench.bench.errors import EnvironmentProblem
 
 PACKAGES = (
     "ptmbench",

@@ -38,21 +38,21 @@ class Diverged(ArithmeticError):
 
 
 STATUSES = {
-    "bench.errors.Diverged": CELLS_FAILED,
-    "bench.errors.UsageError": USAGE,
-    "bench.adapt.settings.SettingError": USAGE,
-    "models.UnknownModel": USAGE,
-    "tasks.task.UnknownTask": USAGE,
-    "models.BrokenModel": ENVIRONMENT,
-    "tasks.task.BrokenTask": ENVIRONMENT,
-    "bench.errors.EnvironmentProblem": ENVIRONMENT,
-    "tasks.task.DataError": ENVIRONMENT,
-    "models.corpus.CorpusError": ENVIRONMENT,
-    "models.tokenizers.TokenizerError": ENVIRONMENT,
-    "models.published.PublishedError": ENVIRONMENT,
-    "bench.checkpoint.CheckpointError": ENVIRONMENT,
-    "leaderboard.baseline.BaselineError": BASELINE,
-    "leaderboard.record.RecordError": ENVIRONMENT,
+    "ptmbench.bench.errors.Diverged": CELLS_FAILED,
+    "ptmbench.bench.errors.UsageError": USAGE,
+    "ptmbench.bench.adapt.settings.SettingError": USAGE,
+    "ptmbench.models.UnknownModel": USAGE,
+    "ptmbench.tasks.task.UnknownTask": USAGE,
+    "ptmbench.models.BrokenModel": ENVIRONMENT,
+    "ptmbench.tasks.task.BrokenTask": ENVIRONMENT,
+    "ptmbench.bench.errors.EnvironmentProblem": ENVIRONMENT,
+    "ptmbench.tasks.task.DataError": ENVIRONMENT,
+    "ptmbench.models.corpus.CorpusError": ENVIRONMENT,
+    "ptmbench.models.tokenizers.TokenizerError": ENVIRONMENT,
+    "ptmbench.models.published.PublishedError": ENVIRONMENT,
+    "ptmbench.bench.checkpoint.CheckpointError": ENVIRONMENT,
+    "ptmbench.leaderboard.baseline.BaselineError": BASELINE,
+    "ptmbench.leaderboard.record.RecordError": ENVIRONMENT,
 }
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

@@ -7,24 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import models
-import tasks
-from bench import baselines
-from bench.adapt import NotApplicable
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.effort import Network, Split
-from bench.baselines import Training
-from bench.budget import steps_of
-from bench.console import duration
-from bench.data.examples import read, unfit
-from bench.engine.networks import sized
-from bench.engine.recipe import Recipe, recipe_of
-from bench.neighbours import unfit as unfit_beside
-from bench.plan import Cell, Plan, Pretraining
-from models.card import Size
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
-from tasks.task import DataError, Task
+from ptmbench import models, tasks
+from ptmbench.bench import baselines
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.baselines import Training
+from ptmbench.bench.budget import steps_of
+from ptmbench.bench.console import duration
+from ptmbench.bench.data.examples import read, unfit
+from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.recipe import Recipe, recipe_of
+from ptmbench.bench.neighbours import unfit as unfit_beside
+from ptmbench.bench.plan import Cell, Plan, Pretraining
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import DataError, Task
 
 _EFFICIENCY = 0.4
 """Share of a matrix product's rate that small networks reach in training."""

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bench import checkpoint, environment
-from bench.checkpoint import MANIFEST, write_text
-from bench.console import Bar, duration, progress, say
-from bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
-from bench.executors import Died, Done, Event, Executor, Ready
-from bench.limits import Limits
-from bench.plan import Cell, Plan, Pretraining
-from bench.schedule import ATTEMPTS, Piece, Schedule
-from bench.work import Job, Worker, checkpoint_of, failure_of, recorded
+from ptmbench.bench import checkpoint, environment
+from ptmbench.bench.checkpoint import MANIFEST, write_text
+from ptmbench.bench.console import Bar, duration, progress, say
+from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
+from ptmbench.bench.executors import Died, Done, Event, Executor, Ready
+from ptmbench.bench.limits import Limits
+from ptmbench.bench.plan import Cell, Plan, Pretraining
+from ptmbench.bench.schedule import ATTEMPTS, Piece, Schedule
+from ptmbench.bench.work import Job, Worker, checkpoint_of, failure_of, recorded
 
 TIMES = "times.jsonl"
 """Below the run folder: a line per command, of where its workers' time went."""
@@ -43,12 +43,12 @@ class Staff:
     def engage(self, whole: Plan, job: Job, out: Path) -> Executor:
         """The executor, not yet started."""
         if self.executor == "ray":
-            from bench.executors.ray import Ray
+            from ptmbench.bench.executors.ray import Ray
 
             return Ray(whole, job, out, self.workers, self.threads, self.address)
         if self.address:
             raise UsageError("--ray-address is for --executor ray.")
-        from bench.executors.local import Local
+        from ptmbench.bench.executors.local import Local
 
         # Tiny networks gain more from two processes than from two threads; nobody would be with more than the groups.
         workers = max(1, min(self.workers or environment.cores(), len(whole.groups())))
@@ -58,7 +58,7 @@ class Staff:
 def execute(whole: Plan, job: Job, out: Path, staff: Staff, retry: bool = False) -> int:
     """Run the cells of ``whole`` that have no record yet, then build the board; the exit status says whether any cell
     failed."""
-    from leaderboard import board
+    from ptmbench.leaderboard import board
 
     out.mkdir(parents=True, exist_ok=True)
     try:
@@ -78,7 +78,7 @@ def execute(whole: Plan, job: Job, out: Path, staff: Staff, retry: bool = False)
         if before != keys:
             _work(whole, job, out, staff)
         if not recorded(out):
-            raise EnvironmentProblem("No worker could record a cell. `python -m bench doctor` looks for the reason.")
+            raise EnvironmentProblem("No worker could record a cell. `ptmbench doctor` looks for the reason.")
         counts, missing = _outcomes(whole, out)
         page = board.build([out], out / "board")
     told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
@@ -241,7 +241,7 @@ def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:
 
 def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
     """How the cell of a record ended; one that is damaged is named to ``tell``, and counts as failed."""
-    from leaderboard import record
+    from ptmbench.leaderboard import record
 
     try:
         return record.read(path).status

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.plan import Cell
-from bench.work import Job, unfinished_of
+from ptmbench.bench.plan import Cell
+from ptmbench.bench.work import Job, unfinished_of
 
 FLOOR = 3600.0
 """Seconds that every cell has, unless it is told otherwise."""
@@ -71,8 +71,8 @@ class Limits:
 
     def _estimate(self, cell: Cell) -> None:
         """Note the limit of ``cell`` by the estimate."""
-        from bench import checkpoint, estimate
-        from models.card import Size
+        from ptmbench.bench import checkpoint, estimate
+        from ptmbench.models.card import Size
 
         def shape(folder: str) -> Size:
             return Size(**checkpoint.read(Path(folder)).about["shape"])

@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import models
-from bench.checkpoint import Checkpoint
-from bench.errors import UsageError
-from bench.plan import Cell
-from models.card import Size
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.bench.checkpoint import Checkpoint
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.plan import Cell
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
 
 
 class Neighbour(NamedTuple):

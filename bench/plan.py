@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bench import baselines
-from bench.adapt import check as check_adaptation
-from bench.adapt import names as adaptation_names
-from bench.adapt import settings as adaptation_settings
-from bench.budget import Budget
-from bench.errors import UsageError
-from bench.registry import RANDOM
-from tasks import load
-from tasks.forms import Form
-from tasks.task import Task
+from ptmbench.bench import baselines
+from ptmbench.bench.adapt import check as check_adaptation
+from ptmbench.bench.adapt import names as adaptation_names
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.registry import RANDOM
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Task
 
 _ONLY = {
     Form.LANGUAGE_MODELLING: "likelihood",

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-import tasks
-from bench import checkpoint, environment, neighbours
-from bench.adapt.settings import Settings, baked, read
-from bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
-from bench.console import progress, say
-from bench.data import sums
-from bench.errors import OK, EnvironmentProblem, UsageError
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks.forms import beside
-from tasks.task import MissingData, Task
+from ptmbench import tasks
+from ptmbench.bench import checkpoint, environment, neighbours
+from ptmbench.bench.adapt.settings import Settings, baked, read
+from ptmbench.bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
+from ptmbench.bench.console import progress, say
+from ptmbench.bench.data import sums
+from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import beside
+from ptmbench.tasks.task import MissingData, Task
 
 
 def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: Path) -> int:
@@ -32,7 +32,7 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
     opened = [_adapted(Path(folder)) for folder in checkpoints]
     if data is None:
         raise UsageError("`predict` reads the task's own files: give the data folder with --data.")
-    from bench.scoring import submission, superglue
+    from ptmbench.bench.scoring import submission, superglue
 
     archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
     for task, found in _asked(opened, split, data).values():
@@ -72,9 +72,9 @@ def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int
     import io
 
     environment.prepare()
-    from bench.adapt.heads import Row, layout, stack
-    from bench.checkpoint import read
-    from bench.engine import networks
+    from ptmbench.bench.adapt.heads import Row, layout, stack
+    from ptmbench.bench.checkpoint import read
+    from ptmbench.bench.engine import networks
 
     found, lines = read(checkpoint), _lines(source)
     shape, tokenizer = Size(**found.about["shape"]), Tokenizer.load(found.path("tokenizer.json"))
@@ -159,8 +159,8 @@ def _served_by(name: str) -> list[Task]:
 
 def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
     """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
-    from bench.adapt import heads
-    from bench.data.examples import drawn, fingerprint_of, splits
+    from ptmbench.bench.adapt import heads
+    from ptmbench.bench.data.examples import drawn, fingerprint_of, splits
 
     about = found.about
     settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])
@@ -201,8 +201,8 @@ def _answered(
 ) -> tuple[list[Any], list[np.ndarray]]:
     """The rows of ``examples``, and what the network with those ``arrays`` of a checkpoint says to them under the
     adaptation ``method``."""
-    from bench.adapt import adapted as shared
-    from bench.adapt import loop
+    from ptmbench.bench.adapt import adapted as shared
+    from ptmbench.bench.adapt import loop
 
     about = found.about
     shape, fixed = Size(**about["shape"]), baked(settings)

@@ -13,22 +13,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import models
-from bench import checkpoint, environment
-from bench.budget import Budget, steps_of
-from bench.checkpoint import Checkpoint
-from bench.console import Bar, progress, say
-from bench.cost import Meter, phase
-from bench.engine import distribute, place
-from bench.engine.course import Course, Losses, TrainingStates
-from bench.engine.networks import build, sized
-from bench.engine.prefetch import prefetch
-from bench.engine.rates import rate_at
-from bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
-from bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
-from bench.errors import OK, Diverged, UsageError
-from models.corpus import Corpus
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.bench import checkpoint, environment
+from ptmbench.bench.budget import Budget, steps_of
+from ptmbench.bench.checkpoint import Checkpoint
+from ptmbench.bench.console import Bar, progress, say
+from ptmbench.bench.cost import Meter, phase
+from ptmbench.bench.engine import distribute, place
+from ptmbench.bench.engine.course import Course, Losses, TrainingStates
+from ptmbench.bench.engine.networks import build, sized
+from ptmbench.bench.engine.prefetch import prefetch
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
+from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
+from ptmbench.bench.errors import OK, Diverged, UsageError
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.tokenizers import Tokenizer
 
 _CALIBRATION_STEPS = 20
 _CHECK_STEPS = 50
@@ -144,8 +144,8 @@ def _step_of(
     model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed: int, strategy: Any, flops: float
 ) -> tuple[Any, Any]:
     """The network, freshly initialised, and the step that ``recipe`` asks for in a training of ``flops``."""
-    from bench.engine import numerics
-    from bench.engine.step import TrainStep
+    from ptmbench.bench.engine import numerics
+    from ptmbench.bench.engine.step import TrainStep
 
     with distribute.scope(strategy), numerics.computing_in(recipe.precision):
         network = build(model, shape, tokenizer, seed)
@@ -226,8 +226,8 @@ def pretrain_command(
     strategy: str = "auto",
     save_every: float = SAVE_SECONDS,
 ) -> int:
-    """What ``python -m bench pretrain`` does; returns the exit status."""
-    from bench.data import corpora
+    """What ``ptmbench pretrain`` does; returns the exit status."""
+    from ptmbench.bench.data import corpora
 
     sized(models.load(model), size, 8)
     if not corpus:

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-import models
-from bench import checkpoint
-from bench.checkpoint import CheckpointError
-from bench.console import say
-from bench.engine import networks
-from bench.errors import OK, UsageError
-from models.card import Size
-from models.published import PublishedError, vectors
-from models.published import folder as folders
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.bench import checkpoint
+from ptmbench.bench.checkpoint import CheckpointError
+from ptmbench.bench.console import say
+from ptmbench.bench.engine import networks
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.models.card import Size
+from ptmbench.models.published import PublishedError, vectors
+from ptmbench.models.published import folder as folders
+from ptmbench.models.tokenizers import Tokenizer
 
 _SHOWN = 4  # names in a message
 _MORE = 4
@@ -83,7 +83,7 @@ def _read(source: Path, model: str | None, most: int | None) -> folders.Folder |
 def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
     """Write the pre-trained model in ``checkpoint`` in the layout of `models.published`; a table of words as a text in
     the layout of word2vec's program."""
-    from bench.checkpoint import read
+    from ptmbench.bench.checkpoint import read
 
     found = read(checkpoint)
     if found.about.get("kind") != "pretrained":

@@ -13,9 +13,8 @@ RANDOM = "random-"
 def names(kind: str) -> tuple[str, ...]:
     """The names of one kind ("models", "objectives", "tasks", "adaptations" or "suites"), as its own registry lists
     them."""
-    import models
-    import tasks
-    from bench import adapt, suites
+    from ptmbench import models, tasks
+    from ptmbench.bench import adapt, suites
 
     registries = {
         "models": models.names,
@@ -37,7 +36,7 @@ def resolve(kind: str, name: str) -> str:
         head, colon, settings = name.partition(":")
         return match(head, names(kind)) + colon + settings
     if kind == "models":
-        from bench import baselines
+        from ptmbench.bench import baselines
 
         head, model = name[: len(RANDOM)], name[len(RANDOM) :]
         if head.lower().replace("_", "-") == RANDOM:

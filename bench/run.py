@@ -5,25 +5,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import models
-import tasks
-from bench import checkpoint as checkpoints
-from bench import neighbours, plan, suites
-from bench.baselines import beside, label
-from bench.budget import Budget
-from bench.checkpoint import Checkpoint, CheckpointError
-from bench.console import say
-from bench.data import corpora, sources
-from bench.engine.networks import sized
-from bench.engine.recipe import adam_of, recipe_of
-from bench.engine.stopping import SAVE_SECONDS
-from bench.errors import OK, UsageError
-from bench.execute import Staff, execute
-from bench.plan import Cell, Plan, Pretraining, Row
-from bench.suites import Suite
-from bench.work import Job
-from models.card import Size
-from tasks.task import Task
+from ptmbench import models, tasks
+from ptmbench.bench import checkpoint as checkpoints
+from ptmbench.bench import neighbours, plan, suites
+from ptmbench.bench.baselines import beside, label
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.checkpoint import Checkpoint, CheckpointError
+from ptmbench.bench.console import say
+from ptmbench.bench.data import corpora, sources
+from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.recipe import adam_of, recipe_of
+from ptmbench.bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.execute import Staff, execute
+from ptmbench.bench.plan import Cell, Plan, Pretraining, Row
+from ptmbench.bench.suites import Suite
+from ptmbench.bench.work import Job
+from ptmbench.models.card import Size
+from ptmbench.tasks.task import Task
 
 
 def run_suite(
@@ -63,7 +62,7 @@ def run_suite(
     out = out or Path("runs") / suite
     if data is None and not chosen.embedded:
         raise UsageError(
-            f"The suite '{suite}' needs data: give its folder with --data. `python -m bench data ls` shows which."
+            f"The suite '{suite}' needs data: give its folder with --data. `ptmbench data ls` shows which."
         )
     found = _tasks(tasks or chosen.tasks)
     floor = beside(found) if baselines else None
@@ -117,7 +116,7 @@ def run_suite(
     check_lengths(cells, trained)
     whole = Plan(pretrainings=tuple(trainings.values()), cells=cells)
     if dry_run:
-        from bench.estimate import table
+        from ptmbench.bench.estimate import table
 
         print(table(whole, data))
         return OK
@@ -212,7 +211,7 @@ def evaluate(
                 )
     whole = Plan(pretrainings=(), cells=cells)
     if dry_run:
-        from bench.estimate import table
+        from ptmbench.bench.estimate import table
 
         shapes = {name: Size(**one.about["shape"]) for name, one in read.items()}
         print(table(whole, data, Size(**about["shape"]), shapes))
@@ -291,4 +290,4 @@ def repeatable() -> str:
             kept.append(argument)
     import shlex
 
-    return shlex.join(["python", "-m", "bench", *kept])
+    return shlex.join(["ptmbench", *kept])

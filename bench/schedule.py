@@ -11,7 +11,7 @@ and then given up.
 from collections import Counter
 from collections.abc import Iterable
 
-from bench.plan import Cell, Plan, Pretraining
+from ptmbench.bench.plan import Cell, Plan, Pretraining
 
 Piece = Pretraining | Cell
 ATTEMPTS = 2

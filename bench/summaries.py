@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 
-from bench.adapt import NotApplicable
-from models.text import layouts
-from tasks.task import Task
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.models.text import layouts
+from ptmbench.tasks.task import Task
 
 
 @lru_cache(maxsize=1 << 12)

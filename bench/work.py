@@ -1,6 +1,6 @@
 """A worker: does the pieces of a plan that it is told to do, one at a time, and leaves their results in a folder.
 
-    python -m bench.work RUN-FOLDER THREADS
+    python -m ptmbench.bench.work RUN-FOLDER THREADS
 
 reads keys of pieces from stdin and answers on stdout, for `bench.executors.local`; elsewhere a `Worker` is called.
 """
@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import models
-from bench import checkpoint, environment
-from bench.checkpoint import write_text
-from bench.console import say
-from bench.engine.stopping import SAVE_SECONDS
-from bench.plan import Cell, Plan, Pretraining
-from bench.schedule import Piece
+from ptmbench import models
+from ptmbench.bench import checkpoint, environment
+from ptmbench.bench.checkpoint import write_text
+from ptmbench.bench.console import say
+from ptmbench.bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench.plan import Cell, Plan, Pretraining
+from ptmbench.bench.schedule import Piece
 
 if TYPE_CHECKING:
-    from bench.answers import Context
+    from ptmbench.bench.answers import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Job:
 
     def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
         """What ``cell`` needs besides its plan; ``found`` are the parts of a network's row."""
-        from bench.answers import Context
+        from ptmbench.bench.answers import Context
 
         where = {"data": Path(self.data), "out": out, "unfinished": unfinished_of(out, cell)}
         how = {"command": self.command_of(cell), "keep": self.keep, "save_every": self.save_every}
@@ -119,15 +119,15 @@ class Worker:
             if checkpoint_of(self.out, piece) is None:
                 write_text(failure_of(self.out, piece), json.dumps({"status": "failed", **reason}))
         else:
-            from bench import cell as cells
-            from leaderboard import record
+            from ptmbench.bench import cell as cells
+            from ptmbench.leaderboard import record
 
             with contextlib.suppress(record.RecordExists):
                 record.write(self.out, cells.unrun(piece, self.job.context(self.out, piece), "failed", reason))
 
     def _cell(self, cell: Cell) -> str:
-        from bench import cell as cells
-        from leaderboard import record
+        from ptmbench.bench import cell as cells
+        from ptmbench.leaderboard import record
 
         begun, failed, weights, neighbours = time.perf_counter(), None, None, []
         if cell.pretraining is not None:
@@ -172,7 +172,7 @@ class Worker:
 
     def _overlap(self, cell: Cell) -> Any:
         """What the cell's report split shares with its training data, counted outside the cell's time and cost."""
-        from bench.data import counted
+        from ptmbench.bench.data import counted
 
         try:
             return counted.of_cell(cell, self.plan, Path(self.job.data))
@@ -183,8 +183,8 @@ class Worker:
     def _shape(self, cell: Cell, weights: Any) -> Any:
         if cell.row.model is None:
             return None
-        from bench.engine.networks import sized
-        from models.card import Size
+        from ptmbench.bench.engine.networks import sized
+        from ptmbench.models.card import Size
 
         if weights is not None:
             return Size(**weights.about["shape"])
@@ -192,7 +192,7 @@ class Worker:
 
     def _tokenizer(self, path: str) -> Any:
         if path not in self._tokenizers:
-            from models.tokenizers import Tokenizer
+            from ptmbench.models.tokenizers import Tokenizer
 
             self._tokenizers[path] = Tokenizer.load(Path(path))
         return self._tokenizers[path]
@@ -202,7 +202,7 @@ class Worker:
             # There already where a worker died between its last write and its answer.
             made = checkpoint_of(self.out, pretraining) or self._pretrained_now(pretraining)
         except Exception as error:  # its cells say why; the other models go on
-            from bench.cell import failure
+            from ptmbench.bench.cell import failure
 
             status, reason = failure(error)
             write_text(failure_of(self.out, pretraining), json.dumps({"status": status, **reason}))
@@ -210,10 +210,10 @@ class Worker:
         return f"{pretraining.title}: {made.about['steps']} steps, loss {made.about['loss']:.3f}"
 
     def _pretrained_now(self, pretraining: Pretraining) -> checkpoint.Checkpoint:
-        from bench import pretrain
-        from bench.data import corpora
-        from bench.engine import distribute
-        from bench.engine.recipe import recipe_of
+        from ptmbench.bench import pretrain
+        from ptmbench.bench.data import corpora
+        from ptmbench.bench.engine import distribute
+        from ptmbench.bench.engine.recipe import recipe_of
 
         tokenizer = self._tokenizer(self.job.tokenizers.get(pretraining.tokenizer, self.job.tokenizer))
         return pretrain.pretrain(

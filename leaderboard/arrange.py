@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
 
-from leaderboard.grid import Cell, Column, Grid, Row, tokenizer_of
-from leaderboard.record import Record, beside
-from leaderboard.stats import summarise
+from ptmbench.leaderboard.grid import Cell, Column, Grid, Row, tokenizer_of
+from ptmbench.leaderboard.record import Record, beside
+from ptmbench.leaderboard.stats import summarise
 
 
 def arrange(records: Iterable[Record]) -> Grid:

@@ -19,16 +19,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboard.record import FOLDER, RecordError
-from leaderboard.store import load
-from leaderboard.text import clean
+from ptmbench.leaderboard.record import FOLDER, RecordError
+from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.text import clean
 
 MANIFEST = "baseline.json"
 MARKER = ".baseline"
 SCHEMA = 1
 _FOLDERS = (FOLDER, "predictions")
 _LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes a file
-_AGAIN = "Restore it from version control, or replace it with `python -m bench accept`."
+_AGAIN = "Restore it from version control, or replace it with `ptmbench accept`."
 
 
 class BaselineError(RecordError):

@@ -8,8 +8,8 @@ takes another metric than the headline, it says which.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leaderboard.grid import Cell, Column, Grid, Row
-from leaderboard.stats import Interval, Summary, mean_of, summarise
+from ptmbench.leaderboard.grid import Cell, Column, Grid, Row
+from ptmbench.leaderboard.stats import Interval, Summary, mean_of, summarise
 
 
 @dataclass(frozen=True, kw_only=True)

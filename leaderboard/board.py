@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from leaderboard import examples, export, tables, view
-from leaderboard.arrange import arrange
-from leaderboard.grid import Grid
-from leaderboard.record import Record, RecordError
-from leaderboard.store import Damaged, load
-from leaderboard.text import clean
+from ptmbench.leaderboard import examples, export, tables, view
+from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.grid import Grid
+from ptmbench.leaderboard.record import Record, RecordError
+from ptmbench.leaderboard.store import Damaged, load
+from ptmbench.leaderboard.text import clean
 
 if TYPE_CHECKING:
     import pandas as pd

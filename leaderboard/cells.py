@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from markupsafe import escape
 
-from leaderboard import charts, overlap
-from leaderboard.costs import is_number
-from leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
-from leaderboard.record import Record
-from leaderboard.stats import Interval, Summary, mean_of
-from leaderboard.text import clean, number
+from ptmbench.leaderboard import charts, overlap
+from ptmbench.leaderboard.costs import is_number
+from ptmbench.leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.stats import Interval, Summary, mean_of
+from ptmbench.leaderboard.text import clean, number
 
 _POINTS = 6  # points of a learning curve that are written out
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
-from leaderboard.stats import Interval
+from ptmbench.leaderboard.stats import Interval
 
 _Key = TypeVar("_Key", bound=Hashable)
 _CURVE = (96, 22)  # width and height of a curve in its own units

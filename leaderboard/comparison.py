@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.stats import CONFIDENCE, Interval
+from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
 POWER = 0.8
 MOST_SEEDS = 200

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from leaderboard.grid import Row
-from leaderboard.stats import mean_of
+from ptmbench.leaderboard.grid import Row
+from ptmbench.leaderboard.stats import mean_of
 
 _MIB = 2**20
 _LARGEST = 2**63

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from leaderboard import comparison, margins, resampling
-from leaderboard.comparison import Drop
-from leaderboard.costs import is_number
-from leaderboard.record import Record
-from leaderboard.resampling import Scored
-from leaderboard.sides import Draw, Group, Side
-from leaderboard.stats import Interval, from_examples
+from ptmbench.leaderboard import comparison, margins, resampling
+from ptmbench.leaderboard.comparison import Drop
+from ptmbench.leaderboard.costs import is_number
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.resampling import Scored
+from ptmbench.leaderboard.sides import Draw, Group, Side
+from ptmbench.leaderboard.stats import Interval, from_examples
 
 Scorer = Callable[[Record, Sequence[Path]], Scored | None]
 """A record and the folders that its predictions may be below; None where they cannot be scored again."""

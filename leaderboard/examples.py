@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from leaderboard.record import FOLDER, Record
+from ptmbench.leaderboard.record import FOLDER, Record
 
 BESIDE = "examples"
 _LARGEST = 64 * 2**20  # bytes of one file when unpacked

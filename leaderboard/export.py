@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from leaderboard import overlap
-from leaderboard.grid import Cell, Column, Grid, Row
-from leaderboard.record import slug
-from leaderboard.text import clean, latex_cell
+from ptmbench.leaderboard import overlap
+from ptmbench.leaderboard.grid import Cell, Column, Grid, Row
+from ptmbench.leaderboard.record import slug
+from ptmbench.leaderboard.text import clean, latex_cell
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard import drops, margins, sides
-from leaderboard.baseline import BaselineError
-from leaderboard.drops import IDENTICAL, Scorer, scoring_change
-from leaderboard.gate_cost import Time, compare_costs, compare_time
-from leaderboard.record import Record, RecordError
-from leaderboard.sides import Draw, Group, Side
-from leaderboard.text import clean
-from leaderboard.verdicts import (
+from ptmbench.leaderboard import drops, margins, sides
+from ptmbench.leaderboard.baseline import BaselineError
+from ptmbench.leaderboard.drops import IDENTICAL, Scorer, scoring_change
+from ptmbench.leaderboard.gate_cost import Time, compare_costs, compare_time
+from ptmbench.leaderboard.record import Record, RecordError
+from ptmbench.leaderboard.sides import Draw, Group, Side
+from ptmbench.leaderboard.text import clean
+from ptmbench.leaderboard.verdicts import (
     APART,
     ENOUGH,
     INCONCLUSIVE,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.record import Record
-from leaderboard.sides import Draw
-from leaderboard.stats import CONFIDENCE, Interval
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.sides import Draw
+from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
 SLOWER = 0.10
 """Margin of the time: the ratio that still counts as the same, less one."""

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
-from leaderboard.gate import Gate
-from leaderboard.gate_cost import Time
-from leaderboard.text import clean, markdown_cell
-from leaderboard.verdicts import APART, INCONCLUSIVE, MISSING, NEW, ON_AVERAGE, PASS, REGRESSION, Verdict
+from ptmbench.leaderboard.gate import Gate
+from ptmbench.leaderboard.gate_cost import Time
+from ptmbench.leaderboard.text import clean, markdown_cell
+from ptmbench.leaderboard.verdicts import APART, INCONCLUSIVE, MISSING, NEW, ON_AVERAGE, PASS, REGRESSION, Verdict
 
 SCHEMA = 1
 COMMENT = 60_000

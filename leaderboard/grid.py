@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from leaderboard import overlap
-from leaderboard.ranks import Rank, ranks, together
-from leaderboard.record import Record
-from leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise
+from ptmbench.leaderboard import overlap
+from ptmbench.leaderboard.ranks import Rank, ranks, together
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise
 
 _KIND_WORDS = {
     "pretrained": "pre-trained",

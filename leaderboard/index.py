@@ -15,9 +15,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from leaderboard.layout import SCHEMA
-from leaderboard.pieces import SHARED
-from leaderboard.record import Record
+from ptmbench.leaderboard.layout import SCHEMA
+from ptmbench.leaderboard.pieces import SHARED
+from ptmbench.leaderboard.record import Record
 
 NAME = ".index"
 LEAST = 500  # records; below, reading them is as quick

@@ -8,7 +8,7 @@ examples are worth: less than that cannot be told on a test set of that size.
 from collections.abc import Mapping
 from typing import Any
 
-from leaderboard.costs import is_number
+from ptmbench.leaderboard.costs import is_number
 
 MACRO = 1.0
 """Margin of the mean drop over all cells, in points."""

@@ -7,8 +7,8 @@ examples under "clean". Records from before they were counted have neither: then
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leaderboard.record import Record
-from leaderboard.text import number
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.text import number
 
 MARKED = 0.01
 """Share of overlapping examples from which on a task or a cell is marked: a score in percent may then owe a point to

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from leaderboard.layout import DEEPEST, check_part, check_values, restore_part
+from ptmbench.leaderboard.layout import DEEPEST, check_part, check_values, restore_part
 
 _FIELD = re.compile(r'\n "(\w+)": ')
 SHARED = frozenset(("schema", "status", "row", "pretraining", "task", "adaptation", "versions", "commit", "device"))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from leaderboard.stats import CONFIDENCE, Interval
+from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
 _Row = TypeVar("_Row", bound=Hashable)
 

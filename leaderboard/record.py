@@ -22,9 +22,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from leaderboard.layout import SCHEMA, LayoutError, check, check_values, check_whole, plain, restore_part
-from leaderboard.pieces import Pieces
-from leaderboard.text import clean
+from ptmbench.leaderboard.layout import SCHEMA, LayoutError, check, check_values, check_whole, plain, restore_part
+from ptmbench.leaderboard.pieces import Pieces
+from ptmbench.leaderboard.text import clean
 
 FOLDER = "records"
 _LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes, so more is not a record

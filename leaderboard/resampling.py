@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leaderboard.comparison import Drop, SideOf, clusters_of, combined, members_of, side_of, variance_of
-from leaderboard.stats import CONFIDENCE, Interval
+from ptmbench.leaderboard.comparison import Drop, SideOf, clusters_of, combined, members_of, side_of, variance_of
+from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
 _POINTS = 100.0  # what one example is worth where no two scores differ
 

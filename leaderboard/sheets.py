@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leaderboard import charts, overlap
-from leaderboard.costs import is_number
-from leaderboard.grid import Column, Grid, Row
-from leaderboard.stats import LARGEST
-from leaderboard.text import duration, number, quantity
+from ptmbench.leaderboard import charts, overlap
+from ptmbench.leaderboard.costs import is_number
+from ptmbench.leaderboard.grid import Column, Grid, Row
+from ptmbench.leaderboard.stats import LARGEST
+from ptmbench.leaderboard.text import duration, number, quantity
 
 _AXES = ("representation", "architecture", "objectives", "extensions")
 _MEASURES = {

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leaderboard.baseline import Baseline, recover, verify
-from leaderboard.record import FOLDER, Record, beside
-from leaderboard.store import Damaged, load
+from ptmbench.leaderboard.baseline import Baseline, recover, verify
+from ptmbench.leaderboard.record import FOLDER, Record, beside
+from ptmbench.leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
 Draw = tuple[tuple[str, ...], int]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboard.index import Index
-from leaderboard.pieces import Pieces
-from leaderboard.record import FOLDER, Record, RecordError, read
+from ptmbench.leaderboard.index import Index
+from ptmbench.leaderboard.pieces import Pieces
+from ptmbench.leaderboard.record import FOLDER, Record, RecordError, read
 
 
 @dataclass(frozen=True, kw_only=True)

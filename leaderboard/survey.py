@@ -7,8 +7,8 @@ are kept; what a card or a record does not say is a blank with its reason code, 
 from collections.abc import Sequence
 from typing import Any
 
-from leaderboard.benchmarks import BENCHMARKS, Benchmark
-from leaderboard.grid import NO_SEED, Grid, Row
+from ptmbench.leaderboard.benchmarks import BENCHMARKS, Benchmark
+from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
 
 COMPRESSION = {
     "pruning": "pruning",

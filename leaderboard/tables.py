@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from leaderboard import overlap as shared
-from leaderboard import survey
-from leaderboard.arrange import arrange
-from leaderboard.benchmarks import BENCHMARKS
-from leaderboard.costs import COSTS, cost_of
-from leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
-from leaderboard.record import Record
-from leaderboard.stats import Interval, Summary, differences, summarise
-from leaderboard.text import csv_cell, markdown_cell, number
+from ptmbench.leaderboard import overlap as shared
+from ptmbench.leaderboard import survey
+from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.benchmarks import BENCHMARKS
+from ptmbench.leaderboard.costs import COSTS, cost_of
+from ptmbench.leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.stats import Interval, Summary, differences, summarise
+from ptmbench.leaderboard.text import csv_cell, markdown_cell, number
 
 if TYPE_CHECKING:
     import pandas as pd

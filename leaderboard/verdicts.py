@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leaderboard.comparison import MOST_SEEDS, Drop
-from leaderboard.gate_cost import Cost
+from ptmbench.leaderboard.comparison import MOST_SEEDS, Drop
+from ptmbench.leaderboard.gate_cost import Cost
 
 ALPHA = 0.05
 REGRESSION, PASS, INCONCLUSIVE, MISSING, APART, NEW = (

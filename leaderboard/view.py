@@ -7,14 +7,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from leaderboard import sheets, survey, tables
-from leaderboard.cells import Places, places, score
-from leaderboard.costs import cost_of
-from leaderboard.grid import NO_SEED, Grid, Row
-from leaderboard.ranks import separable
-from leaderboard.record import Record
-from leaderboard.stats import Interval, Summary, differences
-from leaderboard.text import clean, duration, number, quantity
+from ptmbench.leaderboard import sheets, survey, tables
+from ptmbench.leaderboard.cells import Places, places, score
+from ptmbench.leaderboard.costs import cost_of
+from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
+from ptmbench.leaderboard.ranks import separable
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.stats import Interval, Summary, differences
+from ptmbench.leaderboard.text import clean, duration, number, quantity
 
 _FILTERS = {"representation": "Representation", "architecture": "Architecture", "objectives": "Objective"}
 _FILTERS |= {"extensions": "Extension", "size": "Size", "division": "Division", "kind": "Weights"}

@@ -36,13 +36,11 @@ def load(name: str) -> ModuleType:
     when its file cannot be imported or breaks the contract that `models._contract` checks."""
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
-        raise UnknownModel(
-            f"There is no model '{name}'. Nearest: {', '.join(near)}. `python -m bench ls models` shows all."
-        )
-    from models import _contract, _importing
+        raise UnknownModel(f"There is no model '{name}'. Nearest: {', '.join(near)}. `ptmbench ls models` shows all.")
+    from ptmbench.models import _contract, _importing
 
     path = Path(__file__).parent / f"{name}.py"
-    module = _importing.imported(f"models.{name}", path, BrokenModel)
+    module = _importing.imported(f"ptmbench.models.{name}", path, BrokenModel)
     if module not in _sound:
         if found := _contract.mistakes(module, objective_names()):
             raise BrokenModel(f"{path} is no model's file. {' '.join(found)}")

@@ -9,9 +9,9 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
-from models._importing import fits
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.tokenizers import KINDS, Vocabulary
+from ptmbench.models._importing import fits
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.tokenizers import KINDS, Vocabulary
 
 SIZES = ("tiny", "mini", "small", "base")
 _LENGTH, _WORDS = 64, Vocabulary(size=1000)

@@ -18,12 +18,12 @@ hidden, and NSP.
 
 from dataclasses import replace
 
-from models.architectures.encoders import bert
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import EncoderModel, encoder_costs, widening_cost
-from models.layers.heads import ClassifierConfig, MaskedLmConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs, widening_cost
+from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _SURVEY = "Qiu et al. (2020), table 3, ALBERT-xxlarge, an ensemble, without WNLI"
 _TABLE_2 = "Lan et al. (2020), table 2, ALBERT-base"
@@ -82,8 +82,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import _joint, masking, mlm, sampling, sop
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import _joint, masking, mlm, sampling, sop
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

@@ -16,11 +16,11 @@ input token costs more, and each text teaches more predictions. The paper classi
 here every form reads the encoder.
 """
 
-from models.architectures import encoder_decoders
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import SequenceModel, Written, sequence_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import encoder_decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _SURVEY = "Qiu et al. (2020), table 2, without WNLI: the mean of Lewis et al. (2020), table 2, dev, BART-large"
 _TABLE_1 = "Lewis et al. (2020), table 1, BART-base with text infilling and sentence shuffling"
@@ -71,8 +71,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
-    from models.layers.transformers import built
-    from models.objectives import dae, seq2seq_mlm
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import dae, seq2seq_mlm
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

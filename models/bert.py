@@ -16,12 +16,12 @@ Nearest relative: GPT (`models.gpt`), the same layers with a mask that hides the
 its objective.
 """
 
-from models.architectures.encoders import bert
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import EncoderModel, encoder_costs
-from models.layers.heads import ClassifierConfig, MaskedLmConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _SURVEY = "Qiu et al. (2020), tables 2 and 3, BERT-large, without WNLI"
 _TABLE_1 = "Devlin et al. (2019), table 1, BERT-base"
@@ -83,8 +83,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import _joint, mlm, nsp, sampling
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import _joint, mlm, nsp, sampling
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

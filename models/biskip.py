@@ -15,9 +15,9 @@ Differs from the paper in that both languages are one vocabulary: what is spelle
 Nearest relative: word2vec (`models.word2vec`), which is the first two terms.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="BiSkip",
@@ -50,8 +50,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The table of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.word_vectors import WordVectors
-    from models.objectives import biskip
+    from ptmbench.models.architectures.word_vectors import WordVectors
+    from ptmbench.models.objectives import biskip
 
     encoder = WordVectors(size, vocabulary.size)
     return Pretrainable(

@@ -12,9 +12,9 @@ of the window, and smoother, so that frequent words profit more than rare ones.
 Nearest relative: word2vec's skip-gram (`models.word2vec`), the same two tables with the arrow turned round.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_4 = "Pennington et al. (2014), table 4, 50 per word, as features of a CRF"
 
@@ -47,8 +47,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The table of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.word_vectors import WordVectors
-    from models.objectives import cbow
+    from ptmbench.models.architectures.word_vectors import WordVectors
+    from ptmbench.models.objectives import cbow
 
     encoder = WordVectors(size, vocabulary.size)
     return Pretrainable(encoder=encoder, loss=cbow.Cbow(encoder), batches=cbow.batches)

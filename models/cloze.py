@@ -16,9 +16,9 @@ from both. A size has L layers in each tower and one over both: about twice the 
 vocabulary is asked for every token.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="Cloze (two towers)",
@@ -49,8 +49,8 @@ the loss of tiny is 5.07 at 3e-3 and 5.68 at 1e-3: normalising before each part 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.two_towers import TwoTowers
-    from models.objectives import cloze, lm
+    from ptmbench.models.architectures.two_towers import TwoTowers
+    from ptmbench.models.objectives import cloze, lm
 
     encoder = TwoTowers(size, vocabulary.size)
     return Pretrainable(

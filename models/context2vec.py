@@ -13,9 +13,9 @@ Nearest relative: ELMo (`models.elmo`), the same network as two language models,
 Here both directions share the words' vectors, and a layer has a projection.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="Context2Vec",
@@ -42,8 +42,8 @@ SIZES = {
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.lstm import BidirectionalLstm
-    from models.objectives import context2vec
+    from ptmbench.models.architectures.lstm import BidirectionalLstm
+    from ptmbench.models.objectives import context2vec
 
     encoder = BidirectionalLstm(size, vocabulary.size)
     return Pretrainable(

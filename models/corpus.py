@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from models.text import duplicates, encoding, shards, workers
-from models.text.joined import Joined
-from models.text.mixing import mixed
-from models.text.pieces import CorpusError, Part, expand, pieces, readable
-from models.text.shards import MANIFEST, Shard
-from models.tokenizers import FORMAT, Tokenizer
+from ptmbench.models.text import duplicates, encoding, shards, workers
+from ptmbench.models.text.joined import Joined
+from ptmbench.models.text.mixing import mixed
+from ptmbench.models.text.pieces import CorpusError, Part, expand, pieces, readable
+from ptmbench.models.text.shards import MANIFEST, Shard
+from ptmbench.models.tokenizers import FORMAT, Tokenizer
 
 VERSION = 2
 """Raised whenever the same files would give other documents, sentences, word beginnings or rows to train on."""

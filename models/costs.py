@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.card import Size
-from models.layers.config import CausalConfig, Config, DecoderConfig, EncoderConfig, Parameters
-from models.layers.heads import HeadConfig
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, EncoderConfig, Parameters
+from ptmbench.models.layers.heads import HeadConfig
+from ptmbench.models.tokenizers import Vocabulary
 
 _NO_WORDS = Vocabulary(size=1)
 """For costs that do not depend on the vocabulary."""

@@ -15,9 +15,9 @@ and target and the output layer are one table. Nearest relative: ELMo (`models.e
 models, which need no pairs.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="CoVe",
@@ -51,8 +51,8 @@ LEARNING_RATE = 3e-3
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.lstm_translator import Decoder, Encoder
-    from models.objectives import translation
+    from ptmbench.models.architectures.lstm_translator import Decoder, Encoder
+    from ptmbench.models.objectives import translation
 
     encoder = Encoder(size, vocabulary.size, vocabulary.cls)
     loss = translation.Translation(encoder, Decoder(size, encoder), vocabulary.cls)

@@ -14,11 +14,11 @@ Nearest relative: GPT-2 (`models.gpt2`), without codes; CTRL's positions are fix
 codes here stand for stretches of the corpus (`models.objectives.conditional_lm` says why); tasks are asked without.
 """
 
-from models.architectures import decoders
-from models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
-from models.costs import CausalModel, causal_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from ptmbench.models.costs import CausalModel, causal_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="CTRL",
@@ -46,8 +46,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import conditional_lm
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import conditional_lm
 
     encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = conditional_lm.ConditionalLm(encoder, vocabulary.absent)

@@ -16,9 +16,9 @@ Nearest relative: `models.nnlm`, which looks to the left only and predicts; word
 the network as well.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_4 = "Pennington et al. (2014), table 4, 50 per word, as features of a CRF"
 
@@ -48,8 +48,8 @@ SIZES = {
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The table and the network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.word_vectors import WordVectors
-    from models.objectives import ranking
+    from ptmbench.models.architectures.word_vectors import WordVectors
+    from ptmbench.models.objectives import ranking
 
     encoder = WordVectors(size, vocabulary.size)
     return Pretrainable(encoder=encoder, loss=ranking.WindowRanking(encoder, size.inner), batches=ranking.batches)

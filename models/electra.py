@@ -13,13 +13,13 @@ Nearest relative: BERT (`models.bert`), the same encoder without NSP and pooler;
 as it is.
 """
 
-from models.architectures.encoders import bert, post_norm_stack
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import EncoderModel, encoder_costs, widening_cost
-from models.layers.config import LinearConfig
-from models.layers.heads import MaskedLmConfig, ReplacedTokensConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoders import bert, post_norm_stack
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs, widening_cost
+from ptmbench.models.layers.config import LinearConfig
+from ptmbench.models.layers.heads import MaskedLmConfig, ReplacedTokensConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_4 = "Clark et al. (2020), table 4, ELECTRA-Base"
 _TABLE_8 = "Clark et al. (2020), table 8, ELECTRA-Base"
@@ -92,8 +92,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import rtd
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import rtd
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

@@ -14,9 +14,9 @@ Nearest relative: GPT (`models.gpt`), a language model in one direction only, ma
 where GPT keeps the last layer, ELMo offers them all.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_1 = "Peters et al. (2018), table 1"
 
@@ -54,8 +54,8 @@ LEARNING_RATE = 3e-3
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.lstm import BidirectionalLstm
-    from models.objectives import bilm, lm
+    from ptmbench.models.architectures.lstm import BidirectionalLstm
+    from ptmbench.models.objectives import bilm, lm
 
     encoder = BidirectionalLstm(size, vocabulary.size)
     loss = bilm.BiLm(encoder)

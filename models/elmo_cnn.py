@@ -15,9 +15,9 @@ Nearest relative: ELMo (`models.elmo`), which looks tokens up in a table that is
 one.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_1 = "Peters et al. (2018), table 1"
 
@@ -59,8 +59,8 @@ _LETTERS, _LETTER = 50, 16
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.character_lstm import CharacterLstm
-    from models.objectives import bilm, lm
+    from ptmbench.models.architectures.character_lstm import CharacterLstm
+    from ptmbench.models.objectives import bilm, lm
 
     encoder = CharacterLstm(size, vocabulary, _filters(size))
     loss = bilm.SpelledBiLm(encoder, vocabulary.size)

@@ -13,9 +13,9 @@ and noise words keep plain vectors.
 Nearest relative: `models.word2vec`, the same loss on a table without n-grams.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="fastText",
@@ -47,8 +47,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The tables of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.subword_vectors import SubwordVectors
-    from models.objectives import skipgram
+    from ptmbench.models.architectures.subword_vectors import SubwordVectors
+    from ptmbench.models.objectives import skipgram
 
     encoder = SubwordVectors(size, vocabulary)
     return Pretrainable(encoder=encoder, loss=skipgram.SkipGram(encoder), batches=skipgram.batches)

@@ -15,9 +15,9 @@ is their output layer too; and the word vectors that the paper's best tagger add
 Nearest relative: ELMo (`models.elmo`), where the same two models read words.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="Flair",
@@ -49,8 +49,8 @@ LEARNING_RATE = 3e-3
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.string_lstm import StringLstm
-    from models.objectives import bilm, lm
+    from ptmbench.models.architectures.string_lstm import StringLstm
+    from ptmbench.models.objectives import bilm, lm
 
     encoder = StringLstm(size, vocabulary)
     loss = bilm.BiLm(encoder)

@@ -14,9 +14,9 @@ Nearest relative: `models.word2vec`, which meets the same pairs one by one and f
 paper trains by AdaGrad (`--set optimizer=adagrad`); here the default optimizer serves all models alike.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_4 = "Pennington et al. (2014), table 4, 50 per word, as features of a CRF"
 
@@ -50,8 +50,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The tables of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.summed_vectors import SummedVectors
-    from models.objectives import glove
+    from ptmbench.models.architectures.summed_vectors import SummedVectors
+    from ptmbench.models.objectives import glove
 
     encoder = SummedVectors(size, vocabulary.size)
     return Pretrainable(encoder=encoder, loss=glove.Glove(encoder), batches=glove.batches)

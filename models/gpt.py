@@ -14,11 +14,11 @@ Nearest relative: BERT (`models.bert`), the same layers without the mask over th
 every token of a row, not from 15 %, but each token is seen from its left only.
 """
 
-from models.architectures import decoders
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import CausalModel, causal_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import CausalModel, causal_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_2 = "Radford et al. (2018), table 2"
 _TABLE_4 = "Radford et al. (2018), table 4"
@@ -65,8 +65,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import lm
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import lm
 
     encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = lm.CausalLm(encoder, vocabulary.absent)

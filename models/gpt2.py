@@ -14,11 +14,11 @@ Nearest relative: GPT (`models.gpt`), normalised after each layer and fine-tuned
 tasks as the paper does, with or without examples.
 """
 
-from models.architectures import decoders
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import CausalModel, causal_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import CausalModel, causal_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_3 = "Radford et al. (2019), table 3, 117M, not fine-tuned"
 
@@ -53,8 +53,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import lm
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import lm
 
     encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = lm.CausalLm(encoder, vocabulary.absent)

@@ -19,9 +19,9 @@ and `models.objectives.masked_sentences`.
 
 import math
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _CNN = "Zhang et al. (2019), results on CNN/DailyMail"
 
@@ -49,8 +49,8 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, widt
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.hierarchical_transformer import Decoder, Encoder
-    from models.objectives import masked_sentences
+    from ptmbench.models.architectures.hierarchical_transformer import Decoder, Encoder
+    from ptmbench.models.objectives import masked_sentences
 
     encoder = Encoder(size, vocabulary.size, vocabulary.sep)
     return Pretrainable(

@@ -15,12 +15,12 @@ Nearest relative: BERT (`models.bert`), the same encoder without NSP and pooler,
 takes negatives from the batch; here each row brings its own (`models.objectives.dim` says why).
 """
 
-from models.architectures.encoders import bert
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import EncoderModel, encoder_costs
-from models.layers.heads import DeepInfoMaxConfig, MaskedLmConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import DeepInfoMaxConfig, MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="InfoWord",
@@ -52,8 +52,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import dim
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import dim
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

@@ -13,9 +13,9 @@ thing differs here: token vectors are as wide as the state, so that their table 
 Nearest relative: GPT (`models.gpt`), the same objective and the same fine-tuning with attention in place of recurrence.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="LM-LSTM",
@@ -46,8 +46,8 @@ LEARNING_RATE = 3e-3
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.left_lstm import LeftLstm
-    from models.objectives import lm
+    from ptmbench.models.architectures.left_lstm import LeftLstm
+    from ptmbench.models.objectives import lm
 
     encoder = LeftLstm(size, vocabulary.size)
     loss = lm.CausalLm(encoder)

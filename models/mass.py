@@ -15,11 +15,11 @@ installable reference has MASS: the layers are held against BART's, the fragment
 The authors' code also bars the decoder from attending to [MASK]; the paper does not tell of it and we do not.
 """
 
-from models.architectures import encoder_decoders
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import SequenceModel, Written, sequence_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import encoder_decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _GIGAWORD = "Song et al. (2019), results on Gigaword"
 _UNSUPERVISED = "Song et al. (2019), unsupervised translation, 6 + 6 layers"
@@ -61,8 +61,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
-    from models.layers.transformers import built
-    from models.objectives import mass
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import mass
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

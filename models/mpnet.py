@@ -14,9 +14,9 @@ Nearest relative: XLNet (`models.xlnet`), whose two streams these are, over BERT
 Downstream it is BERT (`models.bert`) with relative positions, and without segments or a pooler.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _GLUE = "Song et al. (2020), results on the dev sets of GLUE, MPNet-base"
 _SQUAD = "Song et al. (2020), results on SQuAD, MPNet-base"
@@ -57,8 +57,8 @@ ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.position_compensated import EPSILON, PositionCompensated
-    from models.objectives import masked_permuted
+    from ptmbench.models.architectures.position_compensated import EPSILON, PositionCompensated
+    from ptmbench.models.objectives import masked_permuted
 
     encoder = PositionCompensated(size, vocabulary.size)
     return Pretrainable(

@@ -14,9 +14,9 @@ that it trains several times as fast as an LSTM on accelerators. It is fine-tune
 Nearest relative: ULMFiT (`models.ulmfit`), the same with an LSTM.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="MultiFiT",
@@ -51,8 +51,8 @@ here it stays."""
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.qrnn import Qrnn
-    from models.objectives import awd_lm, lm
+    from ptmbench.models.architectures.qrnn import Qrnn
+    from ptmbench.models.objectives import awd_lm, lm
 
     encoder = Qrnn(size, vocabulary.size)
     loss = awd_lm.AwdLm(encoder)

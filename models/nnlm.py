@@ -13,9 +13,9 @@ Nearest relative: GPT (`models.gpt`), the same question asked of all the words b
 vectors to the output, which the paper found to be of no help, are left out.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="NNLM",
@@ -42,8 +42,8 @@ SIZES = {
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The table and the network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.word_vectors import WordVectors
-    from models.objectives import lm, window_lm
+    from ptmbench.models.architectures.word_vectors import WordVectors
+    from ptmbench.models.objectives import lm, window_lm
 
     encoder = WordVectors(size, vocabulary.size)
     loss = window_lm.WindowLm(encoder, size.inner)

@@ -16,11 +16,11 @@ what the paper settled on at the base size (section 6.1.2): 30 % of the sentence
 Its large model chooses 45 % and leaves a fifth of these where they were, for summaries that copy (section 6.2).
 """
 
-from models.architectures import encoder_decoders
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import SequenceModel, Written, sequence_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import encoder_decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _BASE = "Zhang et al. (2020), table 1, PEGASUS-base"
 _LARGE = "Zhang et al. (2020), table 1, PEGASUS-large, pre-trained on C4"
@@ -62,8 +62,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
-    from models.layers.transformers import built
-    from models.objectives import gap_sentences, seq2seq_mlm
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import gap_sentences, seq2seq_mlm
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from models.corpus import Corpus
+from ptmbench.models.corpus import Corpus
 
 Batch = dict[str, np.ndarray]
 Batches = Callable[[int, int], Batch]

@@ -16,10 +16,10 @@ decoder. The authors train with label smoothing, which the paper's loss is witho
 stream only; theirs keeps both.
 """
 
-from models.architectures.encoder_decoders import bart
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoder_decoders import bart
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _CNN = "Qi et al. (2020), results on CNN/DailyMail, 16 GB"
 _GIGAWORD = "Qi et al. (2020), results on Gigaword, 16 GB"
@@ -50,9 +50,9 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, widt
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
-    from models.architectures.n_stream_decoder import Decoder
-    from models.layers.transformers import built
-    from models.objectives import future_ngram
+    from ptmbench.models.architectures.n_stream_decoder import Decoder
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import future_ngram
 
     encoder = built(bart(size, vocabulary.size)[0], name="encoder")
     loss = future_ngram.FutureNgramLm(encoder, Decoder(size, encoder, future_ngram.STREAMS), vocabulary.absent)

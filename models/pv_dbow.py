@@ -13,9 +13,9 @@ which makes this the one network here that learns while it reads.
 Nearest relative: word2vec's skip-gram (`models.word2vec`), with the text in the place of the word in the middle.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="PV-DBOW",
@@ -54,8 +54,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The tables of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.paragraph_vectors import DbowVectors
-    from models.objectives import paragraph_vectors
+    from ptmbench.models.architectures.paragraph_vectors import DbowVectors
+    from ptmbench.models.objectives import paragraph_vectors
 
     encoder = DbowVectors(size, vocabulary)
     return Pretrainable(

@@ -13,9 +13,9 @@ descent with all else frozen. The paper averages or concatenates, and prefers th
 Nearest relative: `models.cbow`, without the document; `models.pv_dbow`, without the words.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="PV-DM",
@@ -54,8 +54,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The tables of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.paragraph_vectors import DmVectors
-    from models.objectives import paragraph_vectors
+    from ptmbench.models.architectures.paragraph_vectors import DmVectors
+    from ptmbench.models.objectives import paragraph_vectors
 
     encoder = DmVectors(size, vocabulary)
     return Pretrainable(

@@ -15,12 +15,12 @@ Nearest relative: BERT (`models.bert`). Neither NSP nor pooler: the pooled vecto
 downstream pairs are told apart by [SEP].
 """
 
-from models.architectures.encoders import bert
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import EncoderModel, encoder_costs
-from models.layers.heads import MaskedLmConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _SURVEY = "Qiu et al. (2020), table 2, RoBERTa-large, an ensemble"
 _TABLE_5 = "Liu et al. (2019), table 5, RoBERTa-large, median of five runs"
@@ -76,8 +76,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import _joint, mlm, sampling
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import _joint, mlm, sampling
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

@@ -14,9 +14,9 @@ Nearest relative: LM-LSTM (`models.lm_lstm`), the same network as a plain langua
 same idea with noise in the source and attention to all of it.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="SA-LSTM",
@@ -47,8 +47,8 @@ LEARNING_RATE = 3e-3
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.left_lstm import LeftLstm
-    from models.objectives import sequence_autoencoder
+    from ptmbench.models.architectures.left_lstm import LeftLstm
+    from ptmbench.models.objectives import sequence_autoencoder
 
     encoder = LeftLstm(size, vocabulary.size)
     loss = sequence_autoencoder.SequenceAutoencoder(encoder)

@@ -13,9 +13,9 @@ vectors: this is left out here, where every model has the same vocabulary.
 Nearest relative: SA-LSTM (`models.sa_lstm`), which writes the sentence itself.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="Skip-thought",
@@ -53,8 +53,8 @@ LEARNING_RATE = 3e-3
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.gru import LeftGru
-    from models.objectives import skip_thought
+    from ptmbench.models.architectures.gru import LeftGru
+    from ptmbench.models.objectives import skip_thought
 
     encoder = LeftGru(size, vocabulary)
     return Pretrainable(

@@ -15,12 +15,12 @@ Nearest relative: BERT (`models.bert`), the same encoder. Neither NSP nor pooler
 it is; a row that reaches the end of its document goes on with the next one after a [SEP].
 """
 
-from models.architectures.encoders import bert
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import EncoderModel, encoder_costs
-from models.layers.heads import MaskedLmConfig, SpanBoundaryConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import MaskedLmConfig, SpanBoundaryConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_1 = "Joshi et al. (2020), table 1, SpanBERT (large)"
 _TABLE_5 = "Joshi et al. (2020), table 5, SpanBERT (large)"
@@ -76,8 +76,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import _joint, masking, mlm, sampling, sbo
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import _joint, masking, mlm, sampling, sbo
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

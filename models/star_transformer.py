@@ -15,10 +15,10 @@ Nearest relative: RoBERTa (`models.roberta`), the same objective and rows over l
 other, with feed-forward layers, which this has not: the layers of a size weigh two thirds of RoBERTa's.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.layers.heads import MaskedLmConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="Star-Transformer",
@@ -40,8 +40,8 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.star_encoder import StarEncoder
-    from models.objectives import _joint, mlm, sampling
+    from ptmbench.models.architectures.star_encoder import StarEncoder
+    from ptmbench.models.objectives import _joint, mlm, sampling
 
     encoder = StarEncoder(size, vocabulary.size)
 

@@ -14,12 +14,12 @@ the previous one or an unrelated one, a third of the time each, which NSP's two 
 Nearest relative: BERT (`models.bert`), the same encoder; MLM's output layers serve the shuffled words too.
 """
 
-from models.architectures.encoders import bert
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import EncoderModel, encoder_costs
-from models.layers.heads import ClassifierConfig, WordStructureConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import ClassifierConfig, WordStructureConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _ABSTRACT = "Wang et al. (2020), abstract, StructBERT-large"
 _TABLE_1 = "Wang et al. (2020), table 1, StructBERT-base"
@@ -64,8 +64,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import _joint, mlm, sampling, sentence_order, word_structure
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import _joint, mlm, sampling, sentence_order, word_structure
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

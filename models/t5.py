@@ -16,11 +16,11 @@ order, instead of guessing each on its own. A size has L layers in the encoder a
 weights of BERT of that size.
 """
 
-from models.architectures import encoder_decoders
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.costs import SequenceModel, Written, sequence_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import encoder_decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _SURVEY = "Qiu et al. (2020), table 2, T5-11B, without WNLI"
 _TABLE_14 = "Raffel et al. (2020), table 14, T5-Base"
@@ -74,8 +74,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import seq2seq_mlm
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import seq2seq_mlm
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

@@ -14,11 +14,11 @@ Nearest relative: T5 (`models.t5`). A gated layer has three matrices in the plac
 needs F to be 2/3 of T5's: the paper of GLU variants compares at F = 2048 for 3072. The sizes here keep to that.
 """
 
-from models.architectures import encoder_decoders
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.costs import SequenceModel, Written, sequence_costs
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import encoder_decoders
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_2 = "Shazeer (2020), table 2, dev, base with GEGLU"
 _TABLE_4 = "Shazeer (2020), table 4, dev, base with GEGLU"
@@ -70,8 +70,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.layers.transformers import built
-    from models.objectives import seq2seq_mlm
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import seq2seq_mlm
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import tokenizers
 
-from models._template import BERT, Template
-from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, settled, trainer, untrained
-from models.text.pieces import CorpusError
+from ptmbench.models._template import BERT, Template
+from ptmbench.models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, settled, trainer, untrained
+from ptmbench.models.text.pieces import CorpusError
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 FORMAT = 1

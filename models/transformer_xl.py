@@ -15,9 +15,9 @@ Nearest relative: GPT (`models.gpt`), the same objective without memory, with ab
 reaches one segment back (`models.objectives.segment_lm` says what that leaves out), and the softmax is a plain one.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="Transformer-XL",
@@ -50,8 +50,8 @@ READS_AGAIN = True
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.relative_decoder import RelativeDecoder
-    from models.objectives import segment_lm
+    from ptmbench.models.architectures.relative_decoder import RelativeDecoder
+    from ptmbench.models.objectives import segment_lm
 
     encoder = RelativeDecoder(size, vocabulary.size)
     loss = segment_lm.SegmentLm(encoder)

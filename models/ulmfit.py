@@ -15,9 +15,9 @@ and averages both; this is the forward one.
 Nearest relative: LM-LSTM (`models.lm_lstm`), the same recipe without all that care.
 """
 
-from models.card import Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_2, _TABLE_3 = "Howard and Ruder (2018), table 2", "Howard and Ruder (2018), table 3"
 
@@ -60,8 +60,8 @@ ADAM = {"beta1": 0.7, "beta2": 0.99}
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.awd_lstm import AwdLstm
-    from models.objectives import awd_lm, lm
+    from ptmbench.models.architectures.awd_lstm import AwdLstm
+    from ptmbench.models.objectives import awd_lm, lm
 
     encoder = AwdLstm(size, vocabulary.size)
     loss = awd_lm.AwdLm(encoder)

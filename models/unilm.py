@@ -15,10 +15,10 @@ Nearest relative: BERT (`models.bert`), which is UniLM under the first mask alon
 here all weights begin fresh, as for every model.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.layers.heads import ClassifierConfig, MaskedLmConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _QA = "Dong et al. (2019), section 3.2, extractive, UniLM-large"
 _TABLE_11 = "Dong et al. (2019), table 11, UniLM-large"
@@ -60,8 +60,8 @@ READS_AGAIN = True
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures import masked_encoder
-    from models.objectives import _joint, mlm, unilm
+    from ptmbench.models.architectures import masked_encoder
+    from ptmbench.models.objectives import _joint, mlm, unilm
 
     encoder = masked_encoder.unilm(size, vocabulary.size)
     words = MaskedLmConfig(

@@ -15,9 +15,9 @@ Nearest relative: UniLM (`models.unilm`), which takes a row for each mask. There
 held against BERT, given its masks, positions and biases of distance from outside.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _TABLE_2 = "Bao et al. (2020), table 2, base, mean of five runs"
 _TABLE_3 = "Bao et al. (2020), table 3, base, mean of five runs"
@@ -60,8 +60,8 @@ READS_AGAIN = True
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures import masked_encoder
-    from models.objectives import pseudo_masked, unilm
+    from ptmbench.models.architectures import masked_encoder
+    from ptmbench.models.objectives import pseudo_masked, unilm
 
     encoder = masked_encoder.unilm_v2(size, vocabulary.size)
     loss = pseudo_masked.PseudoMaskedLm(encoder, vocabulary)

@@ -15,10 +15,10 @@ Nearest relative: RoBERTa (`models.roberta`), the same objective and rows over a
 its layers too, but takes all of them for every word.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.layers.heads import MaskedLmConfig
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="Universal Transformer",
@@ -43,9 +43,9 @@ ADAM = {"beta2": 0.997, "epsilon": 1e-9}
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.universal_encoder import UniversalEncoder
-    from models.layers.core import built
-    from models.objectives import _ponder, mlm, sampling
+    from ptmbench.models.architectures.universal_encoder import UniversalEncoder
+    from ptmbench.models.layers.core import built
+    from ptmbench.models.objectives import _ponder, mlm, sampling
 
     encoder = UniversalEncoder(size, vocabulary.size)
 

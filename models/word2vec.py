@@ -14,9 +14,9 @@ Nearest relative: BERT's MLM (`models.bert`), which also predicts a word from it
 once, in order, and through a deep network that is kept.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="word2vec",
@@ -47,8 +47,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The table of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.word_vectors import WordVectors
-    from models.objectives import skipgram
+    from ptmbench.models.architectures.word_vectors import WordVectors
+    from ptmbench.models.objectives import skipgram
 
     encoder = WordVectors(size, vocabulary.size)
     return Pretrainable(encoder=encoder, loss=skipgram.SkipGram(encoder), batches=skipgram.batches)

@@ -12,9 +12,9 @@ true distribution over the vocabulary, and rare words share what is learned at t
 Nearest relative: `models.word2vec`, the same pairs of words told from noise.
 """
 
-from models.card import Architecture, Card, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 CARD = Card(
     title="word2vec (HS)",
@@ -44,8 +44,8 @@ LEARNING_RATE = 1e-2
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The table of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.word_vectors import WordVectors
-    from models.objectives import hierarchical_softmax
+    from ptmbench.models.architectures.word_vectors import WordVectors
+    from ptmbench.models.objectives import hierarchical_softmax
 
     encoder = WordVectors(size, vocabulary.size)
     return Pretrainable(

@@ -15,9 +15,9 @@ Nearest relative: BERT (`models.bert`); the order in place of masks is what Tran
 needs to become one. The memory reaches one segment back, see `models.objectives.plm`.
 """
 
-from models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 _SURVEY = "Qiu et al. (2020), table 2, XLNet-Large, an ensemble"
 _TABLE_3 = "Yang et al. (2019), table 3, XLNet-Large"
@@ -60,8 +60,8 @@ ADAM = {"epsilon": 1e-6}
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from models.architectures.two_stream import TwoStream
-    from models.objectives import plm
+    from ptmbench.models.architectures.two_stream import TwoStream
+    from ptmbench.models.objectives import plm
 
     encoder = TwoStream(size, vocabulary.size)
     return Pretrainable(

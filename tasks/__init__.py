@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tasks.task import BrokenTask, Task, UnknownTask
+from ptmbench.tasks.task import BrokenTask, Task, UnknownTask
 
 _MACHINERY = {"__init__", "task", "forms", "files", "columns", "aspects", "opinions", "triples", "parallel"}
 
@@ -37,9 +37,7 @@ def load(name: str) -> Task:
         return _checked(module.variant(variant), None, _path(stem))
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
-        raise UnknownTask(
-            f"There is no task '{name}'. Nearest: {', '.join(near)}. `python -m bench ls tasks` shows all."
-        )
+        raise UnknownTask(f"There is no task '{name}'. Nearest: {', '.join(near)}. `ptmbench ls tasks` shows all.")
     return _checked(getattr(_module(name), "TASK", None), name, _path(name))
 
 
@@ -56,7 +54,7 @@ def load_all(tell: Callable[[str], None]) -> list[Task]:
 
 def check_headline(task: Task) -> Task:
     """``task``; `BrokenTask` where its headline is none of its metrics' values, which is looked up before training."""
-    from tasks import _contract
+    from ptmbench.tasks import _contract
 
     return _contract.check_headline(task, _path(task.name.partition("-")[0]))
 
@@ -66,14 +64,14 @@ def _path(stem: str) -> Path:
 
 
 def _module(stem: str) -> ModuleType:
-    from tasks import _contract  # what lists names does without
+    from ptmbench.tasks import _contract  # what lists names does without
 
-    return _contract.imported(f"tasks.{stem}", _path(stem))
+    return _contract.imported(f"ptmbench.tasks.{stem}", _path(stem))
 
 
 def _checked(task: Any, name: str | None, path: Path) -> Task:
     """``task`` after its first check in this process; a variant (``name`` None) has a name of its own."""
-    from tasks import _contract
+    from ptmbench.tasks import _contract
 
     if id(task) not in _sound:
         _sound[id(task)] = _contract.check(task, name or getattr(task, "name", ""), path)

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tasks.forms import Form
-from tasks.task import BrokenTask, Download, Source, Task
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import BrokenTask, Download, Source, Task
 
 _KINDS = {"form": Form, "source": Source, "files": Mapping, "extra": Mapping, "scored": bool} | {
     "higher_is_better": bool,

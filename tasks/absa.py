@@ -27,10 +27,10 @@ from aspects that the same model has found; here the aspect is given, as the pap
 
 from functools import cache, partial
 
-from tasks.forms import Form
-from tasks.metrics.tuples import tuple_f1
-from tasks.opinions import LABELS, read
-from tasks.task import Source, Task, UnknownTask
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.tuples import tuple_f1
+from ptmbench.tasks.opinions import LABELS, read
+from ptmbench.tasks.task import Source, Task, UnknownTask
 
 PATTERNS = {
     "ae": ("span",), "oe": ("span",), "alsc": ("class",), "aoe": ("span",), "aesc": ("span", "class"),

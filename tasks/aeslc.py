@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.files import lines, pick
-from tasks.forms import Form
-from tasks.metrics.additive import Additive
-from tasks.metrics.rouge import rouge
-from tasks.task import DataError, Download, Example, Source, Task
+from ptmbench.tasks.files import lines, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {split: (f"enron_subject_line/{split}",) for split in ("train", "dev", "test")}
 _MARK = re.compile(r"@(subject|ann\d+)\s*")

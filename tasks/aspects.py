@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from tasks.task import Example, Question, Task, UnknownTask
+from ptmbench.tasks.task import Example, Question, Task, UnknownTask
 
 YES_NO = ("no", "yes")
 

@@ -8,11 +8,11 @@ The GLUE server scores it.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks import mnli
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.matthews import matthews
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks import mnli
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.matthews import matthews
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("MNLI/train.tsv",), "test": ("diagnostic/diagnostic.tsv|AX/AX.tsv",)}
 

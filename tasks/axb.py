@@ -8,12 +8,12 @@ RTE's train.jsonl to learn from, because the model of RTE answers it; AX-b.jsonl
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks import rte_superglue
-from tasks.files import entry, json_lines, label, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.metrics.matthews import matthews
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks import rte_superglue
+from ptmbench.tasks.files import entry, json_lines, label, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.metrics.matthews import matthews
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("RTE/train.jsonl",), "test": ("AX-b/AX-b.jsonl",)}
 LABELS = rte_superglue.LABELS

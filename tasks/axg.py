@@ -9,12 +9,12 @@ differ in the pronoun's gender alone: same hypothesis, same label, so a fair mod
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks import rte_superglue
-from tasks.files import malformed, pick
-from tasks.forms import Form, Part
-from tasks.metrics.accuracy import accuracy
-from tasks.metrics.parity import gender_parity
-from tasks.task import DataError, Download, Example, Source, Task
+from ptmbench.tasks import rte_superglue
+from ptmbench.tasks.files import malformed, pick
+from ptmbench.tasks.forms import Form, Part
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.metrics.parity import gender_parity
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {"train": ("RTE/train.jsonl",), "test": ("AX-g/AX-g.jsonl",)}
 LABELS = rte_superglue.LABELS

@@ -8,10 +8,10 @@ val, label (true or false). Questions are in lower case and without a question m
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_lines, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_lines, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 LABELS = ("false", "true")

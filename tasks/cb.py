@@ -9,11 +9,11 @@ released val has 56 rows, the papers say 57.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_lines, label, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.metrics.macro_f1 import macro_f1
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_lines, label, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.metrics.macro_f1 import macro_f1
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 LABELS = ("entailment", "contradiction", "neutral")

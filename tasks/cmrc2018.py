@@ -11,11 +11,11 @@ every answer into a text with ``str``, and so does `read`. The test set is not p
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_document, malformed, pick
-from tasks.forms import Answer, Form
-from tasks.metrics.cmrc import cmrc
-from tasks.squad11 import questions
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_document, malformed, pick
+from ptmbench.tasks.forms import Answer, Form
+from ptmbench.tasks.metrics.cmrc import cmrc
+from ptmbench.tasks.squad11 import questions
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("cmrc2018_train.json",), "dev": ("cmrc2018_dev.json",), "trial": ("cmrc2018_trial.json",)}
 _URL = "https://raw.githubusercontent.com/ymcui/cmrc2018/master/squad-style-data/"

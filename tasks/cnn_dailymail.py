@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tasks.files import entry, json_lines, lines, malformed, pick
-from tasks.forms import Form
-from tasks.metrics.rouge import rouge
-from tasks.task import DataError, Example, MissingData, Source, Task, UnknownTask
+from ptmbench.tasks.files import entry, json_lines, lines, malformed, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import DataError, Example, MissingData, Source, Task, UnknownTask
 
 SITES = ("cnn", "dailymail")
 _LISTS = {"train": "all_train", "dev": "all_val", "test": "all_test"}

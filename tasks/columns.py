@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tasks.files import fields, lines, malformed
-from tasks.forms import Tags
-from tasks.metrics.entity_f1 import iob2
-from tasks.task import Example
+from ptmbench.tasks.files import fields, lines, malformed
+from ptmbench.tasks.forms import Tags
+from ptmbench.tasks.metrics.entity_f1 import iob2
+from ptmbench.tasks.task import Example
 
 DOCUMENT = "-DOCSTART-"
 """How a line begins that begins a document, in the files of CoNLL-2003 and most others."""

@@ -8,11 +8,11 @@ are read, and gold is always IOB2. Text of the Reuters corpus, for research unde
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.columns import labels, tagged
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.entity_f1 import entity_f1
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.entity_f1 import entity_f1
+from ptmbench.tasks.task import Example, Source, Task
 
 FILES = {
     "train": ("eng.train|train.txt",),

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.files import entry, json_document, malformed, pick
-from tasks.forms import Answer, Form
-from tasks.metrics.coqa import coqa
-from tasks.metrics.squad import closest, normalise
-from tasks.task import DataError, Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_document, malformed, pick
+from ptmbench.tasks.forms import Answer, Form
+from ptmbench.tasks.metrics.coqa import coqa
+from ptmbench.tasks.metrics.squad import closest, normalise
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {"train": ("coqa-train-v1.0.json",), "dev": ("coqa-dev-v1.0.json",)}
 LABELS = ("yes", "no", "unknown")

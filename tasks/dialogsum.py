@@ -9,10 +9,10 @@ dialogue, as Google's scorer does with several references. Licence: CC BY-NC-SA 
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_lines, pick
-from tasks.forms import Form
-from tasks.metrics.rouge import rouge
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_lines, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {split: (f"dialogsum.{split}.jsonl",) for split in ("train", "dev", "test")}
 _URL = "https://raw.githubusercontent.com/cylnlp/dialogsum/main/DialogSum_Data/"

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tasks import wn18rr
-from tasks.files import pick
-from tasks.task import Example, Source
-from tasks.triples import questions, texts
+from ptmbench.tasks import wn18rr
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.task import Example, Source
+from ptmbench.tasks.triples import questions, texts
 
 _SPLITS = {"train": "train.txt|train.tsv", "dev": "valid.txt|dev.tsv", "test": "test.txt|test.tsv"}
 _ALL = (*_SPLITS.values(), "entity2text.txt")

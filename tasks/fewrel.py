@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from tasks.files import json_document, pick
-from tasks.forms import Form, Marked
-from tasks.metrics.accuracy import accuracy
-from tasks.task import DataError, Download, Example, Source, Task, UnknownTask
+from ptmbench.tasks.files import json_document, pick
+from ptmbench.tasks.forms import Form, Marked
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task, UnknownTask
 
 EPISODES = {"train": 2000, "dev": 1000}
 DOMAINS = {"": "val_wiki.json", "nyt": "val_nyt.json", "pubmed": "val_pubmed.json", "half": "val_wiki.json"}

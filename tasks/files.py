@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.task import DataError, MissingData
+from ptmbench.tasks.task import DataError, MissingData
 
 SMALL, RATIO = 2**28, 100
 """A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size if that is more. Text packs by a factor

@@ -10,11 +10,11 @@ stopping looks at the first of them. Licence: LDC (the articles), so nobody may 
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.rouge import rouge
-from tasks.parallel import together
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.parallel import together
+from ptmbench.tasks.task import Example, Source, Task
 
 _OFFICIAL = {
     "train": ("train/train.article.txt", "train/train.title.txt"),

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.files import entry, json_document, malformed, pick
-from tasks.forms import Answer, Answers, Form, Piece, Reply
-from tasks.metrics.hotpotqa import hotpotqa
-from tasks.task import DataError, Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_document, malformed, pick
+from ptmbench.tasks.forms import Answer, Answers, Form, Piece, Reply
+from ptmbench.tasks.metrics.hotpotqa import hotpotqa
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {"train": ("hotpot_train_v1.1.json",), "dev": ("hotpot_dev_distractor_v1.json",)}
 LABELS = ("yes", "no")

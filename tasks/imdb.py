@@ -8,10 +8,10 @@ that the web page had, ``<br />``, become blanks. Ratings of five and six stars 
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import lines, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import DataError, Download, Example, Source, Task
+from ptmbench.tasks.files import lines, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {"train": ("train",), "test": ("test",)}
 LABELS = ("neg", "pos")

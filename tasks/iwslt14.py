@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.files import lines, pick
-from tasks.forms import Form
-from tasks.metrics.bleu import APART, bleu_into
-from tasks.parallel import languages, matched
-from tasks.task import DataError, Example, Source, Task
+from ptmbench.tasks.files import lines, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.bleu import APART, bleu_into
+from ptmbench.tasks.parallel import languages, matched
+from ptmbench.tasks.task import DataError, Example, Source, Task
 
 SETS = {"train": ("train.tags",), "dev": ("dev2010",), "test": ("tst2010", "tst2011", "tst2012")}
 _ABOUT = re.compile(r"\s*<(url|keywords|speaker|talkid|title|description|reviewer|translator|doc|/doc)\b")

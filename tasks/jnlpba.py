@@ -9,12 +9,12 @@ There is no development set: a part of the training sentences takes its place. F
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks import columns
-from tasks.columns import labels, tagged
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.entity_f1 import entity_f1
-from tasks.task import Example, Source, Task
+from ptmbench.tasks import columns
+from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.entity_f1 import entity_f1
+from ptmbench.tasks.task import Example, Source, Task
 
 FILES = {"train": ("Genia4ERtask1.iob2|train.tsv",), "test": ("Genia4EReval1.iob2|test.tsv",)}
 DOCUMENT = ("###MEDLINE:", columns.DOCUMENT)

@@ -19,10 +19,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tasks.files import entry, json_lines, lines, malformed, pick
-from tasks.forms import BLANK, Form, Target
-from tasks.metrics.ranks import by_relation, ranking
-from tasks.task import DataError, Download, Example, Source, Task, UnknownTask
+from ptmbench.tasks.files import entry, json_lines, lines, malformed, pick
+from ptmbench.tasks.forms import BLANK, Form, Target
+from ptmbench.tasks.metrics.ranks import by_relation, ranking
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task, UnknownTask
 
 MASK = "[MASK]"
 WORDS = "vocabulary.txt|common_vocab_cased.txt"

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.mlqa import LANGUAGES, mlqa
-from tasks.squad11 import TASK as SQUAD
-from tasks.squad11 import questions
-from tasks.task import Download, Example, Source, Task, UnknownTask
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.mlqa import LANGUAGES, mlqa
+from ptmbench.tasks.squad11 import TASK as SQUAD
+from ptmbench.tasks.squad11 import questions
+from ptmbench.tasks.task import Download, Example, Source, Task, UnknownTask
 
 
 def _file(split: str, context: str, question: str) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tasks import mnli
-from tasks.files import pick
-from tasks.task import Example
+from ptmbench.tasks import mnli
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.task import Example
 
 FILES = {"train": ("train.tsv",), "dev": ("dev_mismatched.tsv",), "test": ("test_mismatched.tsv",)}
 

@@ -9,10 +9,10 @@ own; `tasks.metrics.multirc` puts a question together again.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_lines, malformed, pick
-from tasks.forms import Form, Part
-from tasks.metrics.multirc import multirc
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_lines, malformed, pick
+from ptmbench.tasks.forms import Form, Part
+from ptmbench.tasks.metrics.multirc import multirc
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 LABELS = ("0", "1")

@@ -12,10 +12,10 @@ and the type. Predictions to be scored may have the format that the official sco
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_document, json_lines, malformed, marked, pick
-from tasks.forms import Form, Part
-from tasks.metrics.types import types
-from tasks.task import DataError, Example, Source, Task
+from ptmbench.tasks.files import entry, json_document, json_lines, malformed, marked, pick
+from ptmbench.tasks.forms import Form, Part
+from ptmbench.tasks.metrics.types import types
+from ptmbench.tasks.task import DataError, Example, Source, Task
 
 FILES = {split: (f"crowd/{split}.json",) for split in ("train", "dev", "test")}
 TYPES = ("person", "group", "organization", "location", "entity", "time", "object", "event", "place")

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import json_document, pick
-from tasks.forms import Pointings
-from tasks.task import DataError, Example
+from ptmbench.tasks.files import json_document, pick
+from ptmbench.tasks.forms import Pointings
+from ptmbench.tasks.task import DataError, Example
 
 LABELS = ("POS", "NEU", "NEG")
 

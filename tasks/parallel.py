@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from tasks.files import lines
-from tasks.task import DataError, UnknownTask
+from ptmbench.tasks.files import lines
+from ptmbench.tasks.task import DataError, UnknownTask
 
 Numbered = Iterator[tuple[int, str]]
 

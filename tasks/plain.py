@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.bleu import APART, bleu_into
-from tasks.parallel import languages, together
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.bleu import APART, bleu_into
+from ptmbench.tasks.parallel import languages, together
+from ptmbench.tasks.task import Example, Source, Task
 
 SETS = {"train": ("train",), "dev": ("valid", "dev", "val"), "test": ("test",)}
 

@@ -7,10 +7,10 @@ release): a header; test.tsv has no label.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import label, pick, rows
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import label, pick, rows
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("entailment", "not_entailment")

@@ -9,11 +9,11 @@ columns and no broken row.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import label, pick, rows
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.metrics.f1 import binary_f1
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import label, pick, rows
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.metrics.f1 import binary_f1
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LABELS = ("0", "1")

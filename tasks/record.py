@@ -13,10 +13,10 @@ many times more for the same metric. So a prediction need not be one of the mark
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_lines, malformed, pick
-from tasks.forms import Answer, Form
-from tasks.metrics.squad import squad
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_lines, malformed, pick
+from ptmbench.tasks.forms import Answer, Form
+from ptmbench.tasks.metrics.squad import squad
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 

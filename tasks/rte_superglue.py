@@ -9,11 +9,11 @@ files: premise, hypothesis, idx and, in train and val, label.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks import rte
-from tasks.files import entry, json_lines, label, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import Download, Example, Task
+from ptmbench.tasks import rte
+from ptmbench.tasks.files import entry, json_lines, label, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import Download, Example, Task
 
 FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 LABELS = rte.LABELS

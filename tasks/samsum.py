@@ -8,10 +8,10 @@ BY-NC-ND 4.0.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_document, malformed, pick
-from tasks.forms import Form
-from tasks.metrics.rouge import rouge
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.files import entry, json_document, malformed, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import Example, Source, Task
 
 FILES = {"train": ("train.json",), "dev": ("val.json",), "test": ("test.json",)}
 

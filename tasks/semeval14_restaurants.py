@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from xml.parsers import expat
 
-from tasks.aspects import Wording, construction
-from tasks.files import label, malformed, pick, unpacked
-from tasks.forms import Form, Part
-from tasks.metrics.semeval14 import categories
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.aspects import Wording, construction
+from ptmbench.tasks.files import label, malformed, pick, unpacked
+from ptmbench.tasks.forms import Form, Part
+from ptmbench.tasks.metrics.semeval14 import categories
+from ptmbench.tasks.task import Example, Source, Task
 
 FILES = {"train": ("Restaurants_Train_v2.xml|Restaurants_Train.xml",), "test": ("Restaurants_Test_Gold.xml",)}
 CATEGORIES = {

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tasks.aspects import Wording, construction
-from tasks.files import json_document, pick
-from tasks.forms import Form, Part
-from tasks.metrics.sentihood import aspect_auc, aspects, sentiment, sentiment_auc
-from tasks.task import DataError, Example, Source, Task
+from ptmbench.tasks.aspects import Wording, construction
+from ptmbench.tasks.files import json_document, pick
+from ptmbench.tasks.forms import Form, Part
+from ptmbench.tasks.metrics.sentihood import aspect_auc, aspects, sentiment, sentiment_auc
+from ptmbench.tasks.task import DataError, Example, Source, Task
 
 FILES = {split: (f"sentihood-{split}.json",) for split in ("train", "dev", "test")}
 ASPECTS = ("general", "price", "transit-location", "safety")

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.files import lines, malformed, pick
-from tasks.forms import Form, Rewriting
-from tasks.metrics.rewriting import Judge, rewriting
-from tasks.task import Download, Example, Source, Task, UnknownTask
+from ptmbench.tasks.files import lines, malformed, pick
+from ptmbench.tasks.forms import Form, Rewriting
+from ptmbench.tasks.metrics.rewriting import Judge, rewriting
+from ptmbench.tasks.task import Download, Example, Source, Task, UnknownTask
 
 LABELS = ("0", "1")
 SALIENCE = {"yelp": 15.0, "amazon": 5.5}

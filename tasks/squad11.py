@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.files import json_document, pick
-from tasks.forms import Answer, Form
-from tasks.metrics.squad import squad
-from tasks.task import DataError, Download, Example, Source, Task
+from ptmbench.tasks.files import json_document, pick
+from ptmbench.tasks.forms import Answer, Form
+from ptmbench.tasks.metrics.squad import squad
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task
 
 FILES = {"train": ("train-v1.1.json",), "dev": ("dev-v1.1.json",)}
 

@@ -12,11 +12,11 @@ threshold tuned on the reported questions, which is what most papers print for t
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.squad2 import squad2, thresholds
-from tasks.squad11 import questions
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.squad2 import squad2, thresholds
+from ptmbench.tasks.squad11 import questions
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train-v2.0.json",), "dev": ("dev-v2.0.json",)}
 SOURCE = Source(

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.squad2 import squad2, thresholds
-from tasks.squad11 import questions
-from tasks.squad20 import SOURCE
-from tasks.task import Example, Task
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.squad2 import squad2, thresholds
+from ptmbench.tasks.squad11 import questions
+from ptmbench.tasks.squad20 import SOURCE
+from ptmbench.tasks.task import Example, Task
 
 FILE = "dev-v2.0.json"
 FILES = {"all": (FILE,), "train": (FILE,), "dev": (FILE,), "test": ("test-v2.0.json",)}

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import lines, malformed, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import lines, malformed, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.txt",), "dev": ("dev.txt",), "test": ("test.txt",)}
 LABELS = ("0", "1", "2", "3", "4")

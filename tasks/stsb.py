@@ -8,10 +8,10 @@ test.tsv has no score.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import number, pick, rows
-from tasks.forms import Form
-from tasks.metrics.correlation import correlation
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import number, pick, rows
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.correlation import correlation
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 LOW, HIGH = 0.0, 5.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks.forms import Form, Scored
+from ptmbench.tasks.forms import Form, Scored
 
 
 class DataError(ValueError):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tasks import trec
-from tasks.files import label, pick
-from tasks.task import Example
+from ptmbench.tasks import trec
+from ptmbench.tasks.files import label, pick
+from ptmbench.tasks.task import Example
 
 FINE = {
     "ABBR": "abb exp",

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tasks.files import lines, malformed, rows
-from tasks.forms import Piece, Target
-from tasks.task import Example
+from ptmbench.tasks.files import lines, malformed, rows
+from ptmbench.tasks.forms import Piece, Target
+from ptmbench.tasks.task import Example
 
 INVERSE = "inverse"
 """Stands before a relation's text where its head is asked for (Wang et al., 2022, SimKGC, section 3.1)."""

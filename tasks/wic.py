@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.files import entry, json_lines, malformed, marked, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import entry, json_lines, malformed, marked, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 LABELS = ("false", "true")

@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.columns import labels, tagged
-from tasks.files import pick
-from tasks.forms import Form, Tags
-from tasks.metrics.entity_f1 import entity_f1
-from tasks.task import Example, Source, Task, UnknownTask
+from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form, Tags
+from ptmbench.tasks.metrics.entity_f1 import entity_f1
+from ptmbench.tasks.task import Example, Source, Task, UnknownTask
 
 TYPES = ("PER", "ORG", "LOC")
 

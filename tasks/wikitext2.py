@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import lines, pick
-from tasks.forms import Form
-from tasks.metrics.perplexity import perplexity
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import lines, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.perplexity import perplexity
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("wiki.train.tokens",), "dev": ("wiki.valid.tokens",), "test": ("wiki.test.tokens",)}
 _TITLE = re.compile(r" ?= [^=].* = ?")

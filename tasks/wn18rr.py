@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from tasks.files import malformed, pick
-from tasks.forms import Form
-from tasks.metrics.ranks import directions, ranking
-from tasks.task import DataError, Example, Source, Task
-from tasks.triples import questions, texts, triples
+from ptmbench.tasks.files import malformed, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.ranks import directions, ranking
+from ptmbench.tasks.task import DataError, Example, Source, Task
+from ptmbench.tasks.triples import questions, texts, triples
 
 _SPLITS = {"train": "train.txt|train.tsv", "dev": "valid.txt|dev.tsv", "test": "test.txt|test.tsv"}
 _ALL = (*_SPLITS.values(), "entity2text.txt|text")

@@ -8,12 +8,12 @@ test set occurs in training. The shared task has a second score, F1 of surface f
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.columns import labels, tagged
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.entity_f1 import entity_f1
-from tasks.metrics.surface_f1 import surface_f1
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.entity_f1 import entity_f1
+from ptmbench.tasks.metrics.surface_f1 import surface_f1
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {
     "train": ("wnut17train.conll",),

@@ -13,10 +13,10 @@ fourth word comes first, in percent; "p_at_1" is its mean over sections.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import fields, lines, malformed, pick
-from tasks.forms import Form, Target
-from tasks.metrics.ranks import by_relation, ranking
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.files import fields, lines, malformed, pick
+from ptmbench.tasks.forms import Form, Target
+from ptmbench.tasks.metrics.ranks import by_relation, ranking
+from ptmbench.tasks.task import Example, Source, Task
 
 NAME = "questions-words.txt"
 

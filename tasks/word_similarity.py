@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import lines, malformed, number, pick
-from tasks.forms import Form
-from tasks.metrics.correlation import correlation
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.files import lines, malformed, number, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.correlation import correlation
+from ptmbench.tasks.task import Example, Source, Task
 
 NAMES = "combined.csv|combined.tab"
 _BETWEEN = re.compile(r"[ \t]*[,\t;][ \t]*")

@@ -15,12 +15,12 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.files import fields, lines, malformed, pick
-from tasks.forms import Form, Target
-from tasks.metrics.ranks import ranking
-from tasks.metrics.translations import translations
-from tasks.parallel import languages
-from tasks.task import Example, Source, Task
+from ptmbench.tasks.files import fields, lines, malformed, pick
+from ptmbench.tasks.forms import Form, Target
+from ptmbench.tasks.metrics.ranks import ranking
+from ptmbench.tasks.metrics.translations import translations
+from ptmbench.tasks.parallel import languages
+from ptmbench.tasks.task import Example, Source, Task
 
 PARTS = {"train": "0-5000", "test": "5000-6500"}
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from tasks.files import label, pick, rows
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.mnli import LABELS
-from tasks.mnli import TASK as MNLI
-from tasks.task import Download, Example, Source, Task, UnknownTask
+from ptmbench.tasks.files import label, pick, rows
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.mnli import LABELS
+from ptmbench.tasks.mnli import TASK as MNLI
+from ptmbench.tasks.task import Download, Example, Source, Task, UnknownTask
 
 LANGUAGES = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 MACHINE = {"contradictory": "contradiction"}

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tasks import mnli, xnli
-from tasks.files import label, pick, rows
-from tasks.task import Example, Task, UnknownTask
+from ptmbench.tasks import mnli, xnli
+from ptmbench.tasks.files import label, pick, rows
+from ptmbench.tasks.task import Example, Task, UnknownTask
 
 FILES = {split: (f"{split}.tsv",) for split in ("train", "dev", "test")}
 ENGLISH = {"train": ("MNLI/train.tsv",), "dev-zh": FILES["dev"], "test": FILES["test"]}

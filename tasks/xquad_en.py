@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.squad import squad
-from tasks.squad11 import questions
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.squad import squad
+from ptmbench.tasks.squad11 import questions
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILE = "xquad.en.json"
 EVERY = 4

@@ -11,12 +11,12 @@ The headline is SQuAD's F1, as XQuAD's authors score it; the values after "langu
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks import xquad_en
-from tasks.files import pick
-from tasks.forms import Form
-from tasks.metrics.mlqa import mlqa
-from tasks.metrics.squad import squad
-from tasks.task import Download, Example, Task
+from ptmbench.tasks import xquad_en
+from ptmbench.tasks.files import pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.mlqa import mlqa
+from ptmbench.tasks.metrics.squad import squad
+from ptmbench.tasks.task import Download, Example, Task
 
 FILES = {"all": ("xquad.zh.json",), "train": (xquad_en.FILE,), "dev": ("xquad.zh.json",)}
 

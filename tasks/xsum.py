@@ -10,10 +10,10 @@ Licence: MIT for the scripts, the articles are the BBC's.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import entry, json_document, json_lines, lines, pick
-from tasks.forms import Form
-from tasks.metrics.rouge import rouge
-from tasks.task import DataError, Example, MissingData, Source, Task
+from ptmbench.tasks.files import entry, json_document, json_lines, lines, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import DataError, Example, MissingData, Source, Task
 
 _LIST = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json"
 _SPLITS = {"train": "train", "dev": "validation", "test": "test"}

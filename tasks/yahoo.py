@@ -9,10 +9,10 @@ drive; what is fetched is the copy that most libraries take.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.files import comma_rows, numbered, pick
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import Download, Example, Source, Task
+from ptmbench.tasks.files import comma_rows, numbered, pick
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import Download, Example, Source, Task
 
 FILES = {"train": ("train.csv",), "test": ("test.csv",)}
 LABELS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import environment
+from ptmbench.bench import environment
 
 environment.prepare(threads=1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background of a script: some tests send Ctrl-C

@@ -56,6 +56,9 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, id(node) not in inner
+        elif isinstance(node, ast.ImportFrom) and node.module == "ptmbench":
+            for alias in node.names:
+                yield f"ptmbench.{alias.name}", id(node) not in inner
         elif isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or ""), id(node) not in inner
 
@@ -69,8 +72,9 @@ def test_imports_follow_the_arrows(path: Path) -> None:
     room = path.relative_to(ROOT).parts[0]
     for module, _ in imports(path):
         assert not module.startswith("."), f"{name(path)} imports relatively; write the whole name"
-        top = module.split(".")[0]
-        assert top not in ROOMS or top in MAY_IMPORT[room], f"{name(path)} may not import {module}"
+        top, *rest = module.split(".")
+        assert top not in ROOMS, f"{name(path)} imports {module}, which may be anybody's; write ptmbench.{module}"
+        assert top != "ptmbench" or rest[0] in MAY_IMPORT[room], f"{name(path)} may not import {module}"
         assert top != "tests", f"{name(path)} imports the tests"
         assert room not in ("tasks", "leaderboard") or top not in HEAVY, f"{name(path)} may not import {module}"
 
@@ -83,14 +87,16 @@ def test_models_leave_the_network_libraries_to_build(path: Path) -> None:
 
 def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
     """At run time, through everything that is imported on the way: the sources alone do not show it."""
-    modules = [f"bench.{module}" for module in QUICK if (ROOT / "bench" / f"{module.replace('.', '/')}.py").exists()]
-    modules += [f"tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
-    modules += [f"models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
-    modules += [f"leaderboard.{path.stem}" for path in (ROOT / "leaderboard").glob("[!_]*.py")]
-    modules += [f"bench.suites.{path.stem}" for path in (ROOT / "bench" / "suites").glob("[!_]*.py")]
+    modules = [
+        f"ptmbench.bench.{module}" for module in QUICK if (ROOT / "bench" / f"{module.replace('.', '/')}.py").exists()
+    ]
+    modules += [f"ptmbench.tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
+    modules += [f"ptmbench.models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
+    modules += [f"ptmbench.leaderboard.{path.stem}" for path in (ROOT / "leaderboard").glob("[!_]*.py")]
+    modules += [f"ptmbench.bench.suites.{path.stem}" for path in (ROOT / "bench" / "suites").glob("[!_]*.py")]
     code = (
         "import importlib, sys\n"
-        "from models.tokenizers import Vocabulary\n"
+        "from ptmbench.models.tokenizers import Vocabulary\n"
         f"for module in {modules!r}:\n"
         "    there = importlib.import_module(module)\n"
         "    if hasattr(there, 'CARD'):  # dry runs ask what a model will cost\n"
@@ -119,7 +125,11 @@ def project_files(path: Path) -> set[Path]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        found |= {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in names}
+        found |= {
+            ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
+            for module in names
+            if module.startswith("ptmbench.")
+        }
     return {file for file in found if file.exists()}
 
 
@@ -177,16 +187,31 @@ def test_a_model_that_describes_itself_computes_no_costs(path: Path) -> None:
 
 
 def test_the_project_is_exactly_its_four_rooms() -> None:
-    import tomllib
-
     from setuptools import find_packages
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    include = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    found = set(find_packages(str(ROOT), include=include))
-    assert {package.split(".")[0] for package in found} == set(ROOMS)
+    found = {name for room in ROOMS for name in find_packages(str(ROOT), include=[room, f"{room}.*"])}
     folders = {".".join(path.relative_to(ROOT).parent.parts) for path in FILES}
     assert folders == found, "a folder with Python files lacks its __init__.py"
+
+
+def test_folders_of_the_same_names_elsewhere_change_nothing(tmp_path: Path) -> None:
+    """A user's own models/, tasks/, bench/ and leaderboard/, in the working directory and on the path."""
+    for room in ROOMS:
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").write_text("raise SystemExit('this is not ours')\n", encoding="utf-8")
+    import os
+
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    for arguments in (["ls", "models"], ["info", "sst2"], ["data", "make", "world"], ["run", "demo", "--dry-run"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ptmbench", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0 and done.stdout + done.stderr, done.stderr
 
 
 def test_pins_have_no_address_and_cover_what_is_required() -> None:

@@ -18,8 +18,8 @@ it imports no TensorFlow.
 from pathlib import Path
 from types import ModuleType
 
-from bench.errors import BrokenFile
-from models._importing import imported
+from ptmbench.bench.errors import BrokenFile
+from ptmbench.models._importing import imported
 
 _MACHINERY = {"__init__", "adapted", "asking", "course", "effort", "loop", "rated"}
 
@@ -42,16 +42,16 @@ class NoDecoder(NotApplicable):
 def check(name: str) -> None:
     """`bench.errors.BrokenFile` where the source of the adaptation ``name`` lacks what every one defines. Imports
     nothing: the adaptation itself imports TensorFlow."""
-    from bench.adapt import _contract
+    from ptmbench.bench.adapt import _contract
 
     _contract.check(name)
 
 
 def load(name: str) -> ModuleType:
     """The file of the adaptation ``name``, imported and checked; `bench.errors.BrokenFile` says what is wrong."""
-    from bench.adapt import _contract
+    from ptmbench.bench.adapt import _contract
 
-    module = imported(f"bench.adapt.{name}", _contract.path_of(name), BrokenFile)
+    module = imported(f"ptmbench.bench.adapt.{name}", _contract.path_of(name), BrokenFile)
     _contract.check_module(name, module)
     return module
 

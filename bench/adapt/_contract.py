@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from bench.errors import BrokenFile
-from models._importing import broken, fits
-from tasks.forms import Form
+from ptmbench.bench.errors import BrokenFile
+from ptmbench.models._importing import broken, fits
+from ptmbench.tasks.forms import Form
 
 _FOLDER = Path(__file__).parent
 _TAKES = {

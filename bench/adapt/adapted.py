@@ -9,22 +9,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import models
-from bench import cost
-from bench.adapt import NoDecoder, heads, load
-from bench.adapt.heads import Row, stack
-from bench.adapt.settings import Settings
-from bench.cost import Traced
-from bench.engine import networks
-from bench.engine.rates import rate_at
-from bench.engine.step import TrainStep
-from bench.generate import Generator, Writing
-from bench.neighbours import Neighbour
-from models.architectures.parts import dropout
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks.forms import Form
+from ptmbench import models
+from ptmbench.bench import cost
+from ptmbench.bench.adapt import NoDecoder, heads, load
+from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.cost import Traced
+from ptmbench.bench.engine import networks
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.neighbours import Neighbour
+from ptmbench.models.architectures.parts import dropout
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks.forms import Form
 
 _HEAD = 9000
 """The salt of the head's dropout, which no place inside an encoder has."""

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.adapt.settings import Settings
-from bench.cost import embedding_flops_per_token
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.cost import embedding_flops_per_token
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 
 @dataclass(frozen=True, kw_only=True)

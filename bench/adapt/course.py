@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from bench import checkpoint, cost
-from bench.console import say
-from bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench import checkpoint, cost
+from ptmbench.bench.console import say
+from ptmbench.bench.engine.stopping import SAVE_SECONDS
 
 
 @dataclass

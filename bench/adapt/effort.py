@@ -7,12 +7,12 @@ so in their file.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from bench.adapt import NoDecoder
-from bench.cost import embedding_flops_per_token
-from models.card import Size
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
-from tasks.task import Task
+from ptmbench.bench.adapt import NoDecoder
+from ptmbench.bench.cost import embedding_flops_per_token
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Task
 
 
 class Split(NamedTuple):

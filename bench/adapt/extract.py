@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bench.adapt.settings import Settings
-from tasks.forms import Form
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "all weights learn; summaries are sentences of the text, each judged by its own vector"
 HEADS = {Form.GENERATION: "extraction"}

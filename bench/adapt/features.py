@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bench.adapt.settings import Settings
+from ptmbench.bench.adapt.settings import Settings
 
 SUMMARY = "frozen encoder; a scalar mix of all layers and a small head learn"
 

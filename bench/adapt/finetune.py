@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from bench.adapt import features
-from bench.adapt.settings import Settings
+from ptmbench.bench.adapt import features
+from ptmbench.bench.adapt.settings import Settings
 
 SUMMARY = "all weights learn; the head reads the last layer, or what --set layers says"
 

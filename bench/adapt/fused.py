@@ -16,15 +16,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from bench.adapt import seq2seq
-from bench.adapt.settings.fused import Own, flops
-from bench.engine.rates import rate_at
-from bench.engine.step import TrainStep
-from models.architectures.transformer_fused import Decoder, Encoder
-from models.card import Size
-from models.layers.core import sinusoids
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import seq2seq
+from ptmbench.bench.adapt.settings.fused import Own, flops
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.models.architectures.transformer_fused import Decoder, Encoder
+from ptmbench.models.card import Size
+from ptmbench.models.layers.core import sinusoids
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "frozen encoder; a fresh translator learns, each layer of which looks at its vectors too"
 HEADS = {Form.GENERATION: "generation"}

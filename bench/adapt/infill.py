@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt import NotApplicable, seq2seq
-from bench.adapt.settings.infill import Own
-from bench.cost import Traced
-from models.card import Size
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable, seq2seq
+from ptmbench.bench.adapt.settings.infill import Own
+from ptmbench.bench.cost import Traced
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "all weights learn to fill the words that say a label, given it; the other label is written into them"
 HEADS = {Form.GENERATION: "infilling"}

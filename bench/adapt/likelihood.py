@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt import NotApplicable
-from bench.adapt.asking import Asked
-from bench.adapt.settings import Settings
-from bench.cost import Traced, phase
-from models.tokenizers import Tokenizer
-from tasks.task import Example
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.cost import Traced, phase
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example
 
 SUMMARY = "no training; the model's own probabilities of a text"
 

@@ -24,16 +24,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bench.adapt import NotApplicable, seq2seq
-from bench.adapt.heads import Row
-from bench.adapt.heads.lm_beside import Said
-from bench.adapt.settings.lm_seq2seq import Own, flops
-from models.architectures.left_lstm import LeftLstm, over
-from models.architectures.parts import HIDDEN, attention, dense, dropout, fold, shape
-from models.architectures.products import product
-from models.card import Size
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable, seq2seq
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads.lm_beside import Said
+from ptmbench.bench.adapt.settings.lm_seq2seq import Own, flops
+from ptmbench.models.architectures.left_lstm import LeftLstm, over
+from ptmbench.models.architectures.parts import HIDDEN, attention, dense, dropout, fold, shape
+from ptmbench.models.architectures.products import product
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "all weights learn; encoder and decoder begin as the LSTM language model, and stay one beside the task"
 HEADS = {Form.GENERATION: "lm_beside"}

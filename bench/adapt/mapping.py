@@ -20,9 +20,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.settings.mapping import Own
-from bench.engine.step import TrainStep
-from tasks.forms import Form
+from ptmbench.bench.adapt.settings.mapping import Own
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "frozen encoder; an orthogonal map takes the vectors of words to those of their translations"
 HEADS = {Form.RANKING: "mapping"}

@@ -7,8 +7,8 @@ Both judge sentences of the text. Extraction takes the best ones, one by one; he
 good sentences can say the same thing twice. Text and candidate become vectors of one encoder, each on its own.
 """
 
-from bench.adapt import finetune
-from tasks.forms import Form
+from ptmbench.bench.adapt import finetune
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "extraction, then all weights learn which candidate summary lies nearest to the text"
 HEADS = {Form.GENERATION: "matching"}

@@ -28,12 +28,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bench.adapt import NotApplicable
-from bench.adapt.settings.multitask import Own
-from models.architectures.left_lstm import cell
-from models.architectures.lstm import remember
-from models.architectures.parts import dense, shape
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.settings.multitask import Own
+from ptmbench.models.architectures.left_lstm import cell
+from ptmbench.models.architectures.lstm import remember
+from ptmbench.models.architectures.parts import dense, shape
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "a recurrent layer and a head for each task beside a shared network; tasks learn in turns, then one alone"
 HEADS = {Form.CLASSIFICATION: "multitask"}

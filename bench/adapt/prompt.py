@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from bench.adapt import NotApplicable
-from bench.adapt.asking import Asked
-from bench.adapt.likelihood import scorer
-from bench.adapt.settings.prompt import Own
-from bench.cost import phase
-from models.tokenizers import Tokenizer
-from tasks.forms import Form
-from tasks.task import Example, Task
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.likelihood import scorer
+from ptmbench.bench.adapt.settings.prompt import Own
+from ptmbench.bench.cost import phase
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
 
 SUMMARY = "no training; the likeliest answer after a prompt with `shots` solved examples"
 _MULTIPLE = 16

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bench.engine.step import TrainStep
+from ptmbench.bench.engine.step import TrainStep
 
 
 class RatedStep(TrainStep):

@@ -18,19 +18,19 @@ from typing import Any
 import keras
 import numpy as np
 
-from bench.adapt import NotApplicable
-from bench.adapt.rated import RatedStep
-from bench.adapt.settings.seq2seq import Own, topped_flops
-from bench.engine.rates import rate_at
-from models.architectures.encoder_decoders import bart
-from models.card import Size
-from models.layers.blocks import Block, Stack
-from models.layers.config import BERT
-from models.layers.core import initializer, sinusoids
-from models.layers.transformers import built
-from models.objectives.seq2seq_mlm import Seq2SeqLm
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.rated import RatedStep
+from ptmbench.bench.adapt.settings.seq2seq import Own, topped_flops
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.models.architectures.encoder_decoders import bart
+from ptmbench.models.card import Size
+from ptmbench.models.layers.blocks import Block, Stack
+from ptmbench.models.layers.config import BERT
+from ptmbench.models.layers.core import initializer, sinusoids
+from ptmbench.models.layers.transformers import built
+from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "all weights learn; a fresh Transformer decoder writes, at a rate of its own"
 HEADS = {Form.GENERATION: "generation"}

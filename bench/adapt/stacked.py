@@ -26,10 +26,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from bench.adapt import taglm
-from bench.adapt.settings.stacked import Own
-from models.architectures.parts import dropout, layer_norm
-from tasks.forms import Form
+from ptmbench.bench.adapt import taglm
+from ptmbench.bench.adapt.settings.stacked import Own
+from ptmbench.models.architectures.parts import dropout, layer_norm
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "frozen vectors of the model and of others beside it, word by word; a recurrent tagger learns (Flair)"
 HEADS = {Form.TAGGING: "stacked"}

@@ -23,13 +23,13 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from bench.adapt import NotApplicable
-from bench.adapt.settings.taglm import Own
-from bench.engine.step import TrainStep
-from models.architectures.left_lstm import over
-from models.architectures.lstm import remember
-from models.architectures.parts import dropout
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.settings.taglm import Own
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.models.architectures.left_lstm import over
+from ptmbench.models.architectures.lstm import remember
+from ptmbench.models.architectures.parts import dropout
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "frozen encoder; two recurrent layers learn to tag, its top layer joins them behind the first"
 HEADS = {Form.TAGGING: "tagging"}

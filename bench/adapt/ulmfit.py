@@ -22,17 +22,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from bench.adapt import NotApplicable
-from bench.adapt.course import Bookmark, Course
-from bench.adapt.heads import Row
-from bench.adapt.rated import RatedStep
-from bench.adapt.settings.ulmfit import Own
-from bench.engine.stopping import Stop, check_finished
-from bench.errors import Diverged
-from models.architectures.parts import HIDDEN
-from models.corpus import Corpus
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.course import Bookmark, Course
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.rated import RatedStep
+from ptmbench.bench.adapt.settings.ulmfit import Own
+from ptmbench.bench.engine.stopping import Stop, check_finished
+from ptmbench.bench.errors import Diverged
+from ptmbench.models.architectures.parts import HIDDEN
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "a language model learns the task's texts, then the task from the top layer down, at rates of their own"
 Step = RatedStep

@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt import seq2seq
-from bench.adapt.heads import Row, stack
-from bench.adapt.heads.monolingual import Text, row, symbols
-from bench.adapt.settings.unsupervised import Own
-from bench.generate import Writing
-from models.architectures.parts import HIDDEN
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import seq2seq
+from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads.monolingual import Text, row, symbols
+from ptmbench.bench.adapt.settings.unsupervised import Own
+from ptmbench.bench.generate import Writing
+from ptmbench.models.architectures.parts import HIDDEN
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 SUMMARY = "all weights learn to translate without pairs: by denoising and back-translation"
 HEADS = {Form.GENERATION: "monolingual"}

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.asking import Asked
-from bench.adapt.heads import against
-from bench.adapt.settings import Settings
-from bench.cost import Traced, phase
-from models.tokenizers import Tokenizer
-from tasks.forms import Form, Rank
-from tasks.metrics.ranks import rank
-from tasks.task import Example
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.heads import against
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.cost import Traced, phase
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Form, Rank
+from ptmbench.tasks.metrics.ranks import rank
+from ptmbench.tasks.task import Example
 
 SUMMARY = "no training; cosines and sums of the vectors of single words"
 

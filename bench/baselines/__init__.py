@@ -17,12 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bench.adapt import NotApplicable
-from bench.console import say
-from bench.errors import BrokenFile
-from models._importing import fits, imported
-from tasks.forms import Form
-from tasks.task import Example, Task
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.console import say
+from ptmbench.bench.errors import BrokenFile
+from ptmbench.models._importing import fits, imported
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
 
 
 class Training(Enum):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.adapt import NotApplicable
-from tasks.task import Example, Question, Task
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.tasks.task import Example, Question, Task
 
 Shares = Callable[[Sequence[str], Sequence[Question], Sequence[Question]], np.ndarray]
 """(answers, questions to learn from, questions to answer) to the probabilities of the answers, [N, C]."""

@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from tasks.task import Example, Task
+from ptmbench.tasks.task import Example, Task
 
 LONGEST = 5
 """Words of an answer."""

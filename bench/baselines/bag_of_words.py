@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.baselines import _spans
-from bench.baselines._shared import check_targets, classified, most_common
-from tasks.forms import Form
-from tasks.task import Example, Question, Task
+from ptmbench.bench.baselines import _spans
+from ptmbench.bench.baselines._shared import check_targets, classified, most_common
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Question, Task
 
 LABEL = "bag of words"
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from bench import attributes
-from bench.baselines import Training
-from tasks.forms import Form
-from tasks.task import Example, Task
+from ptmbench.bench import attributes
+from ptmbench.bench.baselines import Training
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
 
 LABEL = "the source as it is"
 

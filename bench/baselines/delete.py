@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from bench import attributes
-from bench.adapt import NotApplicable
-from tasks.forms import Form
-from tasks.task import Example, Task
+from ptmbench.bench import attributes
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
 
 LABEL = "the source less its label's words"
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.forms import Form, Rank
-from tasks.metrics.ranks import rank
-from tasks.task import Example, Task
+from ptmbench.tasks.forms import Form, Rank
+from ptmbench.tasks.metrics.ranks import rank
+from ptmbench.tasks.task import Example, Task
 
 LABEL = "embeddings of names"
 WIDTH = 64

@@ -18,9 +18,9 @@ from functools import partial
 
 import numpy as np
 
-from bench.baselines._shared import classified
-from tasks.forms import Form
-from tasks.task import Question
+from ptmbench.bench.baselines._shared import classified
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Question
 
 LABEL = "fastText classifier"
 WIDTH = 10

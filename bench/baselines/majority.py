@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.baselines import Training
-from bench.baselines._shared import check_targets, most_common
-from tasks.forms import Form, Rank
-from tasks.metrics.ranks import rank
-from tasks.task import Example, Task
+from ptmbench.bench.baselines import Training
+from ptmbench.bench.baselines._shared import check_targets, most_common
+from ptmbench.tasks.forms import Form, Rank
+from ptmbench.tasks.metrics.ranks import rank
+from ptmbench.tasks.task import Example, Task
 
 LABEL = "majority"
 

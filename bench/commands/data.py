@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from bench.commands.options import JOBS, KINDS, SEED, VOCABULARY, Existing, Location, Name, Number, Spread
-from bench.console import say
-from bench.errors import ENVIRONMENT, OK, printable
+from ptmbench.bench.commands.options import JOBS, KINDS, SEED, VOCABULARY, Existing, Location, Name, Number, Spread
+from ptmbench.bench.console import say
+from ptmbench.bench.errors import ENVIRONMENT, OK, printable
 
 
 @click.group()
@@ -23,7 +23,7 @@ def data() -> None:
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the world.")
 def make(folder: Path, seed: int) -> None:
     """Write the microworld into FOLDER: a raw corpus and data for every form, in the official layouts."""
-    from tasks.microworld import make as work
+    from ptmbench.tasks.microworld import make as work
 
     work(folder, seed=seed)
     click.echo(folder)
@@ -36,7 +36,7 @@ def ls(folder: Path | None, as_json: bool) -> None:
     """Show which tasks' files lie in FOLDER; without FOLDER, which files each task takes and where they come from."""
     rows = list(_expected() if folder is None else _present(folder))
     if as_json:
-        from bench.commands.files import dumps
+        from ptmbench.bench.commands.files import dumps
 
         click.echo(dumps(rows))
         return
@@ -68,8 +68,8 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
 
     In --json the counts of the overlap stand in the entry of the report split, under "overlap".
     """
-    from bench.console import progress
-    from bench.data import counted
+    from ptmbench.bench.console import progress
+    from ptmbench.bench.data import counted
 
     rows = []
     with progress("Reading", unit="splits", brief=True) as bar:
@@ -82,7 +82,7 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
             ok[task.name, task.report]["overlap"] = counts
             bar.advance(1, task=task.name)
     if as_json:
-        from bench.commands.files import dumps
+        from ptmbench.bench.commands.files import dumps
 
         click.echo(dumps(rows))
     else:
@@ -128,7 +128,7 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
 
     Interrupted, the same command goes on where it stopped. Data behind a licence are not fetched: it says where to ask.
     """
-    from bench.data.fetch import fetch as work
+    from ptmbench.bench.data.fetch import fetch as work
 
     for path in dict.fromkeys(work(names, folder, again=again, timeout=timeout)):
         click.echo(path)
@@ -163,7 +163,7 @@ def tokenise(
 
     Interrupted, the same command goes on with the shards that are there; a damaged shard is made anew.
     """
-    from bench.data import corpora
+    from ptmbench.bench.data import corpora
 
     made = corpora.tokenise(
         files, out, kind=tokenizer, size=vocabulary, like=like, deduplicate=deduplicate, processes=processes
@@ -186,7 +186,7 @@ def tokenise(
 
 
 def _expected() -> Iterator[dict[str, Any]]:
-    import tasks
+    from ptmbench import tasks
 
     for task in tasks.load_all(say):
         for split, files in task.files.items():
@@ -200,8 +200,8 @@ def _expected() -> Iterator[dict[str, Any]]:
 
 
 def _present(folder: Path) -> Iterator[dict[str, Any]]:
-    import tasks
-    from tasks.task import MissingData
+    from ptmbench import tasks
+    from ptmbench.tasks.task import MissingData
 
     for task in tasks.load_all(say):
         for split in task.files:
@@ -216,9 +216,9 @@ def _present(folder: Path) -> Iterator[dict[str, Any]]:
 
 def _read(folder: Path) -> Iterator[dict[str, Any]]:
     """One row per task and split: its state is ok, missing or malformed, as is a file that changed since its fetch."""
-    import tasks
-    from bench.data import sums
-    from tasks.task import MissingData
+    from ptmbench import tasks
+    from ptmbench.bench.data import sums
+    from ptmbench.tasks.task import MissingData
 
     for task in tasks.load_all(say):
         for split in task.files:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from bench import environment
-from bench.commands.options import BATCH, Existing, Location, Name
-from bench.errors import UsageError
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import BATCH, Existing, Location, Name
+from ptmbench.bench.errors import UsageError
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 """What `leaderboard.board.text` writes; named here, since that module is imported only when the command runs."""
@@ -33,7 +33,7 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_json: bool) -> None:
     """Score a file of predictions of TASK as its official scorer does."""
-    from bench.scoring.score_files import score as work
+    from ptmbench.bench.scoring.score_files import score as work
 
     values = work(task, gold, predictions, no_answer)
     if as_json:
@@ -53,7 +53,7 @@ def predict(**options: Any) -> int:
     """Predict a split with fine-tuned checkpoints: lines {"id": ..., "prediction": ...}, which `score` takes, and for
     test splits of GLUE and SuperGLUE the zip that the server takes."""
     environment.prepare()
-    from bench.predict import predict as work
+    from ptmbench.bench.predict import predict as work
 
     return work(**options)
 
@@ -66,7 +66,7 @@ def predict(**options: Any) -> int:
 def encode(**options: Any) -> int:
     """Write the hidden vectors that CHECKPOINT gives to each line."""
     environment.prepare()
-    from bench.predict import encode as work
+    from ptmbench.bench.predict import encode as work
 
     return work(**options)
 
@@ -78,7 +78,7 @@ def encode(**options: Any) -> int:
 @click.option("--exports", is_flag=True, help="With --out: every format as files, in OUT/exports.")
 def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool) -> None:
     """Build the board from the records below FOLDER...: one static page with --out, tables on stdout otherwise."""
-    from leaderboard import board as work
+    from ptmbench.leaderboard import board as work
 
     if exports and out is None:
         raise UsageError("--exports writes files, so it needs --out, the folder to write them to.")

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from bench.commands.options import Location
-from bench.errors import EnvironmentProblem, UsageError
-from bench.registry import resolve
+from ptmbench.bench.commands.options import Location
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.registry import resolve
 
 _SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB without a word
 
@@ -22,7 +22,7 @@ def points(common: str) -> Callable[[click.Context, click.Parameter, Sequence[st
     """
 
     def parse(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float]:
-        import tasks
+        from ptmbench import tasks
 
         flag, found = param.opts[0], {}
         for value in values:
@@ -89,9 +89,9 @@ def gate(
     """
     if not Path(head).is_dir():
         raise EnvironmentProblem(f"There is no folder {head}, so nothing was measured. Give the --out of a run.")
-    from bench.scoring import rescore
-    from leaderboard import gate_report
-    from leaderboard.gate import gate as work
+    from ptmbench.bench.scoring import rescore
+    from ptmbench.leaderboard import gate_report
+    from ptmbench.leaderboard.gate import gate as work
 
     found = work(base, head, rescore.scored, chosen, stated)
     for path, text in ((json_file, gate_report.to_json), (junit, gate_report.to_junit)):
@@ -126,7 +126,7 @@ def accept(records: Path, reason: str, baseline: Path, without_predictions: bool
     """Make the records of the run folder RECORDS the baseline that `gate` compares with."""
     if not reason.strip():
         raise UsageError("A baseline needs a reason: say with --reason why these scores are right.")
-    from leaderboard.baseline import accept as work
+    from ptmbench.leaderboard.baseline import accept as work
 
     made: Any = work(records, baseline, reason, predictions=not without_predictions, warn=partial(click.echo, err=True))
     size = sum((baseline / name).stat().st_size for name in made.files)

@@ -2,7 +2,7 @@
 
 import click
 
-from bench.errors import ENVIRONMENT, OK
+from ptmbench.bench.errors import ENVIRONMENT, OK
 
 
 @click.command()
@@ -11,7 +11,7 @@ def doctor(as_json: bool) -> int:
     """Examine this machine and installation. Exit status 4 when something that is needed is missing."""
     from dataclasses import asdict
 
-    from bench.doctor import examine
+    from ptmbench.bench.doctor import examine
 
     findings = []
     for finding in examine():
@@ -22,7 +22,7 @@ def doctor(as_json: bool) -> int:
             if finding.advice:
                 click.echo(f"  {'':<28} {finding.advice}")
     if as_json:
-        from bench.commands.files import dumps
+        from ptmbench.bench.commands.files import dumps
 
         click.echo(dumps([asdict(finding) for finding in findings]))
     return ENVIRONMENT if any(finding.state == "missing" for finding in findings) else OK

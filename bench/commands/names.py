@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from bench.commands.options import VOCABULARY
-from bench.errors import BrokenFile, UsageError
-from bench.registry import names, resolve
-from models._importing import broken
+from ptmbench.bench.commands.options import VOCABULARY
+from ptmbench.bench.errors import BrokenFile, UsageError
+from ptmbench.bench.registry import names, resolve
+from ptmbench.models._importing import broken
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
@@ -93,11 +93,9 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
     if not sheets:
         every = sorted({name for kind in FOLDERS for name in names(kind)})
         near = difflib.get_close_matches(name.lower(), every, n=3) or every[:8]
-        raise UsageError(
-            f"There is nothing called '{name}'. Nearest: {', '.join(near)}. `python -m bench ls` shows all."
-        )
+        raise UsageError(f"There is nothing called '{name}'. Nearest: {', '.join(near)}. `ptmbench ls` shows all.")
     if as_json:
-        from bench.commands.files import dumps
+        from ptmbench.bench.commands.files import dumps
 
         click.echo(dumps(dict(sheets)))
         return
@@ -113,12 +111,12 @@ def _file(kind: str, name: str) -> str:
 
 
 def _checkpoint(folder: Path, as_json: bool) -> None:
-    from bench.checkpoint import read
+    from ptmbench.bench.checkpoint import read
 
     found = read(folder)
     sheet = {name: value for name, value in found.about.items() if name != "curve"} | {"files": dict(found.files)}
     if as_json:
-        from bench.commands.files import dumps
+        from ptmbench.bench.commands.files import dumps
 
         click.echo(dumps({"checkpoint": sheet}))
         return
@@ -130,9 +128,9 @@ def _checkpoint(folder: Path, as_json: bool) -> None:
 def _model(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import asdict
 
-    import models
-    from bench.engine.recipe import ADAM, RATE
-    from models.tokenizers import Vocabulary
+    from ptmbench import models
+    from ptmbench.bench.engine.recipe import ADAM, RATE
+    from ptmbench.models.tokenizers import Vocabulary
 
     module = models.load(name)
     words = Vocabulary(size=vocabulary)
@@ -147,8 +145,8 @@ def _model(name: str, vocabulary: int) -> dict[str, Any]:
 def _task(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import asdict
 
-    import tasks
-    from bench.scoring.written import expected
+    from ptmbench import tasks
+    from ptmbench.bench.scoring.written import expected
 
     task = tasks.load(name)
     return {
@@ -171,7 +169,7 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
 def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
-    from bench.adapt.settings import Learning, Settings, kind
+    from ptmbench.bench.adapt.settings import Learning, Settings, kind
 
     def told(of: type[Settings]) -> list[dict[str, Any]]:
         return [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(of)]
@@ -183,7 +181,7 @@ def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
 def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
-    from bench import suites
+    from ptmbench.bench import suites
 
     suite = suites.load(name)
     budgets = {model: budget.flag() for model, budget in suite.budgets.items()}

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from bench.budget import Budget
-from bench.engine.recipe import LEAST, MOST
-from bench.engine.stopping import SAVE_SECONDS
-from bench.errors import EnvironmentProblem, UsageError
-from bench.registry import resolve
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.recipe import LEAST, MOST
+from ptmbench.bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.registry import resolve
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 SIZES = ("tiny", "mini", "small", "base")
@@ -100,7 +100,7 @@ class Span(click.ParamType):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from bench.limits import seconds_of
+        from ptmbench.bench.limits import seconds_of
 
         try:
             return seconds_of(str(value))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-import bench.perf
-from bench.errors import UsageError
+from ptmbench.bench import perf as measurements
+from ptmbench.bench.errors import UsageError
 
 _HELPERS = {"__init__", "curves", "peer", "table", "worker"}
 
@@ -15,12 +15,12 @@ class Measurements(click.Group):
     """The folder is the list: every module of `bench.perf` that is no helper is a subcommand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(file.stem for file in Path(bench.perf.__path__[0]).glob("*.py") if file.stem not in _HELPERS)
+        return sorted(file.stem for file in Path(measurements.__path__[0]).glob("*.py") if file.stem not in _HELPERS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in self.list_commands(ctx):
             raise UsageError(f"There is no measurement '{cmd_name}'. There are {', '.join(self.list_commands(ctx))}.")
-        return importlib.import_module(f"bench.perf.{cmd_name}").command
+        return importlib.import_module(f"ptmbench.bench.perf.{cmd_name}").command
 
 
 @click.group(cls=Measurements)

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from bench import environment
-from bench.commands.options import (
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import (
     BATCH,
     LENGTH,
     SEED,
@@ -54,7 +54,7 @@ def run(**options: Any) -> int:
     """
     given = budget(options)
     environment.prepare()
-    from bench.run import run_suite
+    from ptmbench.bench.run import run_suite
 
     return run_suite(budget=given, **options)
 
@@ -82,7 +82,7 @@ def pretrain(**options: Any) -> int:
     """Pre-train MODEL and save a checkpoint. An interrupted pre-training goes on from its last save."""
     given = budget(options)
     environment.prepare()
-    from bench.pretrain import pretrain_command
+    from ptmbench.bench.pretrain import pretrain_command
 
     return pretrain_command(budget=given, **options)
 
@@ -108,6 +108,6 @@ def evaluate(**options: Any) -> int:
     The tasks are those of --tasks or --suite, or all there are.
     """
     environment.prepare()
-    from bench.run import evaluate as work
+    from ptmbench.bench.run import evaluate as work
 
     return work(**options)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from bench.errors import EnvironmentProblem
+from ptmbench.bench.errors import EnvironmentProblem
 
 HEADER = 2**20
 """Bytes of headers that one member of a tar file may have; real ones have some hundred."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from bench import environment
-from bench.console import progress, say
-from models import corpus as corpora
-from models.corpus import Corpus, CorpusError, Stored
-from models.tokenizers import Tokenizer
+from ptmbench.bench import environment
+from ptmbench.bench.console import progress, say
+from ptmbench.models import corpus as corpora
+from ptmbench.models.corpus import Corpus, CorpusError, Stored
+from ptmbench.models.tokenizers import Tokenizer
 
 
 def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) -> tuple[Path, ...]:
@@ -138,7 +138,7 @@ def tokenise(
     if like is not None:
         (model,) = tokenised([like]) or (None,)
         if model is None:
-            raise CorpusError(f"{like} is no tokenised corpus. Make one with `python -m bench data tokenise`.")
+            raise CorpusError(f"{like} is no tokenised corpus. Make one with `ptmbench data tokenise`.")
         kind, size, path = model.about["kind"], model.about["vocabulary"], model.folder / corpora.TOKENIZER
     else:
         path = tokenizer(files, kind, size)

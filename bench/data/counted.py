@@ -13,15 +13,15 @@ from typing import Any
 
 from filelock import FileLock
 
-import tasks
-from bench import environment
-from bench.checkpoint import write_text
-from bench.data import corpora, overlap, sources
-from bench.data.examples import read
-from bench.data.overlap import Overlap
-from bench.plan import Cell, Plan, digest
-from models.corpus import CorpusError
-from tasks.task import DataError, Example, MissingData, Task
+from ptmbench import tasks
+from ptmbench.bench import environment
+from ptmbench.bench.checkpoint import write_text
+from ptmbench.bench.data import corpora, overlap, sources
+from ptmbench.bench.data.examples import read
+from ptmbench.bench.data.overlap import Overlap
+from ptmbench.bench.plan import Cell, Plan, digest
+from ptmbench.models.corpus import CorpusError
+from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 
 def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-import tasks
-from bench import baselines
-from bench.adapt import NotApplicable
-from bench.adapt.settings import Settings
-from bench.baselines import Training
-from bench.data import sums
-from bench.plan import Cell, digest
-from tasks.forms import Form
-from tasks.task import Example, MissingData, Task
+from ptmbench import tasks
+from ptmbench.bench import baselines
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.baselines import Training
+from ptmbench.bench.data import sums
+from ptmbench.bench.plan import Cell, digest
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, MissingData, Task
 
 
 class Parts(NamedTuple):

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-import tasks
-from bench.console import Bar, progress, say
-from bench.data import sums
-from bench.data.unpack import unpack
-from bench.data.web import SHOWN, Broken, FetchError, TooSlow, opened, refuse_headers, refuse_page
-from tasks.task import DataError, Download, MissingData, Task
+from ptmbench import tasks
+from ptmbench.bench.console import Bar, progress, say
+from ptmbench.bench.data import sums
+from ptmbench.bench.data.unpack import unpack
+from ptmbench.bench.data.web import SHOWN, Broken, FetchError, TooSlow, opened, refuse_headers, refuse_page
+from ptmbench.tasks.task import DataError, Download, MissingData, Task
 
 MOST_BYTES = 8 * 2**30
 """Of a file whose size nobody told."""

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from models.text.runs import Runs
+from ptmbench.models.text.runs import Runs
 
 NEAR = 0.8
 """Edit similarity decides after the runs have proposed, as in NearDup (Lee et al., 2022, "Deduplicating Training Data

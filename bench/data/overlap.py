@@ -39,11 +39,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.near import Texts, similar
-from bench.data.passages import Passages, Seen
-from models.text.runs import folded
-from tasks.forms import BLANK, Form
-from tasks.task import Example, Task
+from ptmbench.bench.data.near import Texts, similar
+from ptmbench.bench.data.passages import Passages, Seen
+from ptmbench.models.text.runs import folded
+from ptmbench.tasks.forms import BLANK, Form
+from ptmbench.tasks.task import Example, Task
 
 VERSION = 1
 """Raised whenever the same data would give other counts."""

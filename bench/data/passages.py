@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from models.text.runs import Runs
+from ptmbench.models.text.runs import Runs
 
 BLOCK = 1 << 20
 """Bytes of text that are looked at together."""

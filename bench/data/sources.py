@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import tasks
-from bench import plan
-from bench.console import say
-from bench.errors import EnvironmentProblem
-from tasks.task import MissingData, Task
+from ptmbench import tasks
+from ptmbench.bench import plan
+from ptmbench.bench.console import say
+from ptmbench.bench.errors import EnvironmentProblem
+from ptmbench.tasks.task import MissingData, Task
 
 
 def fingerprint(task: Task, data: Path) -> str:
@@ -59,7 +59,7 @@ def source_of(data: Path) -> dict[str, Any]:
 
 def embedded(out: Path) -> Path:
     """The microworld, made below the run folder when it is not there yet."""
-    from tasks import microworld
+    from ptmbench.tasks import microworld
 
     folder = out / "data"
     if not (folder / "SOURCE.json").exists():

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.checkpoint import write_text
-from tasks.task import DataError, MissingData, Task
+from ptmbench.bench.checkpoint import write_text
+from ptmbench.tasks.task import DataError, MissingData, Task
 
 LOCK = "downloads.json"
 

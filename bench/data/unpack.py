@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from bench.data.archives import DAMAGED, UnpackError, members, refused
+from ptmbench.bench.data.archives import DAMAGED, UnpackError, members, refused
 
 MOST_FILES = 300_000
 """Members of an archive, of whatever kind, and folders that are made for them."""

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench.errors import EnvironmentProblem
+from ptmbench.bench.errors import EnvironmentProblem
 
 SLOWEST = 1024
 """Bytes a second; a modem of 1998 had seven times as many."""

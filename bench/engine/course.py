@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bench import checkpoint
-from bench.engine.networks import assign, weights
-from bench.errors import Diverged, UsageError
+from ptmbench.bench import checkpoint
+from ptmbench.bench.engine.networks import assign, weights
+from ptmbench.bench.errors import Diverged, UsageError
 
 
 @dataclass

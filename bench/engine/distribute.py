@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.cost import phase
-from bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.cost import phase
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 
 class WorkerLost(EnvironmentProblem):

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-import models
-from bench.checkpoint import CheckpointError
-from models._importing import broken
-from models.card import Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.bench.checkpoint import CheckpointError
+from ptmbench.models._importing import broken
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Tokenizer
 
 _ENCODER = ("width", "depth", "length", "causal", "recurrent", "variables", "trainable_variables")
 """What the harness reads of every encoder."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from models.architectures.parts import rematerialising
-from models.architectures.products import accelerated
+from ptmbench.models.architectures.parts import rematerialising
+from ptmbench.models.architectures.products import accelerated
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from bench import checkpoint
-from bench.errors import Diverged, EnvironmentProblem, UsageError
+from ptmbench.bench import checkpoint
+from ptmbench.bench.errors import Diverged, EnvironmentProblem, UsageError
 
 
 def check_unfinished(out: Path) -> None:

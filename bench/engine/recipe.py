@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bench.engine.rates import SCHEDULES
-from bench.errors import UsageError, brief
+from ptmbench.bench.engine.rates import SCHEDULES
+from ptmbench.bench.errors import UsageError, brief
 
 if TYPE_CHECKING:
-    from models.card import Size
+    from ptmbench.models.card import Size
 
 CHOICES: dict[str, tuple] = {
     "schedule": tuple(SCHEDULES),

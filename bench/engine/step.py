@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bench.cost import Traced
-from bench.engine.distribute import scope, share_of
-from bench.engine.optimizers import SPARSE, summed
-from bench.engine.optimizers import optimizer as optimizer_of
+from ptmbench.bench.cost import Traced
+from ptmbench.bench.engine.distribute import scope, share_of
+from ptmbench.bench.engine.optimizers import SPARSE, summed
+from ptmbench.bench.engine.optimizers import optimizer as optimizer_of
 
 Loss = Callable[..., Mapping[str, Any]]
 """(batch, seed) to named scalars, of which "loss" is minimised; where a batch is split, (batch, seed, totals), see

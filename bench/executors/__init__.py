@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
-from bench.schedule import Piece
+from ptmbench.bench.schedule import Piece
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,18 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from bench import environment
-from bench.console import say
-from bench.executors import Died, Done, Event, Ready
-from bench.schedule import Piece
+from ptmbench.bench import environment
+from ptmbench.bench.console import say
+from ptmbench.bench.executors import Died, Done, Event, Ready
+from ptmbench.bench.schedule import Piece
 
 _PATIENCE = 30.0
 """Seconds that a worker has to save what it is at, when everything is to stop."""
 
 
 class Local:
-    """``python -m bench.work`` several times: keys of pieces go to stdin, a JSON line per event comes from stdout, and
-    what stderr says is passed on and kept in ``logs/``."""
+    """Several processes of ``python -m ptmbench.bench.work``: keys of pieces go to stdin, a JSON line per event comes
+    from stdout, and stderr is passed on and kept in ``logs/``."""
 
     def __init__(self, out: Path, workers: int, threads: int):
         self.out, self.workers, self.threads = out, workers, threads
@@ -68,7 +68,7 @@ class Local:
 
     def restart(self, worker: int) -> None:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.work", str(self.out.resolve()), str(self.threads)],
+            [sys.executable, "-m", "ptmbench.bench.work", str(self.out.resolve()), str(self.threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -18,16 +18,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import tasks
-from bench import environment
-from bench.checkpoint import MANIFEST, write_bytes
-from bench.data import corpora
-from bench.data.sources import fingerprint
-from bench.errors import EnvironmentProblem
-from bench.executors import Died, Done, Event, Ready
-from bench.plan import Cell, Plan, Pretraining
-from bench.schedule import Piece
-from bench.work import Job, Worker, failure_of, folder_of
+from ptmbench import tasks
+from ptmbench.bench import environment
+from ptmbench.bench.checkpoint import MANIFEST, write_bytes
+from ptmbench.bench.data import corpora
+from ptmbench.bench.data.sources import fingerprint
+from ptmbench.bench.errors import EnvironmentProblem
+from ptmbench.bench.executors import Died, Done, Event, Ready
+from ptmbench.bench.plan import Cell, Plan, Pretraining
+from ptmbench.bench.schedule import Piece
+from ptmbench.bench.work import Job, Worker, failure_of, folder_of
 
 Files = Mapping[str, bytes]
 """Path below a run folder to content."""

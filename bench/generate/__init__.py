@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bench import environment
-from bench.adapt import NotApplicable
-from bench.cost import Traced
-from bench.generate import beam, sampling
-from bench.generate.writing import Rereader, Writing, Written
-from models.architectures.products import accelerated
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.bench import environment
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.cost import Traced
+from ptmbench.bench.generate import beam, sampling
+from ptmbench.bench.generate.writing import Rereader, Writing, Written
+from ptmbench.models.architectures.products import accelerated
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 __all__ = ["Generator", "Writing", "Written"]
 

@@ -26,10 +26,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from bench.adapt import NotApplicable
-from bench.generate.writing import LOWEST, NEVER, Writing, appended, growing, seen, unrepeated
-from models.architectures.parts import watching
-from models.tokenizers import Vocabulary
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.generate.writing import LOWEST, NEVER, Writing, appended, growing, seen, unrepeated
+from ptmbench.models.architectures.parts import watching
+from ptmbench.models.tokenizers import Vocabulary
 
 _GROUP = 64
 """Ids at most of which a maximum is taken at once."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bench.generate.writing import NEVER, Writing, growing, seen, unrepeated
-from models.tokenizers import Vocabulary
+from ptmbench.bench.generate.writing import NEVER, Writing, growing, seen, unrepeated
+from ptmbench.models.tokenizers import Vocabulary
 
 
 def draws(tokens: np.ndarray, samples: int, longest: int, seed: int) -> np.ndarray:

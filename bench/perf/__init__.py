@@ -1,1 +1,1 @@
-"""Measurements of speed that anybody can repeat: ``python -m bench perf NAME``. What they gave stands in README.md."""
+"""Measurements of speed that anybody can repeat: ``ptmbench perf NAME``. What they gave stands in README.md."""

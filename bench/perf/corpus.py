@@ -1,6 +1,6 @@
 """How fast text becomes token ids, and how much memory that takes as the text grows.
 
-    python -m bench.perf.corpus FILE... --megabytes 25 --megabytes 250
+    python -m ptmbench.bench.perf.corpus FILE... --megabytes 25 --megabytes 250
 
 Makes text of each size below a temporary folder: the documents of FILE... in random order, over and over, in which two
 words in a hundred are altered into ones never seen (English adds about as many from 30 to 300 MB, by Heaps' law; text
@@ -29,10 +29,10 @@ from typing import Any
 
 import click
 
-from bench import environment
-from bench.commands.options import COUNT, JOBS, Existing
-from bench.errors import OK
-from bench.perf.table import Table
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import COUNT, JOBS, Existing
+from ptmbench.bench.errors import OK
+from ptmbench.bench.perf.table import Table
 
 NEW_WORDS = 0.02
 COLUMNS = {
@@ -54,7 +54,7 @@ def main(
     files: Sequence[Path], megabytes: Sequence[int], *, rounds: int = 3, processes: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """One row of `COLUMNS` per size: medians over ``rounds`` turns of each side; memory is the most of all turns."""
-    from models.corpus import train_tokenizer
+    from ptmbench.models.corpus import train_tokenizer
 
     with tempfile.TemporaryDirectory(prefix="ptmbench-perf-") as name:
         folder = Path(name)
@@ -81,7 +81,7 @@ def main(
 
 def make(files: Sequence[Path], path: Path, megabytes: int) -> Path:
     """Write about ``megabytes`` of JSON lines to ``path``; the same for the same files and size."""
-    from models.corpus import read
+    from ptmbench.models.corpus import read
 
     draw = random.Random(0)
     documents = ["\n".join(document) for document in read(files)]
@@ -110,7 +110,7 @@ def tokenise(
     import psutil
 
     named = [str(path.resolve()) for path in files]  # the command stands elsewhere
-    command = [sys.executable, "-m", "bench", "data", "tokenise", *named, "--out", str(out), *options]
+    command = [sys.executable, "-m", "ptmbench", "data", "tokenise", *named, "--out", str(out), *options]
     command += ["--processes", str(processes)] if processes else []
     before, began = _children_seconds(), time.perf_counter()
     worker = subprocess.Popen(command, cwd=environment.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

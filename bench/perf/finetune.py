@@ -1,9 +1,9 @@
 """Seconds from a checkpoint to a score on MRPC, the whole process included: ours beside Hugging Face's run_glue.
 
-    python -m bench perf finetune CHECKPOINT --data DIR [--peer-python PYTHON]
+    ptmbench perf finetune CHECKPOINT --data DIR [--peer-python PYTHON]
 
 Both begin with the same weights of our BERT, read the same files and train for the same epochs, batch and peak rate.
-Ours is `python -m bench evaluate`: it also holds a part of the training set out, scores it after every epoch, and
+Ours is `ptmbench evaluate`: it also holds a part of the training set out, scores it after every epoch, and
 writes a record. run_glue pads to 128 tokens and scores dev once, as its example does.
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 
 import click
 
-from bench.commands.options import ABOVE_ZERO, BATCH, COUNT, SEEDS, THREADS, Existing
-from bench.errors import OK
-from bench.perf import peer as peers
-from bench.perf.table import Table
+from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, COUNT, SEEDS, THREADS, Existing
+from ptmbench.bench.errors import OK
+from ptmbench.bench.perf import peer as peers
+from ptmbench.bench.perf.table import Table
 
 
 def run(command: list[str]) -> tuple[dict[str, float], str]:
@@ -53,9 +53,9 @@ def _processor() -> float:
 def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **options: Any) -> int:
     """Seconds from a BERT checkpoint to MRPC's score, as a Markdown table."""
     peers.check(peer_python)
-    from bench import checkpoint as checkpoints
-    from leaderboard import store
-    from models.tokenizers import Vocabulary
+    from ptmbench.bench import checkpoint as checkpoints
+    from ptmbench.leaderboard import store
+    from ptmbench.models.tokenizers import Vocabulary
 
     about = checkpoints.read(checkpoint).about
     words = Vocabulary(size=about["tokenizer"]["size"])
@@ -69,7 +69,17 @@ def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **option
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
             changes = [f"{key}={options[key]}" for key in ("epochs", "batch", "learning_rate")]
-            ours = [sys.executable, "-m", "bench", "evaluate", str(checkpoint), "--tasks", "mrpc", "--data", str(data)]
+            ours = [
+                sys.executable,
+                "-m",
+                "ptmbench",
+                "evaluate",
+                str(checkpoint),
+                "--tasks",
+                "mrpc",
+                "--data",
+                str(data),
+            ]
             ours += ["--seed", str(seed), "--jobs", "1", "--out", folder]
             ours += [part for change in changes for part in ("--set", change)]
             cost, _ = run(ours)

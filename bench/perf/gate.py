@@ -1,6 +1,6 @@
 """How often the gate is wrong: false alarms without a change, and the drops that it sees.
 
-    python -m bench perf gate [--records RUN] [--gates 400] [--trials 400]
+    ptmbench perf gate [--records RUN] [--gates 400] [--trials 400]
 
 It prints four tables. *A/A gates* have no change: they compare two sets of seeds of one recipe, with predictions drawn
 like those of the cells in RUN, and 2 % of the seeds diverge. A row "real" deals the real seeds of RUN to both sides at
@@ -24,16 +24,16 @@ import click
 import numpy as np
 from scipy import optimize, special, stats
 
-from bench.commands.options import COUNT, SEED, Existing
-from bench.errors import OK, EnvironmentProblem
-from bench.perf.table import Table
-from bench.scoring import rescore
-from leaderboard import gate, margins, sides
-from leaderboard.comparison import Drop, mixed_t, over_pretrainings, with_pretraining
-from leaderboard.gate_cost import Time
-from leaderboard.record import Record
-from leaderboard.resampling import Scored
-from leaderboard.verdicts import INCONCLUSIVE, ON_AVERAGE, PASS, REGRESSION, Verdict, fisher, guards, mean_drop
+from ptmbench.bench.commands.options import COUNT, SEED, Existing
+from ptmbench.bench.errors import OK, EnvironmentProblem
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.scoring import rescore
+from ptmbench.leaderboard import gate, margins, sides
+from ptmbench.leaderboard.comparison import Drop, mixed_t, over_pretrainings, with_pretraining
+from ptmbench.leaderboard.gate_cost import Time
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.resampling import Scored
+from ptmbench.leaderboard.verdicts import INCONCLUSIVE, ON_AVERAGE, PASS, REGRESSION, Verdict, fisher, guards, mean_drop
 
 OWN = Path(__file__).parents[2] / "tests" / "regress"
 DIVERGING = 0.02

@@ -1,6 +1,6 @@
 """Tokens per second of beam search, ours and a peer's, turn by turn in one run.
 
-    python -m bench perf generate --peer transformers [--models t5,bart --sizes mini] [--peer-python PYTHON]
+    ptmbench perf generate --peer transformers [--models t5,bart --sizes mini] [--peer-python PYTHON]
 
 Both sides have the same encoder-decoder with the same weights (random, far from uniform), exported as `bench export`
 does it, and write for the same sources with the same beam, penalty, end of search and longest length, with a cache.
@@ -20,13 +20,13 @@ from typing import Any
 
 import click
 
-import models
-from bench import environment
-from bench.commands.options import BATCH, BEAM, COUNT, LENGTH, VOCABULARY
-from bench.errors import OK, UsageError
-from bench.perf import peer as peers
-from bench.perf.table import Table
-from bench.perf.worker import Worker, interleave, serve
+from ptmbench import models
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import BATCH, BEAM, COUNT, LENGTH, VOCABULARY
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.perf import peer as peers
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.perf.worker import Worker, interleave, serve
 
 MODELS = ("t5", "bart")
 
@@ -35,9 +35,9 @@ def prepare(folder: Path, case: dict[str, Any]) -> None:
     """Write the network, as a folder that both sides read, and ``sources.json``: rows of half to full length."""
     import numpy as np
 
-    from bench.engine import networks
-    from models.published import folder as published
-    from models.tokenizers import Tokenizer
+    from ptmbench.bench.engine import networks
+    from ptmbench.models.published import folder as published
+    from ptmbench.models.tokenizers import Tokenizer
 
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcdefghijklmnop"), 5)) for _ in range(2 * case["vocabulary"])]
@@ -72,7 +72,7 @@ def compare(
         with tempfile.TemporaryDirectory() as place:
             settings = {**case, "model": model, "size": size, "folder": place}
             prepare(Path(place), settings)
-            workers = [Worker("ours", [sys.executable, "-m", "bench.perf.generate", json.dumps(settings)])]
+            workers = [Worker("ours", [sys.executable, "-m", "ptmbench.bench.perf.generate", json.dumps(settings)])]
             if peer:
                 workers.append(Worker(peer, peers.command("generate", python, settings)))
             interleave(workers, rounds, seconds, jobs=("write",))
@@ -99,9 +99,9 @@ def main(argument: str) -> None:
     environment.prepare(threads=settings["threads"])
     import numpy as np
 
-    from bench.engine import networks
-    from bench.generate import Generator, Writing
-    from models.published import folder as published
+    from ptmbench.bench.engine import networks
+    from ptmbench.bench.generate import Generator, Writing
+    from ptmbench.models.published import folder as published
 
     found = published.read(Path(settings["folder"]))
     network = networks.build(found.model, found.size, found.tokenizer, 0)

@@ -1,6 +1,6 @@
 """Seconds to a held-out MLM loss: our BERT beside Hugging Face's run_mlm, on the same tokens.
 
-    python -m bench perf loss --corpus wiki.train.tokens --held-out wiki.valid.tokens [--peer-python PYTHON]
+    ptmbench perf loss --corpus wiki.train.tokens --held-out wiki.valid.tokens [--peer-python PYTHON]
 
 Both train the same encoder from random weights with the same number of steps, batch, length, vocabulary, peak rate and
 warm-up, and are asked for the loss on the same masked positions of the held-out text after every turn. Only training
@@ -17,25 +17,35 @@ from typing import Any
 import click
 import numpy as np
 
-from bench import environment
-from bench.commands.options import ABOVE_ZERO, BATCH, COUNT, LENGTH, SEED, THREADS, VOCABULARY, Existing, Location
-from bench.errors import OK
-from bench.perf import peer as peers
-from bench.perf.curves import picture
-from bench.perf.pretrain import settings_of
-from bench.perf.table import Table
-from bench.perf.worker import Worker, serve
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import (
+    ABOVE_ZERO,
+    BATCH,
+    COUNT,
+    LENGTH,
+    SEED,
+    THREADS,
+    VOCABULARY,
+    Existing,
+    Location,
+)
+from ptmbench.bench.errors import OK
+from ptmbench.bench.perf import peer as peers
+from ptmbench.bench.perf.curves import picture
+from ptmbench.bench.perf.pretrain import settings_of
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.perf.worker import Worker, serve
 
 HELD_OUT_ROWS = 256
 
 
 def prepare(corpus: Path, held_out: Path, vocabulary: int, length: int, folder: Path) -> dict[str, Any]:
     """Write ``train.npy`` and ``held_out.npz`` into ``folder``; the ids that the peer has to know."""
-    from bench.data import corpora
-    from models.objectives import mlm
-    from models.objectives.lm import batches
-    from models.objectives.sampling import generator
-    from models.tokenizers import Tokenizer
+    from ptmbench.bench.data import corpora
+    from ptmbench.models.objectives import mlm
+    from ptmbench.models.objectives.lm import batches
+    from ptmbench.models.objectives.sampling import generator
+    from ptmbench.models.tokenizers import Tokenizer
 
     tokenizer = Tokenizer.load(corpora.tokenizer((corpus,), "wordpiece", vocabulary))
     words = tokenizer.vocabulary
@@ -116,7 +126,7 @@ def command(
         settings = settings_of("bert", **shape | {"vocabulary": words["vocabulary"]}) | words
         settings |= {name: options[name] for name in ("learning_rate", "seed")}
         settings |= {"steps": steps, "warmup": 0.06, "data": folder, "corpus": str(corpus.resolve())}
-        ours = Worker("ours", [sys.executable, "-m", "bench.perf.loss", json.dumps(settings)])
+        ours = Worker("ours", [sys.executable, "-m", "ptmbench.bench.perf.loss", json.dumps(settings)])
         peer = Worker("run_mlm", peers.command("run_mlm", peer_python, settings))
         rows, target = compare(ours, peer, steps, turns)
     table = Table(
@@ -143,13 +153,13 @@ def main(argument: str) -> None:
     environment.prepare(threads=c["threads"])
     import tensorflow as tf
 
-    import models
-    from bench.data import corpora
-    from bench.engine.networks import build, sized
-    from bench.engine.prefetch import prefetch
-    from bench.engine.rates import rate_at
-    from bench.engine.step import TrainStep
-    from models.tokenizers import Tokenizer
+    from ptmbench import models
+    from ptmbench.bench.data import corpora
+    from ptmbench.bench.engine.networks import build, sized
+    from ptmbench.bench.engine.prefetch import prefetch
+    from ptmbench.bench.engine.rates import rate_at
+    from ptmbench.bench.engine.step import TrainStep
+    from ptmbench.models.tokenizers import Tokenizer
 
     files = (Path(c["corpus"]),)
     tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", c["vocabulary"]))

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from bench.commands.options import ABOVE_ZERO, COUNT, THREADS
-from bench.errors import UsageError
+from ptmbench.bench.commands.options import ABOVE_ZERO, COUNT, THREADS
+from ptmbench.bench.errors import UsageError
 
 _PEERS = Path(__file__).parent / "peers"
 

@@ -1,6 +1,6 @@
 """Tokens per second of pre-training, ours and a peer's, turn by turn in one run.
 
-    python -m bench perf pretrain --peer transformers [--models bert,gpt --sizes tiny,mini] [--peer-python PYTHON]
+    ptmbench perf pretrain --peer transformers [--models bert,gpt --sizes tiny,mini] [--peer-python PYTHON]
 
 Both sides train the same network on the same shape of batch in float32 without dropout, with AdamW and clipping. FLOPs
 are the model's own formula (`flops_per_token`), which counts what has to be computed once; a peer that computes more
@@ -15,21 +15,21 @@ from typing import Any
 
 import click
 
-import models
-from bench import environment
-from bench.commands.options import BATCH, LENGTH, VOCABULARY
-from bench.errors import OK
-from bench.perf import peer as peers
-from bench.perf.table import Table
-from bench.perf.worker import Worker, interleave, ours
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import BATCH, LENGTH, VOCABULARY
+from ptmbench.bench.errors import OK
+from ptmbench.bench.perf import peer as peers
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.perf.worker import Worker, interleave, ours
+from ptmbench.models.tokenizers import Vocabulary
 
 MODELS = ("bert", "gpt", "electra", "elmo", "lm_lstm", "t5")
 
 
 def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int, threads: int) -> dict[str, Any]:
     """What both workers need to know of one case."""
-    from bench.engine.networks import sized
+    from ptmbench.bench.engine.networks import sized
 
     module, words = models.load(model), Vocabulary(size=vocabulary)
     shape = sized(module, size, length)
@@ -47,7 +47,7 @@ def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int,
     if model == "electra":
         settings["generator"] = asdict(module.generator(shape))
     if model == "t5":
-        from models.objectives.seq2seq_mlm import plan
+        from ptmbench.models.objectives.seq2seq_mlm import plan
 
         _, noise, spans = plan(length)
         settings["targets"] = noise + spans + 1

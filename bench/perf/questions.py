@@ -1,6 +1,6 @@
 """What vectors of words know, ours and those of peers, after the same text: similarities and analogies.
 
-    python -m bench perf questions --data DIR --peer gensim --peer mittens [--corpus FILE] [--peer-python PYTHON]
+    ptmbench perf questions --data DIR --peer gensim --peer mittens [--corpus FILE] [--peer-python PYTHON]
 
 All train vectors of one width on the same words of the same sentences, with the same window, subsampling and number of
 negatives, and are asked the same questions in the same way (`bench.adapt.words`): those of DIR's ``wordsim353`` and
@@ -22,14 +22,14 @@ from typing import Any
 
 import click
 
-from bench import environment
-from bench.commands.options import ABOVE_ZERO, BATCH, COUNT, LENGTH, SEEDS, THREADS, WIDTH, Existing
-from bench.errors import OK, UsageError
-from bench.perf import peer as peers
-from bench.perf import vectors
-from bench.perf.peers import mittens
-from bench.perf.table import Table
-from bench.perf.worker import Worker
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, COUNT, LENGTH, SEEDS, THREADS, WIDTH, Existing
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.perf import peer as peers
+from ptmbench.bench.perf import vectors
+from ptmbench.bench.perf.peers import mittens
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.perf.worker import Worker
 
 PEERS = {"word2vec": "gensim", "cbow": "gensim", "glove": "mittens"}
 TASKS = ("word_similarity", "word_analogy")
@@ -41,7 +41,7 @@ def ours(settings: Mapping[str, Any], text: Any) -> Any:
     import keras
     import numpy as np
 
-    from bench.engine.prefetch import prefetch
+    from ptmbench.bench.engine.prefetch import prefetch
 
     seed, first = settings["seed"], int(text.ids.min())
     keras.utils.set_random_seed(seed)
@@ -68,7 +68,7 @@ def theirs(peer: str, python: str, settings: Mapping[str, Any], folder: Path) ->
 
 def asked_in(data: Path) -> list[tuple[Any, list[Any]]]:
     """The `TASKS` whose questions are in ``data``, with these; `MissingData` where there are none."""
-    import tasks
+    from ptmbench import tasks
 
     found = [task for task in map(tasks.load, TASKS) if any((data / name).is_dir() for name in task.folders)]
     if not found:
@@ -80,7 +80,7 @@ def answered(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found
     """Headlines of what is `asked_in` a folder, by the vectors ``found`` [N, D] of ``words``. Others have zeros."""
     import numpy as np
 
-    from bench.adapt.words import predictions, words_of
+    from ptmbench.bench.adapt.words import predictions, words_of
 
     number = {word: place for place, word in enumerate(words)}
     table = np.vstack([found, np.zeros_like(found[:1])])
@@ -108,7 +108,7 @@ def compare(
     **case: Any,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table, as they are measured."""
-    from models.objectives import glove
+    from ptmbench.models.objectives import glove
 
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -178,8 +178,8 @@ def command(data: Path, corpus: tuple[Path, ...], peer: tuple[str, ...], names: 
     environment.prepare(threads=case["threads"])
     if peer:
         peers.check(case["peer_python"], peer)
-    from bench import suites
-    from bench.data import corpora
+    from ptmbench.bench import suites
+    from ptmbench.bench.data import corpora
 
     asked = asked_in(data)
     files = corpora.files_of(corpus, suites.load("words").corpus, data)

@@ -1,6 +1,6 @@
 """How our training step scales: with the length, the batch, the replicas and the size of the corpus.
 
-    python -m bench perf scaling [--model bert --size mini]
+    ptmbench perf scaling [--model bert --size mini]
 
 Every line is one setting away from the first. All are measured in turns in one run. Two replicas are two logical
 devices that share the machine's cores, which shows what tf.distribute itself costs and nothing else. The time per
@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from bench.commands.options import ABOVE_ZERO, COUNT, THREADS, VOCABULARY
-from bench.errors import OK
-from bench.perf.pretrain import settings_of
-from bench.perf.table import Table
-from bench.perf.worker import interleave, ours
+from ptmbench.bench.commands.options import ABOVE_ZERO, COUNT, THREADS, VOCABULARY
+from ptmbench.bench.errors import OK
+from ptmbench.bench.perf.pretrain import settings_of
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.perf.worker import interleave, ours
 
 BASE = {"batch": 32, "length": 128}
 CHANGES = (

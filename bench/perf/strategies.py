@@ -1,6 +1,6 @@
 """Does it matter how a batch is split? The same training on one device, two devices, two processes, in two parts.
 
-    python -m bench perf strategies [--models bert,gpt]
+    ptmbench perf strategies [--models bert,gpt]
 
 Every model is trained for 20 steps at `tiny` in each way; the table shows how far its weights end from those of one
 device: the largest difference of any weight, beside the largest change that the training made to any. Sums are taken in
@@ -22,11 +22,11 @@ from typing import Any
 import click
 import numpy as np
 
-import models
-from bench import checkpoint
-from bench.engine import networks
-from bench.errors import OK
-from bench.perf.table import Table
+from ptmbench import models
+from ptmbench.bench import checkpoint
+from ptmbench.bench.engine import networks
+from ptmbench.bench.errors import OK
+from ptmbench.bench.perf.table import Table
 
 STEPS, BATCH, LENGTH, VOCABULARY = 20, 8, 32, 400
 WAYS = {
@@ -100,7 +100,7 @@ def _run(jobs: Sequence[Sequence[Any]], configs: Sequence[str] = ("{}",)) -> Non
     """Start this file's ``jobs`` side by side and wait for them all; the first that fails ends the measurement."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "bench.perf.strategies", what, str(folder), *names],
+            [sys.executable, "-m", "ptmbench.bench.perf.strategies", what, str(folder), *names],
             env=os.environ | {"TF_CONFIG": config},
             stderr=subprocess.PIPE,
             text=True,
@@ -126,18 +126,18 @@ def _compare(folder: Path, model: str) -> dict[str, float]:
 
 def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     """Be one of the processes: train all models in the way of this one."""
-    from bench import environment
+    from ptmbench.bench import environment
 
     environment.prepare()
     import tensorflow as tf
 
-    import models
-    from bench.budget import Budget
-    from bench.engine import distribute
-    from bench.engine.recipe import recipe_of
-    from bench.pretrain import pretrain
-    from models.corpus import tokenise
-    from models.tokenizers import Tokenizer
+    from ptmbench import models
+    from ptmbench.bench.budget import Budget
+    from ptmbench.bench.engine import distribute
+    from ptmbench.bench.engine.recipe import recipe_of
+    from ptmbench.bench.pretrain import pretrain
+    from ptmbench.models.corpus import tokenise
+    from ptmbench.models.tokenizers import Tokenizer
 
     if what == "single":
         cpu = tf.config.list_physical_devices("CPU")[0]

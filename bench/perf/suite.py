@@ -1,6 +1,6 @@
 """Where the time of a run's workers went, read off its records, its checkpoints and `bench.execute.TIMES`.
 
-    python -m bench.perf.suite RUN-FOLDER
+    python -m ptmbench.bench.perf.suite RUN-FOLDER
 
 A worker's time is wall time; two workers side by side have two seconds in a second. Useful are the steps of training
 and of prediction; everything else is overhead, which a suite should keep below 15 %.
@@ -17,13 +17,13 @@ from typing import Any
 
 import click
 
-from bench.checkpoint import CheckpointError, read
-from bench.commands.options import Existing
-from bench.cost import OTHER
-from bench.errors import OK, EnvironmentProblem
-from bench.execute import TIMES
-from bench.perf.table import Table
-from leaderboard.store import load
+from ptmbench.bench.checkpoint import CheckpointError, read
+from ptmbench.bench.commands.options import Existing
+from ptmbench.bench.cost import OTHER
+from ptmbench.bench.errors import OK, EnvironmentProblem
+from ptmbench.bench.execute import TIMES
+from ptmbench.bench.perf.table import Table
+from ptmbench.leaderboard.store import load
 
 USEFUL = ("train", "select", "evaluate")
 WHAT = {
@@ -148,6 +148,6 @@ def command(run_folder: Path, as_json: bool) -> int:
 
 
 if __name__ == "__main__":
-    from bench.__main__ import main
+    from ptmbench.bench.__main__ import main
 
     sys.exit(main(["perf", "suite", *sys.argv[1:]]))

@@ -1,6 +1,6 @@
 """Words per second of word vectors' training, ours and gensim's, turn by turn in one run.
 
-    python -m bench perf vectors --peer gensim --corpus wiki.train.tokens [--models cbow] [--peer-python PYTHON]
+    ptmbench perf vectors --peer gensim --corpus wiki.train.tokens [--models cbow] [--peer-python PYTHON]
 
 Both sides train vectors of one width on the same sentences, a line each, with the same vocabulary (all words), window,
 threshold of subsampling and number of negatives, from text in memory on. Words are those of the text: what subsampling
@@ -22,12 +22,12 @@ from typing import Any
 
 import click
 
-from bench import environment
-from bench.commands.options import BATCH, LENGTH, WIDTH, Existing
-from bench.errors import OK, UsageError
-from bench.perf import peer as peers
-from bench.perf.table import Table
-from bench.perf.worker import Worker, interleave, serve
+from ptmbench.bench import environment
+from ptmbench.bench.commands.options import BATCH, LENGTH, WIDTH, Existing
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.perf import peer as peers
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.perf.worker import Worker, interleave, serve
 
 MODELS = ("word2vec", "cbow")
 ALIKE = {"window": 5, "negatives": 5, "sample": 1e-3}
@@ -41,7 +41,7 @@ def prepare(folder: Path, files: Sequence[Path], cut: Callable[[str], list[str]]
     words, in the order of their ids; ``cut`` finds them in a line of lower case."""
     import numpy as np
 
-    from models.tokenizers import Vocabulary
+    from ptmbench.models.tokenizers import Vocabulary
 
     numbers: dict[str, int] = {}
     ids, ends = [], [0]
@@ -64,7 +64,7 @@ def text_in(folder: Path) -> Any:
     """What `prepare` wrote into ``folder``, as our side reads it."""
     import numpy as np
 
-    from models.corpus import Corpus
+    from ptmbench.models.corpus import Corpus
 
     data = np.load(folder / "text.npz")
     return Corpus(
@@ -91,7 +91,7 @@ def compare(
         prepare(Path(place), files)
         for model in names:
             settings = {**case, **ALIKE, "model": model, "data": place, "words": PART, "seed": 1}
-            workers = [Worker("ours", [sys.executable, "-m", "bench.perf.vectors", json.dumps(settings)])]
+            workers = [Worker("ours", [sys.executable, "-m", "ptmbench.bench.perf.vectors", json.dumps(settings)])]
             if peer:
                 workers.append(Worker(peer, peers.command(peer, python, settings)))
             interleave(workers, rounds, seconds, jobs=("part",))
@@ -125,11 +125,11 @@ class Training:
 
 def training(settings: Mapping[str, Any], text: Any) -> Training:
     """How our side trains ``settings``' model on ``text``, a `models.corpus.Corpus`; its weights are fresh."""
-    import models
-    from bench.engine.step import TrainStep
-    from models.card import Size
-    from models.objectives import glove, skipgram
-    from models.tokenizers import Vocabulary
+    from ptmbench import models
+    from ptmbench.bench.engine.step import TrainStep
+    from ptmbench.models.card import Size
+    from ptmbench.models.objectives import glove, skipgram
+    from ptmbench.models.tokenizers import Vocabulary
 
     batch, length = settings["batch"], settings["length"]
     vocabulary = Vocabulary(size=len(text.counts()))
@@ -156,7 +156,7 @@ def main(argument: str) -> None:
     """Serve requests to train on `PART` words: the worker of our side. ``argument`` is a case of `compare` as JSON."""
     settings = json.loads(argument)
     environment.prepare(threads=settings["threads"])
-    from bench.engine.prefetch import prefetch
+    from ptmbench.bench.engine.prefetch import prefetch
 
     ours = training(settings, text_in(Path(settings["data"])))
     batches = prefetch(lambda number: ours.make(number, 0), 0)

@@ -88,7 +88,7 @@ def interleave(workers: Sequence[Worker], rounds: int, seconds: float, jobs: Seq
 
 def ours(name: str, settings: Mapping[str, Any]) -> Worker:
     """A worker that trains one of our models as ``settings`` say (see `main`)."""
-    return Worker(name, [sys.executable, "-m", "bench.perf.worker", json.dumps(dict(settings))])
+    return Worker(name, [sys.executable, "-m", "ptmbench.bench.perf.worker", json.dumps(dict(settings))])
 
 
 def serve(jobs: Mapping[str, Callable[[], float | None]]) -> None:
@@ -105,7 +105,7 @@ def corpus(vocabulary: Any, tokens: int = 400_000, seed: int = 0) -> Any:
     """A corpus of random ids in sentences of 20 and documents of 200: as good as any for timing."""
     import numpy as np
 
-    from models.corpus import Corpus
+    from ptmbench.models.corpus import Corpus
 
     ids = np.random.default_rng(seed).integers(vocabulary.first, vocabulary.size, tokens, dtype=np.int32)
     return Corpus(
@@ -122,17 +122,17 @@ def main(argument: str) -> None:
     ``argument`` is JSON with "model", "size", "batch", "length", "vocabulary", "threads", "xla", and perhaps "replicas"
     (logical devices, 1) and "corpus_tokens" (400,000).
     """
-    from bench import environment
+    from ptmbench.bench import environment
 
     settings = json.loads(argument)
     environment.prepare(threads=settings["threads"])
     import tensorflow as tf
 
-    import models
-    from bench.engine.distribute import scope, strategy_of
-    from bench.engine.networks import sized
-    from bench.engine.step import TrainStep
-    from models.tokenizers import Vocabulary
+    from ptmbench import models
+    from ptmbench.bench.engine.distribute import scope, strategy_of
+    from ptmbench.bench.engine.networks import sized
+    from ptmbench.bench.engine.step import TrainStep
+    from ptmbench.models.tokenizers import Vocabulary
 
     strategy = None
     if settings.get("replicas", 1) > 1:

@@ -7,9 +7,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from tasks.files import json_document, lines
-from tasks.forms import Form
-from tasks.task import DataError, Example, Task
+from ptmbench.tasks.files import json_document, lines
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import DataError, Example, Task
 
 
 class Content(Enum):

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-import tasks
-from leaderboard import resampling
-from leaderboard.record import Record
-from tasks.forms import Answer, Answers, Form, Part, Reply, Scored, Target
-from tasks.metrics.additive import Additive
-from tasks.task import DataError, Task, headline
+from ptmbench import tasks
+from ptmbench.leaderboard import resampling
+from ptmbench.leaderboard.record import Record
+from ptmbench.tasks.forms import Answer, Answers, Form, Part, Reply, Scored, Target
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.task import DataError, Task, headline
 
 _LARGEST = 256 * 2**20  # bytes unpacked: more is no file of ours
 _SUMMED, _CALLED = 1000, 100  # replicates; the fewer where each is a call of the metric

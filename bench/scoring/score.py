@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.checkpoint import write_bytes
-from leaderboard import stats
-from tasks.forms import behind, beside
-from tasks.metrics.additive import Additive, Rowwise
-from tasks.metrics.common import wholes
-from tasks.task import Example, Task, headline
+from ptmbench.bench.checkpoint import write_bytes
+from ptmbench.leaderboard import stats
+from ptmbench.tasks.forms import behind, beside
+from ptmbench.tasks.metrics.additive import Additive, Rowwise
+from ptmbench.tasks.metrics.common import wholes
+from ptmbench.tasks.task import Example, Task, headline
 
 CLEAN = "clean"
 """The name of the headline over the examples that do not overlap with training data; it has no interval."""

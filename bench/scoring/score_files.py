@@ -32,14 +32,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import tasks
-from bench.errors import UsageError
-from bench.scoring import superglue, texts, written
-from bench.scoring.gold import labelled, matched, official, whole_folder
-from tasks.columns import DOCUMENT, sentences
-from tasks.files import entry, fields, is_number, json_document, json_lines, label, lines, number, rows
-from tasks.forms import Form, Rank, Reply, Scored, Tags, Target
-from tasks.task import DataError, Example, Task
+from ptmbench import tasks
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.scoring import superglue, texts, written
+from ptmbench.bench.scoring.gold import labelled, matched, official, whole_folder
+from ptmbench.tasks.columns import DOCUMENT, sentences
+from ptmbench.tasks.files import entry, fields, is_number, json_document, json_lines, label, lines, number, rows
+from ptmbench.tasks.forms import Form, Rank, Reply, Scored, Tags, Target
+from ptmbench.tasks.task import DataError, Example, Task
 
 _DOUBT = 1.0
 """The threshold on no-answer scores that SQuAD's script takes unless it is told another."""

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tasks
-from tasks.forms import Form
-from tasks.task import DataError, Task, UnknownTask
+from ptmbench import tasks
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import DataError, Task, UnknownTask
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "mnli_mm", "qnli", "rte", "wnli", "ax")
 """The tasks of a submission, in the order of the server's table."""

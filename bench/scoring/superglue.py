@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import tasks
-from bench.scoring.submission import Report, archive, check_names
-from tasks.files import entry, json_lines, lines, malformed
-from tasks.forms import Form
-from tasks.task import DataError, MissingData, Task
+from ptmbench import tasks
+from ptmbench.bench.scoring.submission import Report, archive, check_names
+from ptmbench.tasks.files import entry, json_lines, lines, malformed
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import DataError, MissingData, Task
 
 TASKS = ("boolq", "cb", "copa", "multirc", "record", "rte_superglue", "wic", "wsc", "axb", "axg")
 """The tasks of a submission, in the order of the server's table."""

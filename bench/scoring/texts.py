@@ -16,10 +16,19 @@ import json
 import re
 from pathlib import Path
 
-from bench.console import say
-from bench.scoring.gold import Content, content_of, first_line, labelled, matched, names_of, official, whole_folder
-from tasks.files import json_lines, lines, malformed
-from tasks.task import DataError, Example, Task
+from ptmbench.bench.console import say
+from ptmbench.bench.scoring.gold import (
+    Content,
+    content_of,
+    first_line,
+    labelled,
+    matched,
+    names_of,
+    official,
+    whole_folder,
+)
+from ptmbench.tasks.files import json_lines, lines, malformed
+from ptmbench.tasks.task import DataError, Example, Task
 
 _DAMAGED = re.compile(r'\s*\{\s*"(id|prediction)"\s*:')
 """How a line begins that `predict` wrote and that was cut short."""

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.files import is_number, json_lines, label, lines, malformed
-from tasks.forms import Form, Rank, Reply, Scored
-from tasks.task import DataError, Task
+from ptmbench.tasks.files import is_number, json_lines, label, lines, malformed
+from ptmbench.tasks.forms import Form, Rank, Reply, Scored
+from ptmbench.tasks.task import DataError, Task
 
 _ADVICE = " Fetch the official file again"
 """How the readers of official files end; whoever wrote predictions has nothing to fetch."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.budget import Budget
-from bench.errors import BrokenFile, UsageError
-from models._importing import imported
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.errors import BrokenFile, UsageError
+from ptmbench.models._importing import imported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,9 @@ def load(name: str) -> Suite:
     cannot be imported or has no sound ``SUITE``."""
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
-        raise UsageError(
-            f"There is no suite '{name}'. Nearest: {', '.join(near)}. `python -m bench ls suites` shows all."
-        )
+        raise UsageError(f"There is no suite '{name}'. Nearest: {', '.join(near)}. `ptmbench ls suites` shows all.")
     path = Path(__file__).parent / f"{name}.py"
-    suite = getattr(imported(f"bench.suites.{name}", path, BrokenFile), "SUITE", None)
+    suite = getattr(imported(f"ptmbench.bench.suites.{name}", path, BrokenFile), "SUITE", None)
     if found := _mistakes(suite):
         raise BrokenFile(f"{path} is no suite's file. {' '.join(found)}")
     return suite

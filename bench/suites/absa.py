@@ -1,14 +1,14 @@
 """Aspect-based sentiment (survey, section 7.3): the text alone, and beside auxiliary sentences (Sun et al., 2019).
 
-    python -m bench run absa --data DIR --models bert --seeds 3 --out runs/absa
+    ptmbench run absa --data DIR --models bert --seeds 3 --out runs/absa
 
 SentiHood and SemEval-2014 task 4, each asked in five ways: does a question or a statement beside the text (QA, NLI),
 with an example for each label or one for all of them (B, M), do better than the text alone? The paper says so, by about
 six points of F1 with BERT-base.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="SentiHood and SemEval-2014, the text alone and with four kinds of auxiliary sentences",

@@ -1,13 +1,13 @@
 """From one language to others (survey, section 4.2): learn a task in English, answer it in another language.
 
-    python -m bench run crosslingual --data DIR --models bert --out runs/crosslingual
+    ptmbench run crosslingual --data DIR --models bert --out runs/crosslingual
 
 XNLI and XQuAD zero-shot, and XNLI trained on translations beside. The text has English, German and Chinese in one
 vocabulary; --corpus gives it more.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="XNLI and XQuAD, zero-shot and on translations, by models of several languages",

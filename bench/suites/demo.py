@@ -1,7 +1,7 @@
 """The first thing to run: four models, their random twins and two baselines on the embedded microworld, in minutes on
 two cores.
 
-    python -m bench run demo
+    ptmbench run demo
 
 Every model gets the same FLOPs. Sequences are short because the world's sentences are, and batches small because so
 little compute pays for few steps: at a peak rate of 2e-3, BERT-tiny reaches an MLM loss of 4.7 after 0.8 million
@@ -9,8 +9,8 @@ tokens in steps of 32 x 64, and of 3.1 after 0.6 million in steps of 16 x 32. Th
 examples, where pre-training counts most.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="four models and their random twins on the embedded microworld, in minutes on two cores",

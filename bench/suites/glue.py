@@ -1,13 +1,13 @@
 """GLUE (Wang et al., 2019): the nine tasks and the diagnostic set, by fine-tuning models pre-trained on the same text.
 
-    python -m bench run glue --data DIR --models bert,gpt,elmo --seeds 3 --out runs/glue
+    ptmbench run glue --data DIR --models bert,gpt,elmo --seeds 3 --out runs/glue
 
 The models pre-train on whatever unlabelled English lies in the data folder: WikiText-2's training articles and
 plain-text books.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="GLUE by fine-tuning, models pre-trained on the data folder's English text",

@@ -1,13 +1,13 @@
 """Knowledge (survey, sections 3.3.2, 4.1): facts that a model knows, relations, types, and links of knowledge graphs.
 
-    python -m bench run knowledge --data DIR --models bert,roberta --seeds 3 --out runs/knowledge
+    ptmbench run knowledge --data DIR --models bert,roberta --seeds 3 --out runs/knowledge
 
 LAMA asks models as they are, with one list of words for all; FewRel learns from episodes, Open Entity types an entity,
 WN18RR and FB15k-237 rank every entity as the end of a relation.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="facts, relations, types of entities and links of knowledge graphs",

@@ -1,8 +1,8 @@
 """Multi30k (Elliott et al., 2016) translation, en-de and de-en: a Transformer from scratch, pre-trained
 encoder-decoders, and encoders under a new decoder.
 
-    python -m bench run multi30k --data DIR --models random-bart --out runs/multi30k
-    python -m bench run multi30k --data DIR --models bart,bert --adaptation finetune,seq2seq,seq2seq:warm_decoder=1
+    ptmbench run multi30k --data DIR --models random-bart --out runs/multi30k
+    ptmbench run multi30k --data DIR --models bart,bert --adaptation finetune,seq2seq,seq2seq:warm_decoder=1
 
 A random twin is the Transformer from scratch. 4 + 4 layers of width 256, one BPE vocabulary of both languages, which
 reads and writes: small, since 29,000 captions are few. A batch of 128 captions has about 2,000 tokens of each language.
@@ -13,16 +13,16 @@ from nothing; --set encoder_rate=2e-4 is what a well-trained encoder wants.
 The encoder as extra memory (BERT-fused NMT) is a translator beside it, which learns alone for half of the epochs;
 fused:stages=1+drop_net=0 leaves both of its tricks out:
 
-    python -m bench run multi30k --data DIR --models bert --adaptation fused
+    ptmbench run multi30k --data DIR --models bert --adaptation fused
 
 Without pairs, from a model that has read both languages; fine-tuning sees one side of each example. The suite's corpus
 has both sides, each in a file of its own: name other text with --corpus where the model shall never have met the other.
 
-    python -m bench run multi30k --data DIR --models mass,roberta --adaptation unsupervised
+    ptmbench run multi30k --data DIR --models mass,roberta --adaptation unsupervised
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="Multi30k translation: from scratch, pre-trained encoder-decoders, encoders under a new decoder",

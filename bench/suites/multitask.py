@@ -1,6 +1,6 @@
 """Multi-task learning with recurrent networks (Liu, Qiu and Huang, 2016): does a task learn from others beside it?
 
-    python -m bench run multitask --data DIR --out runs/multitask
+    ptmbench run multitask --data DIR --out runs/multitask
 
 Films and questions: SST-2, SST-5, IMDb and TREC, each alone and with the other three learnt in turns, by the same
 network and as many passes over its own texts (see `bench.adapt.multitask`). A pre-trained model is the paper's shared
@@ -8,11 +8,11 @@ layer that begins as a language model, its random twin the one that does not; fi
 of the tasks' own. The paper has SUBJ in the place of TREC. A cell whose others are not all in DIR says so: name those
 that are, or run the microworld's:
 
-    python -m bench run demo --models lm_lstm --tasks sst2,cola --adaptation multitask,multitask:beside=sst2+cola
+    ptmbench run demo --models lm_lstm --tasks sst2,cola --adaptation multitask,multitask:beside=sst2+cola
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="multi-task learning: each of four tasks alone and beside the others, by recurrent networks",

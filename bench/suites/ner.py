@@ -1,14 +1,14 @@
 """Named entities (survey, section 7.4): news, the web's new names, and biomedical abstracts, by fine-tuning.
 
-    python -m bench run ner --data DIR --models bert,elmo --seeds 3 --out runs/ner
+    ptmbench run ner --data DIR --models bert,elmo --seeds 3 --out runs/ner
 
 Scores are conlleval's F1 of whole entities. --set crf=1 judges sequences of tags, --set context=1 shows a sentence
 between its neighbours. --models flair --tokenizer character --set length=512 --adaptation stacked is Flair's tagger,
 which reads GloVe's vectors of words too.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="named entities of news, the web and biomedicine, by fine-tuning",

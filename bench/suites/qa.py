@@ -1,13 +1,13 @@
 """Questions whose answer is a span of a text (survey, section 7.2), by fine-tuning: SQuAD 1.1 and 2.0, CoQA, HotpotQA.
 
-    python -m bench run qa --data DIR --models bert,electra --seeds 3 --out runs/qa
+    ptmbench run qa --data DIR --models bert,electra --seeds 3 --out runs/qa
 
 Long texts are read in windows of 256 tokens, 128 apart; the answer is the best span of all windows. Without the whole
 of SQuAD 2.0, squad20_cs224n trains on one half of its dev set and reports the other.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="answers as spans: SQuAD 1.1 and 2.0, CoQA, HotpotQA, by fine-tuning",

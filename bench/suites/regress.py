@@ -1,15 +1,15 @@
 """What `tox -e regress` runs on the project itself: small budgets, five seeds, a few minutes on two cores.
 
-    python -m bench run regress --no-baselines --out runs/regress
-    python -m bench gate tests/regress runs/regress
+    ptmbench run regress --no-baselines --out runs/regress
+    ptmbench gate tests/regress runs/regress
 
 Three models that learn the microworld's two easiest tasks within this budget, so that a change which breaks
 pre-training, fine-tuning or scoring has something to lose: a word-vector model, a decoder and an encoder. Five seeds,
 because fewer leave Student's t too few degrees of freedom to see anything.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="three tiny models on two tasks of the microworld, for the gate on the project itself",

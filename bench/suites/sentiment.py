@@ -1,15 +1,15 @@
 """Sentiment and topics of whole texts (survey, section 7.3), by fine-tuning.
 
-    python -m bench run sentiment --data DIR --models bert,gpt --seeds 3 --set train_limit=20000 --out runs/sentiment
+    ptmbench run sentiment --data DIR --models bert,gpt --seeds 3 --set train_limit=20000 --out runs/sentiment
 
 Reviews are long: 256 tokens are read of each. Training sets have up to 1.4 million texts, so a limit makes sense on few
 cores; it is recorded with the scores. A text under the other label is written by mask and infill:
 
-    python -m bench run sentiment --data DIR --tasks sentiment_transfer --models bert --adaptation infill
+    ptmbench run sentiment --data DIR --tasks sentiment_transfer --models bert --adaptation infill
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="sentiment and topics of sentences, reviews and news, by fine-tuning",

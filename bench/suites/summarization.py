@@ -1,13 +1,13 @@
 """Summaries (survey, section 7.6): subject lines, news, chats; written, and put together of the text's own sentences.
 
-    python -m bench run summarization --data DIR --models t5,bart,bert --out runs/summarization
+    ptmbench run summarization --data DIR --models t5,bart,bert --out runs/summarization
 
 Encoder-decoders write by themselves, encoders under a new decoder (seq2seq); extract chooses sentences. The first
 sentences of the text and the best that a choice of sentences can do stand beside them (`lead`, `oracle`).
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="summaries, written by encoder-decoders or chosen among the text's sentences",

@@ -1,14 +1,14 @@
 """SuperGLUE (Wang et al., 2019): the eight tasks and both diagnostic sets, by fine-tuning models pre-trained on the
 same text.
 
-    python -m bench run superglue --data DIR --models bert,gpt,elmo --seeds 3 --out runs/superglue
+    ptmbench run superglue --data DIR --models bert,gpt,elmo --seeds 3 --out runs/superglue
 
 The official score is the mean over the eight tasks, with a task's two metrics averaged first; the diagnostic sets do
 not count in it. Paragraphs of BoolQ and MultiRC are longer than GLUE's sentences, so classification reads 256 tokens.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="SuperGLUE by fine-tuning, models pre-trained on the data folder's English text",

@@ -1,7 +1,7 @@
 """The survey's table 2 under one roof: every pre-trained model at the same size, corpus, vocabulary and FLOPs.
 
-    python -m bench run table2 --data DIR --out runs/table2
-    python -m bench run table2 --data DIR --flops 1.3e18 --size small --strategy mirrored --recipe batch=256
+    ptmbench run table2 --data DIR --out runs/table2
+    ptmbench run table2 --data DIR --flops 1.3e18 --size small --strategy mirrored --recipe batch=256
 
 The first line is for two cores over several evenings: stop it at any moment, the same command goes on. The second is
 for accelerators; 1.3e18 FLOPs are about what ELECTRA-small took, four days of one V100 (1.4e18; Clark et al.,
@@ -9,9 +9,9 @@ for accelerators; 1.3e18 FLOPs are about what ELECTRA-small took, four days of o
 published ones. CoVe and BiSkip, which learn from pairs, are not applicable over running text: their twins stand alone.
 """
 
-import models
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench import models
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="the survey's table 2: every model at one size, corpus, vocabulary and number of FLOPs",

@@ -1,6 +1,6 @@
 """The survey's table 4 as an experiment: what is read of a pre-trained model, and whether it goes on learning.
 
-    python -m bench run table4 --data DIR --out runs/table4
+    ptmbench run table4 --data DIR --out runs/table4
 
 Embedding only, top layer or all layers (a scalar mix), as frozen features (FE) or fine-tuned (FT), for two models of
 word vectors, ELMo, BERT and GPT, pre-trained with the same FLOPs. They would take GloVe 1,560 times round the 12.8
@@ -10,8 +10,8 @@ nothing but the head's way of reading (with "top", fine-tuning takes the mean th
 the form puts on top is trained from scratch, where the survey has in mind a network of the task's own.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="the survey's table 4: embedding, top or all layers, as features or fine-tuned",

@@ -1,14 +1,14 @@
 """ULMFiT's ablation (Howard & Ruder, 2018, tables 4 to 7): every trick of the method taken away, one at a time.
 
-    python -m bench run ulmfit --data DIR --out runs/ulmfit
+    ptmbench run ulmfit --data DIR --out runs/ulmfit
 
 On TREC's six kinds of questions and SST-2's sentences, cut to 2000 examples, where tricks count most. LM-LSTM is the
 "vanilla" language model of table 5, without the dropout of AWD-LSTM; the random twins are table 4's "without
 pre-training"; plain fine-tuning is table 7's "full". Every ``--set`` of the adaptation works here too.
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="ULMFiT's ablation: pre-training, language model, and each trick of fine-tuning taken away",

@@ -1,12 +1,12 @@
 """Vectors of single words (survey, section 2.2): similarity and analogy questions, asked of every model as it is.
 
-    python -m bench run words --data DIR --models word2vec,glove,fasttext,elmo,bert --out runs/words
+    ptmbench run words --data DIR --models word2vec,glove,fasttext,elmo,bert --out runs/words
 
 Nothing learns. A word's vector is read from the embedding, the top or all layers (--set layers=embedding|top|all).
 """
 
-from bench.budget import Budget
-from bench.suites import Suite
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.suites import Suite
 
 SUITE = Suite(
     summary="similarity and analogies of words, of models as they are",

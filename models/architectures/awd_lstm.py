@@ -17,9 +17,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.architectures.left_lstm import LeftLstm, State, over
-from models.architectures.parts import dropout, shape
-from models.card import Size
+from ptmbench.models.architectures.left_lstm import LeftLstm, State, over
+from ptmbench.models.architectures.parts import dropout, shape
+from ptmbench.models.card import Size
 
 SHARES = {"weights": 1.25, "embedding": 0.125, "input": 1.0, "hidden": 0.75, "output": 1.0}
 """Rates in units of ``dropout``: 0.5, 0.05, 0.4, 0.3 and 0.4 where that is 0.4."""

@@ -28,11 +28,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.lstm import remember
-from models.architectures.parts import HIDDEN, check_length, dense, dropout, shape
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.lstm import remember
+from ptmbench.models.architectures.parts import HIDDEN, check_length, dense, dropout, shape
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
 
 LETTERS, LETTER_WIDTH = 50, 16
 """Symbols of a word, and the width of a symbol's vector, in every size."""

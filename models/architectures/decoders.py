@@ -1,8 +1,8 @@
 """Left-to-right Transformers, as configurations of `models.layers.transformers.CausalTransformer`."""
 
-from models.architectures.encoders import SINUSOIDS, post_norm_stack
-from models.card import Size
-from models.layers.config import (
+from ptmbench.models.architectures.encoders import SINUSOIDS, post_norm_stack
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import (
     NORMAL,
     AttentionConfig,
     BlockConfig,

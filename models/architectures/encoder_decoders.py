@@ -1,8 +1,8 @@
 """Encoder-decoder Transformers, as configurations of `models.layers.transformers.Encoder` and ``Decoder``."""
 
-from models.architectures.encoders import SINUSOIDS
-from models.card import Size
-from models.layers.config import (
+from ptmbench.models.architectures.encoders import SINUSOIDS
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import (
     NORMAL,
     AttentionConfig,
     BlockConfig,

@@ -4,8 +4,8 @@ Source: Devlin et al. (2019), section 3; Vaswani et al. (2017), section 3.1; sha
 released configuration. Learned positions, layer-norm after each residual sum and on the embeddings.
 """
 
-from models.card import Size
-from models.layers.config import (
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import (
     BERT,
     AttentionConfig,
     BlockConfig,

@@ -12,11 +12,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import check_length, dropout, shape
-from models.architectures.products import product
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.parts import check_length, dropout, shape
+from ptmbench.models.architectures.products import product
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
 
 
 def recur(inputs: tf.Tensor, gates: tf.Tensor, candidate: tf.Tensor, fresh: tf.Tensor, present: tf.Tensor) -> tf.Tensor:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import (
+from ptmbench.models.architectures.parts import (
     HIDDEN,
     attention,
     block,
@@ -28,11 +28,11 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
-from models.architectures.products import product
-from models.card import Size
-from models.layers.config import BERT
-from models.layers.core import initializer, sinusoids
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.products import product
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import BERT
+from ptmbench.models.layers.core import initializer, sinusoids
+from ptmbench.models.pretrainable import Encoding
 
 EPSILON = 1e-5
 SENTENCES = 32

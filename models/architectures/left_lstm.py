@@ -15,10 +15,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.lstm import remember
-from models.architectures.parts import check_length, dense, dropout, shape
-from models.card import Size
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.lstm import remember
+from ptmbench.models.architectures.parts import check_length, dense, dropout, shape
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
 
 State = tuple[tf.Tensor, tf.Tensor]
 """h and c, [B, C] each."""

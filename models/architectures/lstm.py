@@ -23,9 +23,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import HIDDEN, check_length, dense, dropout, shape
-from models.card import Size
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.parts import HIDDEN, check_length, dense, dropout, shape
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
 
 
 def recur(inputs: tf.Tensor, recurrent: tf.Tensor, project: tf.Tensor) -> tf.Tensor:

@@ -21,12 +21,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.left_lstm import State, cell
-from models.architectures.lstm import remember
-from models.architectures.parts import HIDDEN, attention, check_length, dense, dropout, shape
-from models.architectures.products import product
-from models.card import Size
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.left_lstm import State, cell
+from ptmbench.models.architectures.lstm import remember
+from ptmbench.models.architectures.parts import HIDDEN, attention, check_length, dense, dropout, shape
+from ptmbench.models.architectures.products import product
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
 
 
 def recur(inputs: tf.Tensor, recurrent: tf.Tensor, fresh: tf.Tensor) -> tf.Tensor:

@@ -18,13 +18,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.architectures.encoders import bert
-from models.architectures.parts import HIDDEN, check_length, shape
-from models.card import Size
-from models.layers.config import DistancesConfig
-from models.layers.core import Drop, Rows
-from models.layers.transformers import Encoder
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import DistancesConfig
+from ptmbench.models.layers.core import Drop, Rows
+from ptmbench.models.layers.transformers import Encoder
+from ptmbench.models.pretrainable import Encoding
 
 EPSILON = 1e-5
 """Of every layer norm of UniLM, that of the masked language model's head included."""

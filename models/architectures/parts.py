@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.products import product
+from ptmbench.models.architectures.products import product
 
 HIDDEN = -1e9
 """Added to the score of a key that may not be seen: its weight is exactly 0 in float32, and a row of nothing else

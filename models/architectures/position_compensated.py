@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import (
+from ptmbench.models.architectures.parts import (
     HIDDEN,
     attention,
     block,
@@ -29,11 +29,11 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
-from models.card import Size
-from models.layers.config import BERT
-from models.layers.core import initializer, sinusoids
-from models.layers.embeddings import BUCKETS, FARTHEST, distance_buckets, padding_bias
-from models.pretrainable import Encoding
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import BERT
+from ptmbench.models.layers.core import initializer, sinusoids
+from ptmbench.models.layers.embeddings import BUCKETS, FARTHEST, distance_buckets, padding_bias
+from ptmbench.models.pretrainable import Encoding
 
 EPSILON = 1e-5
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.architectures.awd_lstm import AwdLstm
-from models.architectures.parts import dense, dropout, shape
+from ptmbench.models.architectures.awd_lstm import AwdLstm
+from ptmbench.models.architectures.parts import dense, dropout, shape
 
 
 def pool(z: tf.Tensor, forget: tf.Tensor) -> tf.Tensor:

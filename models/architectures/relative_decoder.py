@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import (
+from ptmbench.models.architectures.parts import (
     HIDDEN,
     attention,
     block,
@@ -30,9 +30,9 @@ from models.architectures.parts import (
     split_heads,
     waves,
 )
-from models.architectures.products import product
-from models.card import Size
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.products import product
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
 
 EPSILON = 1e-5
 

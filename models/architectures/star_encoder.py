@@ -26,7 +26,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import (
+from ptmbench.models.architectures.parts import (
     HIDDEN,
     attention,
     block,
@@ -37,9 +37,9 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
-from models.card import Size
-from models.layers.core import sinusoids
-from models.pretrainable import Encoding
+from ptmbench.models.card import Size
+from ptmbench.models.layers.core import sinusoids
+from ptmbench.models.pretrainable import Encoding
 
 EPSILON = 1e-6
 

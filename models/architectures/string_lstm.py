@@ -19,12 +19,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.left_lstm import over
-from models.architectures.lstm import remember
-from models.architectures.parts import HIDDEN, check_length, dropout, shape
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.left_lstm import over
+from ptmbench.models.architectures.lstm import remember
+from ptmbench.models.architectures.parts import HIDDEN, check_length, dropout, shape
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
 
 
 def openings(vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:

@@ -15,11 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import check_length, dropout, shape
-from models.architectures.word_vectors import initializer
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.parts import check_length, dropout, shape
+from ptmbench.models.architectures.word_vectors import initializer
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
 
 SHORTEST, LONGEST = 3, 6
 

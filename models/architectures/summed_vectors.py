@@ -5,10 +5,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import check_length, dropout, shape
-from models.architectures.word_vectors import initializer
-from models.card import Size
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.parts import check_length, dropout, shape
+from ptmbench.models.architectures.word_vectors import initializer
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
 
 
 class SummedVectors(keras.layers.Layer):

@@ -21,7 +21,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import (
+from ptmbench.models.architectures.parts import (
     HIDDEN,
     Weights,
     attention,
@@ -35,11 +35,11 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
-from models.architectures.products import product
-from models.card import Size
-from models.layers.config import NORMAL
-from models.layers.core import initializer, sinusoids
-from models.layers.embeddings import padding_bias
+from ptmbench.models.architectures.products import product
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import NORMAL
+from ptmbench.models.layers.core import initializer, sinusoids
+from ptmbench.models.layers.embeddings import padding_bias
 
 EPSILON = 1e-5
 

@@ -25,7 +25,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import (
+from ptmbench.models.architectures.parts import (
     HIDDEN,
     attention,
     block,
@@ -36,8 +36,8 @@ from models.architectures.parts import (
     shape,
     split_heads,
 )
-from models.card import Size
-from models.pretrainable import Encoding
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
 
 EPSILON = 1e-6
 EPSILON_HALT = 0.01

@@ -9,9 +9,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import check_length, dropout, shape
-from models.card import Size
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.parts import check_length, dropout, shape
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
 
 
 def initializer(width: int) -> keras.initializers.Initializer:

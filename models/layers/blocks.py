@@ -10,9 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.architectures.parts import attention, gelu, shape, split_heads
-from models.layers.config import AttentionConfig, BlockConfig, FeedForwardConfig, StackConfig
-from models.layers.core import NO_DROP, Drop, Layer, Rows, made_from, recomputed
+from ptmbench.models.architectures.parts import attention, gelu, shape, split_heads
+from ptmbench.models.layers.config import AttentionConfig, BlockConfig, FeedForwardConfig, StackConfig
+from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Rows, made_from, recomputed
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 """Keys and values, [B, H, U, K] each."""

@@ -17,9 +17,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dropout, layer_norm, rematerialises, rms_norm
-from models.architectures.products import product
-from models.layers.config import (
+from ptmbench.models.architectures.parts import dropout, layer_norm, rematerialises, rms_norm
+from ptmbench.models.architectures.products import product
+from ptmbench.models.layers.config import (
     ONES,
     ZEROS,
     Config,

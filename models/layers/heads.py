@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from models.layers.config import (
+from ptmbench.models.layers.config import (
     BERT,
     Config,
     EncoderConfig,

@@ -11,14 +11,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import HIDDEN, check_length, shape
-from models.architectures.products import product
-from models.layers import embeddings  # noqa: F401  the layers that configurations name
-from models.layers.blocks import Stack  # noqa: F401
-from models.layers.config import CausalConfig, DecoderConfig, EncoderConfig, TableConfig
-from models.layers.core import Drop, Layer, Rows, built, made_from, recomputed
-from models.layers.embeddings import future_bias, padding_bias
-from models.pretrainable import Encoding
+from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
+from ptmbench.models.architectures.products import product
+from ptmbench.models.layers import embeddings  # noqa: F401  the layers that configurations name
+from ptmbench.models.layers.blocks import Stack  # noqa: F401
+from ptmbench.models.layers.config import CausalConfig, DecoderConfig, EncoderConfig, TableConfig
+from ptmbench.models.layers.core import Drop, Layer, Rows, built, made_from, recomputed
+from ptmbench.models.layers.embeddings import future_bias, padding_bias
+from ptmbench.models.pretrainable import Encoding
 
 __all__ = ["CausalTransformer", "Decoder", "Encoder", "built"]
 

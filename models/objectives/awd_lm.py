@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.objectives.lm import CausalLm
+from ptmbench.models.objectives.lm import CausalLm
 
 ALPHA, BETA = 2.0, 1.0
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.corpus import Corpus
-from models.objectives.sampling import Runs, generator, take
-from models.objectives.skipgram import FAR, NEGATIVES, SHARED, WINDOW, SkipGram, blocks, subsampling
-from models.objectives.translation import check
-from models.pretrainable import Batches
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.skipgram import FAR, NEGATIVES, SHARED, WINDOW, SkipGram, blocks, subsampling
+from ptmbench.models.objectives.translation import check
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.tokenizers import Vocabulary
 
 BAND = 4 * WINDOW
 """W'."""

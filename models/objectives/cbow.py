@@ -15,9 +15,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import shape
-from models.architectures.word_vectors import initializer
-from models.objectives.skipgram import NEGATIVES, batches, blocks, contexts_of
+from ptmbench.models.architectures.parts import shape
+from ptmbench.models.architectures.word_vectors import initializer
+from ptmbench.models.objectives.skipgram import NEGATIVES, batches, blocks, contexts_of
 
 __all__ = ["Cbow", "batches", "context_means"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.products import product
-from models.architectures.two_towers import joins
+from ptmbench.models.architectures.products import product
+from ptmbench.models.architectures.two_towers import joins
 
 
 class Cloze(keras.layers.Layer):

@@ -15,12 +15,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.products import product
-from models.corpus import Corpus
-from models.objectives.lm import CausalLm
-from models.objectives.sampling import Runs, stream, take
-from models.pretrainable import Batches
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.products import product
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.lm import CausalLm
+from ptmbench.models.objectives.sampling import Runs, stream, take
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.tokenizers import Vocabulary
 
 CODES = 8
 

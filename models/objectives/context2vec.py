@@ -15,11 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.products import product
-from models.corpus import Corpus
-from models.objectives.sampling import FullSentences, generator
-from models.pretrainable import Batches
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.products import product
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import FullSentences, generator
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.tokenizers import Vocabulary
 
 NEGATIVES, SHARED = 10, 64
 """k, and the noise words of a row."""

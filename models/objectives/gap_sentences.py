@@ -13,11 +13,11 @@ sentences that begin in the first two halves can become gaps, so that every mask
 
 import numpy as np
 
-from models.corpus import Corpus
-from models.objectives._rows import framed, packed
-from models.objectives.sampling import Sentences
-from models.pretrainable import Batches
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives._rows import framed, packed
+from ptmbench.models.objectives.sampling import Sentences
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.tokenizers import Vocabulary
 
 RATIO = 0.3
 

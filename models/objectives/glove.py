@@ -17,10 +17,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import dropout
-from models.corpus import Corpus
-from models.objectives.sampling import Runs, generator, take
-from models.pretrainable import Batches
+from ptmbench.models.architectures.parts import dropout
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.pretrainable import Batches
 
 WINDOW, MOST, POWER = 10, 100.0, 0.75
 """Places to either side, x_max and the exponent of f."""

@@ -19,12 +19,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import shape
-from models.architectures.word_vectors import initializer
-from models.corpus import Corpus
-from models.objectives import skipgram
-from models.objectives.cbow import context_means, words_with_context
-from models.pretrainable import Batches
+from ptmbench.models.architectures.parts import shape
+from ptmbench.models.architectures.word_vectors import initializer
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import skipgram
+from ptmbench.models.objectives.cbow import context_means, words_with_context
+from ptmbench.models.pretrainable import Batches
 
 SLOTS = 2 * skipgram.WINDOW
 """Words at most whose windows hold a given word."""

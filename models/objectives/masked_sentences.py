@@ -20,11 +20,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.hierarchical_transformer import places
-from models.corpus import Corpus
-from models.objectives.sampling import Runs, generator, take
-from models.pretrainable import Batches
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.hierarchical_transformer import places
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.tokenizers import Vocabulary
 
 RATE, MASK, KEEP = 0.15, 0.8, 0.1
 ROOM = 0.2

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.objectives import mlm
-from models.pretrainable import Batches
-from models.tokenizers import Vocabulary
+from ptmbench.models.objectives import mlm
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.tokenizers import Vocabulary
 
 COPIES = 10
 """Masks per text under static masking (Liu et al., 2019, section 4.1)."""

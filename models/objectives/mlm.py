@@ -15,12 +15,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.products import product
-from models.layers.blocks import ACTIVATIONS
-from models.layers.core import Layer, made_from
-from models.layers.heads import MaskedLmConfig
-from models.objectives import _absent
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.products import product
+from ptmbench.models.layers.blocks import ACTIVATIONS
+from ptmbench.models.layers.core import Layer, made_from
+from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.objectives import _absent
+from ptmbench.models.tokenizers import Vocabulary
 
 RATE = 0.15
 

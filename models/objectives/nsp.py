@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.layers.core import Layer
-from models.layers.heads import ClassifierConfig
+from ptmbench.models.layers.core import Layer
+from ptmbench.models.layers.heads import ClassifierConfig
 
 RANDOM_SECOND = 0.5
 """The share of rows whose second text is random."""

@@ -17,11 +17,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.paragraph_vectors import NEGATIVES, WINDOW
-from models.corpus import Corpus
-from models.objectives.sampling import Runs, generator, take
-from models.objectives.skipgram import SHARED, subsampling
-from models.pretrainable import Batches
+from ptmbench.models.architectures.paragraph_vectors import NEGATIVES, WINDOW
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.skipgram import SHARED, subsampling
+from ptmbench.models.pretrainable import Batches
 
 
 def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:

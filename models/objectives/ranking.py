@@ -17,10 +17,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import shape
-from models.corpus import Corpus
-from models.objectives.sampling import Runs, generator, take
-from models.pretrainable import Batches
+from ptmbench.models.architectures.parts import shape
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.pretrainable import Batches
 
 SIDE = 5
 WINDOW = 2 * SIDE + 1

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from models.corpus import Corpus
-from models.text.joined import Joined
-from models.text.mixing import mixed
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.text.joined import Joined
+from ptmbench.models.text.mixing import mixed
+from ptmbench.models.tokenizers import Vocabulary
 
 _ROUNDS = 10
 _REACH = 64  # documents of one sentence that are passed over in search of one with two

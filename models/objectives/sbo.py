@@ -13,12 +13,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import gelu
-from models.architectures.products import product
-from models.layers.core import Layer
-from models.layers.heads import SpanBoundaryConfig
-from models.objectives.masking import Chosen
-from models.objectives.mlm import gather
+from ptmbench.models.architectures.parts import gelu
+from ptmbench.models.architectures.products import product
+from ptmbench.models.layers.core import Layer
+from ptmbench.models.layers.heads import SpanBoundaryConfig
+from ptmbench.models.objectives.masking import Chosen
+from ptmbench.models.objectives.mlm import gather
 
 LONGEST = SpanBoundaryConfig.longest
 """Tokens of a span that are predicted from its edges."""

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.corpus import Corpus
-from models.objectives.lm import CausalLm
-from models.objectives.sampling import FullSentences
-from models.pretrainable import Batches
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.lm import CausalLm
+from ptmbench.models.objectives.sampling import FullSentences
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.tokenizers import Vocabulary
 
 
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:

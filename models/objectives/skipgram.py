@@ -21,11 +21,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.architectures.parts import shape
-from models.architectures.word_vectors import initializer
-from models.corpus import Corpus
-from models.objectives.sampling import Runs, generator, take
-from models.pretrainable import Batches
+from ptmbench.models.architectures.parts import shape
+from ptmbench.models.architectures.word_vectors import initializer
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.pretrainable import Batches
 
 WINDOW, NEGATIVES, SHARED = 5, 5, 64
 """W, k and K."""

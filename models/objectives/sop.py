@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.layers.core import Layer
-from models.layers.heads import ClassifierConfig
-from models.objectives.sampling import Pairs, laid
+from ptmbench.models.layers.core import Layer
+from ptmbench.models.layers.heads import ClassifierConfig
+from ptmbench.models.objectives.sampling import Pairs, laid
 
 SWAPPED = 0.5
 """The share of rows whose texts are swapped."""

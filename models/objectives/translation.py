@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.corpus import Corpus
-from models.objectives.sampling import Runs, take
-from models.objectives.seq2seq_mlm import Seq2SeqLm
-from models.pretrainable import Batches
-from models.text.pieces import CorpusUnfit
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.sampling import Runs, take
+from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
+from ptmbench.models.pretrainable import Batches
+from ptmbench.models.text.pieces import CorpusUnfit
+from ptmbench.models.tokenizers import Vocabulary
 
 _BLOCK = 1 << 20  # documents that are looked at together
 

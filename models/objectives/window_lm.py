@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from models.architectures.parts import shape
-from models.architectures.products import product
+from ptmbench.models.architectures.parts import shape
+from ptmbench.models.architectures.products import product
 
 ORDER = 4
 """Words that are looked back at: n - 1 of an n-gram of 5, as on the Brown corpus (table 1); on AP News n is 6."""

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models.objectives.mlm import MaskedLm
-from models.tokenizers import Vocabulary
+from ptmbench.models.objectives.mlm import MaskedLm
+from ptmbench.models.tokenizers import Vocabulary
 
 RATE, LONG = 0.05, 3
 

@@ -38,4 +38,4 @@ def names() -> tuple[str, ...]:
 
 def load(name: str) -> ModuleType:
     """The file of the model called ``name``, one of `names`."""
-    return importlib.import_module(f"models.published.{name}")
+    return importlib.import_module(f"ptmbench.models.published.{name}")

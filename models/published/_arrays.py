@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from models.published import PublishedError, _pickles
-from models.published._pickles import Storage, Tensor
+from ptmbench.models.published import PublishedError, _pickles
+from ptmbench.models.published._pickles import Storage, Tensor
 
 _SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "bf16", "I64": "<i8", "I32": "<i4", "I16": "<i2"}
 _SAFETENSORS |= {"I8": "i1", "U8": "u1", "BOOL": "?"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from models.published import PublishedError
+from ptmbench.models.published import PublishedError
 
 _PARTS = (
     "_self_attention_layer/query_dense",

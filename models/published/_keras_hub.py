@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from models.published import PublishedError, Unsupported, _slow, _vocabulary
-from models.published._keras_arrays import LAYOUTS, File, Maker
-from models.tokenizers import Tokenizer
+from ptmbench.models.published import PublishedError, Unsupported, _slow, _vocabulary
+from ptmbench.models.published._keras_arrays import LAYOUTS, File, Maker
+from ptmbench.models.tokenizers import Tokenizer
 
 _PACKAGES = ("keras_hub>", "keras_nlp>")
 _SHARED = {"vocabulary_size": "vocab_size", "max_sequence_length": "max_position_embeddings"}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from models.published import PublishedError
+from ptmbench.models.published import PublishedError
 
 STORAGES = {"Double": "<f8", "Float": "<f4", "Half": "<f2", "BFloat16": "bf16", "Long": "<i8", "Int": "<i4"}
 STORAGES |= {"Short": "<i2", "Char": "i1", "Byte": "u1", "Bool": "?"}

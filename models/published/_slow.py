@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import models as algorithms
 
-from models.published import PublishedError
+from ptmbench.models.published import PublishedError
 
 _LARGEST = 1 << 26
 """Bytes of a vocabulary."""

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from models._template import BERT, Template
-from models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
-from models.published import PublishedError, _slow, _templates
-from models.published._slow import SLOW, slow
-from models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models._template import BERT, Template
+from ptmbench.models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
+from ptmbench.models.published import PublishedError, _slow, _templates
+from ptmbench.models.published._slow import SLOW, slow
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 
 FILES = ("tokenizer.json", *SLOW)
 _MOST = 1 << 22

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from models.card import Size
-from models.published._bert_like import check, dense, norm
-from models.published.weight import Weight
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.published._bert_like import check, dense, norm
+from ptmbench.models.published.weight import Weight
+from ptmbench.models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("bart",)
 PREFIX = "model."

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from models.card import Size
-from models.published import Unsupported
-from models.published.weight import Weight
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.published import Unsupported
+from ptmbench.models.published.weight import Weight
+from ptmbench.models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("ctrl",)
 PREFIX = "transformer."

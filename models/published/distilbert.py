@@ -7,10 +7,10 @@ is the identity takes, so that the pooled vector is tanh of the first token's. N
 from collections.abc import Mapping
 from typing import Any
 
-from models.card import Size
-from models.published import _bert_like as layers
-from models.published import bert
-from models.published.weight import Weight
+from ptmbench.models.card import Size
+from ptmbench.models.published import _bert_like as layers
+from ptmbench.models.published import bert
+from ptmbench.models.published.weight import Weight
 
 MODEL = "bert"
 MODEL_TYPES = ("distilbert",)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from models.card import Size
-from models.electra import generator
-from models.published import _bert_like as layers
-from models.published.weight import Weight
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.electra import generator
+from ptmbench.models.published import _bert_like as layers
+from ptmbench.models.published.weight import Weight
+from ptmbench.models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("electra",)
 PREFIX = "electra."

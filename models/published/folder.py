@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from models import published
-from models.card import Size
-from models.published import PublishedError, _arrays, _keras_hub, _vocabulary
-from models.published.weight import Weight
-from models.tokenizers import Tokenizer
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.published import PublishedError, _arrays, _keras_hub, _vocabulary
+from ptmbench.models.published.weight import Weight
+from ptmbench.models.tokenizers import Tokenizer
 
 _WEIGHTS = {"model.safetensors": _arrays.safetensors, "pytorch_model.bin": _arrays.torch}
 _SHOWN = 5  # names in a message

@@ -7,10 +7,10 @@ out.
 from collections.abc import Mapping
 from typing import Any
 
-from models.card import Size
-from models.published import _bert_like as layers
-from models.published.weight import Weight
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.published import _bert_like as layers
+from ptmbench.models.published.weight import Weight
+from ptmbench.models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("mpnet",)
 PREFIX = "mpnet."

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from models.card import Size
-from models.published import bart
-from models.published._bert_like import check, norm
-from models.published.weight import Weight
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.published import bart
+from ptmbench.models.published._bert_like import check, norm
+from ptmbench.models.published.weight import Weight
+from ptmbench.models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("pegasus",)
 PREFIX = "model."

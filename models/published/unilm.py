@@ -8,10 +8,10 @@ name it, so a folder of the type "unilm" may leave it out. `transformers` takes 
 from collections.abc import Mapping
 from typing import Any
 
-from models.card import Size
-from models.published import _bert_like as layers
-from models.published import bert
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.published import _bert_like as layers
+from ptmbench.models.published import bert
+from ptmbench.models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("bert", "unilm")
 PREFIX = "bert."

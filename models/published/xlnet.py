@@ -7,10 +7,10 @@ which is the template of their tokenizers here; those trained here begin with [C
 from collections.abc import Mapping
 from typing import Any
 
-from models.card import Size
-from models.published._bert_like import check, dense, norm
-from models.published.weight import Weight
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.published._bert_like import check, dense, norm
+from ptmbench.models.published.weight import Weight
+from ptmbench.models.tokenizers import Vocabulary
 
 MODEL_TYPES = ("xlnet",)
 PREFIX = "transformer."

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.text.mixing import mixed
-from models.text.runs import Runs, folded
+from ptmbench.models.text.mixing import mixed
+from ptmbench.models.text.runs import Runs, folded
 
 VERSION = 3
 """Raised whenever other documents would be taken for repeats."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from models.text import duplicates, shards
-from models.text.pieces import Part
-from models.text.shards import Shard
-from models.text.words import Words
-from models.tokenizers import Tokenizer
+from ptmbench.models.text import duplicates, shards
+from ptmbench.models.text.pieces import Part
+from ptmbench.models.text.shards import Shard
+from ptmbench.models.text.words import Words
+from ptmbench.models.tokenizers import Tokenizer
 
 _BATCH = 2_000_000  # characters that are encoded together
 

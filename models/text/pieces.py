@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from models.text.layouts import documents, layout, opening
+from ptmbench.models.text.layouts import documents, layout, opening
 
 SMALL, RATIO = 2**28, 100
 """A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size: deflate reaches 1032 on a file made to
@@ -70,7 +70,7 @@ def expand(files: Sequence[Path]) -> list[Path]:
             found.append(path)
         else:
             raise CorpusError(
-                f"There is no corpus file {path}. Check the name; `python -m bench data make DIR` makes a small corpus."
+                f"There is no corpus file {path}. Check the name; `ptmbench data make DIR` makes a small corpus."
             )
     if not found:
         raise CorpusError("No corpus file was given. Name at least one file or folder.")

@@ -11,7 +11,7 @@ from unicodedata import category
 
 import numpy as np
 
-from models.text.mixing import mixed
+from ptmbench.models.text.mixing import mixed
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that powers of it can be divided out modulo 2^64
 _INVERSE = np.uint64(pow(int(_BASE), -1, 2**64))

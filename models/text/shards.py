@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from models.text.joined import Bits, Joined
-from models.text.pieces import CorpusError
+from ptmbench.models.text.joined import Bits, Joined
+from ptmbench.models.text.pieces import CorpusError
 
 MANIFEST = "tokenised.json"
 FORMAT = 1

@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any
 
-from models.text.pieces import CorpusError
+from ptmbench.models.text.pieces import CorpusError
 
 
 def cores() -> int:

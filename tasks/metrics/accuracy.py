@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import hypotheses, references
-from tasks.task import DataError
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import hypotheses, references
+from ptmbench.tasks.task import DataError
 
 APART = ("zh", "ja", "ko")
 """Languages whose words sacrebleu tells apart in a way of their own, for BLEU."""

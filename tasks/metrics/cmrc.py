@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tasks.forms import Answer
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
-from tasks.task import DataError
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
+from ptmbench.tasks.task import DataError
 
 _MARKS = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 _PIECES = re.compile(r"[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+")

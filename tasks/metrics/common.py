@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.task import DataError
+from ptmbench.tasks.task import DataError
 
 
 def percent(part: float, whole: float) -> float:

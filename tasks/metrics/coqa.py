@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.forms import Answer
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
-from tasks.metrics.squad2 import agreement
-from tasks.task import DataError
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
+from ptmbench.tasks.metrics.squad2 import agreement
+from ptmbench.tasks.task import DataError
 
 
 def _statistics(gold: Sequence[Sequence[Answer]], predictions: Sequence[str | None]) -> np.ndarray:

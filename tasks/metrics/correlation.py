@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 
-from tasks.task import DataError
+from ptmbench.tasks.task import DataError
 
 
 def correlation(gold: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import f_measure, percent
-from tasks.task import DataError
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import f_measure, percent
+from ptmbench.tasks.task import DataError
 
 _STARTS = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I"), ("E", "E"), ("E", "I"), ("O", "E")}
 """(previous, current) prefixes between which a new entity of the same type starts."""

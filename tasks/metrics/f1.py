@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import f_measure
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import f_measure
 
 
 @cache

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tasks.forms import Answers
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
-from tasks.metrics.squad import normalise
-from tasks.task import DataError
+from ptmbench.tasks.forms import Answers
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
+from ptmbench.tasks.metrics.squad import normalise
+from ptmbench.tasks.task import DataError
 
 _WHOLE = ("yes", "no", "noanswer")
 _NAMES = ("exact_match", "f1", "precision", "recall")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.additive import Additive
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:

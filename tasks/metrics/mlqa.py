@@ -13,10 +13,10 @@ from string import punctuation
 
 import numpy as np
 
-from tasks.forms import Answer
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
-from tasks.task import DataError
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
+from ptmbench.tasks.task import DataError
 
 _ARTICLES = {
     "en": r"\b(?:a|an|the)\b",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.additive import Additive
 
 
 def size(text: str) -> tuple[int, int]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
 
 HITS = (1, 3, 10)
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tasks.forms import Rewriting
-from tasks.metrics.additive import Additive
-from tasks.metrics.bleu import bleu
-from tasks.metrics.common import hypotheses, percent
-from tasks.task import DataError
+from ptmbench.tasks.forms import Rewriting
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.bleu import bleu
+from ptmbench.tasks.metrics.common import hypotheses, percent
+from ptmbench.tasks.task import DataError
 
 
 class Judge:

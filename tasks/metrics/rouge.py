@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import hypotheses, percent, references
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import hypotheses, percent, references
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 

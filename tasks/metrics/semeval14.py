@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import f_measure, label_scores, percent
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import f_measure, label_scores, percent
 
 LABELS = ("positive", "neutral", "negative", "conflict", "none")
 CLASSES = {4: (0, 1, 2, 3), 3: (0, 1, 2), 2: (0, 2)}

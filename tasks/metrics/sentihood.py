@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive, Rowwise
-from tasks.metrics.common import label_scores, percent, wholes
+from ptmbench.tasks.metrics.additive import Additive, Rowwise
+from ptmbench.tasks.metrics.common import label_scores, percent, wholes
 
 LABELS = ("None", "Positive", "Negative")
 

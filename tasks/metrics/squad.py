@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.forms import Answer
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
-from tasks.task import DataError
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
+from ptmbench.tasks.task import DataError
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only, as in the official script
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")

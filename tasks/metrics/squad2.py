@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tasks.forms import Answer
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
-from tasks.metrics.squad import normalise, word_f1
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
+from ptmbench.tasks.metrics.squad import normalise, word_f1
 
 
 @lru_cache(maxsize=1 << 17)

@@ -7,10 +7,10 @@ system finds many names or often the same.
 
 from collections.abc import Sequence
 
-from tasks.forms import Tags
-from tasks.metrics.common import f_measure
-from tasks.metrics.entity_f1 import entities
-from tasks.task import DataError
+from ptmbench.tasks.forms import Tags
+from ptmbench.tasks.metrics.common import f_measure
+from ptmbench.tasks.metrics.entity_f1 import entities
+from ptmbench.tasks.task import DataError
 
 
 def surface_f1(gold: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import percent
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent
 
 AT = (1, 5, 10)
 

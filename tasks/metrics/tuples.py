@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import f_measure, percent
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import f_measure, percent
 
 
 def _statistics(gold: Sequence[Iterable[Any]], predictions: Sequence[Iterable[Any]]) -> np.ndarray:

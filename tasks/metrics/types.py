@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.metrics.additive import Additive
-from tasks.metrics.common import f_measure, percent, wholes
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import f_measure, percent, wholes
 
 HAS = "1"
 

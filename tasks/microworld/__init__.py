@@ -15,6 +15,6 @@ It is no benchmark of language, only of the machinery: a score on it may be comp
 version of it.
 """
 
-from tasks.microworld.build import DEMO, VERSION, Sizes, make
+from ptmbench.tasks.microworld.build import DEMO, VERSION, Sizes, make
 
 __all__ = ["DEMO", "VERSION", "Sizes", "make"]

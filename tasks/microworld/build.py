@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.microworld import documents, judgements, opinions, pairs, reading, vocabulary, writers
-from tasks.microworld.grammar import english, sentence
-from tasks.microworld.lexicon import Lexicon, lexicon
-from tasks.microworld.meaning import Sentence
-from tasks.microworld.mowari import mowari
-from tasks.microworld.world import world
-from tasks.task import DataError
+from ptmbench.tasks.microworld import documents, judgements, opinions, pairs, reading, vocabulary, writers
+from ptmbench.tasks.microworld.grammar import english, sentence
+from ptmbench.tasks.microworld.lexicon import Lexicon, lexicon
+from ptmbench.tasks.microworld.meaning import Sentence
+from ptmbench.tasks.microworld.mowari import mowari
+from ptmbench.tasks.microworld.world import world
+from ptmbench.tasks.task import DataError
 
 VERSION = 1
 """Raised whenever the same (seed, sizes) gives other bytes: scores from before and after may not be compared."""

@@ -3,13 +3,13 @@
 import random
 from collections.abc import Callable, Iterator
 
-from tasks.microworld import speech
-from tasks.microworld import world as facts
-from tasks.microworld.grammar import english
-from tasks.microworld.lexicon import CLASSES, Lexicon
-from tasks.microworld.meaning import Kind, Phrase, Sentence
-from tasks.microworld.mowari import mowari
-from tasks.microworld.world import Person, Work, World, he
+from ptmbench.tasks.microworld import speech
+from ptmbench.tasks.microworld import world as facts
+from ptmbench.tasks.microworld.grammar import english
+from ptmbench.tasks.microworld.lexicon import CLASSES, Lexicon
+from ptmbench.tasks.microworld.meaning import Kind, Phrase, Sentence
+from ptmbench.tasks.microworld.mowari import mowari
+from ptmbench.tasks.microworld.world import Person, Work, World, he
 
 
 class Teller:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from tasks.microworld.lexicon import BE
-from tasks.microworld.meaning import Clause, Form, Name, Noun, Phrase, Sentence
+from ptmbench.tasks.microworld.lexicon import BE
+from ptmbench.tasks.microworld.meaning import Clause, Form, Name, Noun, Phrase, Sentence
 
 
 class Word(NamedTuple):

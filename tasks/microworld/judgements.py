@@ -7,11 +7,11 @@ bag of words can tell them apart.
 import random
 from typing import NamedTuple
 
-from tasks.microworld import speech
-from tasks.microworld.documents import Teller
-from tasks.microworld.grammar import Word, capital, clause, english, text
-from tasks.microworld.lexicon import BE, Lexicon
-from tasks.microworld.meaning import Clause, Form, Kind, Noun, Phrase, Sentence
+from ptmbench.tasks.microworld import speech
+from ptmbench.tasks.microworld.documents import Teller
+from ptmbench.tasks.microworld.grammar import Word, capital, clause, english, text
+from ptmbench.tasks.microworld.lexicon import BE, Lexicon
+from ptmbench.tasks.microworld.meaning import Clause, Form, Kind, Noun, Phrase, Sentence
 
 
 class Judged(NamedTuple):

@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from tasks.microworld.meaning import Kind, Name, Noun, Verb
+from ptmbench.tasks.microworld.meaning import Kind, Name, Noun, Verb
 
 _NOUNS = {
     Kind.PERSON: "singer poet sailor farmer teacher baker painter judge miller smith doctor weaver",

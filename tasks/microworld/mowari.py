@@ -10,8 +10,8 @@ English lemma, so the language is the same in every world and needs no word list
 import hashlib
 from functools import cache
 
-from tasks.microworld.lexicon import BE
-from tasks.microworld.meaning import Clause, Form, Name, Noun, Phrase, Sentence
+from ptmbench.tasks.microworld.lexicon import BE
+from ptmbench.tasks.microworld.meaning import Clause, Form, Name, Noun, Phrase, Sentence
 
 _CONSONANTS, _VOWELS = "bdfghjklmnprstvz", "aeiou"
 _PRONOUNS = {"f": "ila", "m": "ilo", "n": "ilu", "many": "ilim"}

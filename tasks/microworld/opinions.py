@@ -3,10 +3,10 @@
 import random
 from typing import NamedTuple
 
-from tasks.microworld import speech
-from tasks.microworld.grammar import Word, capital, clause
-from tasks.microworld.lexicon import BE, Lexicon
-from tasks.microworld.meaning import Clause
+from ptmbench.tasks.microworld import speech
+from ptmbench.tasks.microworld.grammar import Word, capital, clause
+from ptmbench.tasks.microworld.lexicon import BE, Lexicon
+from ptmbench.tasks.microworld.meaning import Clause
 
 
 class Opinion(NamedTuple):

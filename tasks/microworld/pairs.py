@@ -7,12 +7,12 @@ chances.
 import random
 from typing import NamedTuple
 
-from tasks.microworld import speech
-from tasks.microworld.grammar import english
-from tasks.microworld.judgements import Judged
-from tasks.microworld.lexicon import CLASSES, Lexicon
-from tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
-from tasks.microworld.world import found, is_so
+from ptmbench.tasks.microworld import speech
+from ptmbench.tasks.microworld.grammar import english
+from ptmbench.tasks.microworld.judgements import Judged
+from ptmbench.tasks.microworld.lexicon import CLASSES, Lexicon
+from ptmbench.tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
+from ptmbench.tasks.microworld.world import found, is_so
 
 
 def _noun(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Noun:

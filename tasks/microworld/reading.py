@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tasks.microworld import world as facts
-from tasks.microworld.documents import Teller
-from tasks.microworld.grammar import english, phrase, text
-from tasks.microworld.judgements import Judged
-from tasks.microworld.meaning import Phrase, Sentence
-from tasks.microworld.world import Person
+from ptmbench.tasks.microworld import world as facts
+from ptmbench.tasks.microworld.documents import Teller
+from ptmbench.tasks.microworld.grammar import english, phrase, text
+from ptmbench.tasks.microworld.judgements import Judged
+from ptmbench.tasks.microworld.meaning import Phrase, Sentence
+from ptmbench.tasks.microworld.world import Person
 
 
 class Question(NamedTuple):

@@ -6,9 +6,9 @@ verdict, who did it) is an argument, so that no label is ever read back from wor
 
 import random
 
-from tasks.microworld.lexicon import BE, CLASSES, EVERYONE, NOBODY, Lexicon
-from tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
-from tasks.microworld.world import found, he, is_so
+from ptmbench.tasks.microworld.lexicon import BE, CLASSES, EVERYONE, NOBODY, Lexicon
+from ptmbench.tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
+from ptmbench.tasks.microworld.world import found, he, is_so
 
 TOPICS = (Kind.WORK, Kind.PLACE, Kind.BUILDING, Kind.PERSON)
 

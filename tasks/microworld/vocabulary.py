@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from tasks.microworld.lexicon import Lexicon
-from tasks.microworld.meaning import Verb
-from tasks.microworld.mowari import stem
+from ptmbench.tasks.microworld.lexicon import Lexicon
+from ptmbench.tasks.microworld.meaning import Verb
+from ptmbench.tasks.microworld.mowari import stem
 
 _MOST = 200
 """Questions of a section."""

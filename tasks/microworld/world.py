@@ -8,8 +8,8 @@ there.
 import random
 from dataclasses import dataclass
 
-from tasks.microworld.lexicon import BE, BEAR, FIND, FOUND, LIE, LIVE, TEACH, WORK, WRITE, Lexicon
-from tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase
+from ptmbench.tasks.microworld.lexicon import BE, BEAR, FIND, FOUND, LIE, LIVE, TEACH, WORK, WRITE, Lexicon
+from ptmbench.tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tasks.microworld.grammar import Word, iob1
-from tasks.microworld.judgements import Judged
-from tasks.microworld.opinions import Review
-from tasks.microworld.pairs import Choice
-from tasks.microworld.reading import Letter, Paragraph
+from ptmbench.tasks.microworld.grammar import Word, iob1
+from ptmbench.tasks.microworld.judgements import Judged
+from ptmbench.tasks.microworld.opinions import Review
+from ptmbench.tasks.microworld.pairs import Choice
+from ptmbench.tasks.microworld.reading import Letter, Paragraph
 
 SPLITS = ("train", "dev", "test")
 

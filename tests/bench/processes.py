@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.perf import strategies
+from ptmbench.bench.perf import strategies
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +22,7 @@ def made_text(path: Path) -> Path:
 def start(
     text: Path, out: Path, *more: str, model: str = "bert", ignored: tuple[int, ...] = (), **environment: str
 ) -> subprocess.Popen:
-    """``python -m bench pretrain`` of a tiny model, under way. Caches lie beside ``text``. The signals ``ignored`` are
+    """``ptmbench pretrain`` of a tiny model, under way. Caches lie beside ``text``. The signals ``ignored`` are
     ignored from the start, as SIGINT is in ``command &`` of a script."""
 
     def ignore() -> None:
@@ -31,7 +31,7 @@ def start(
 
     arguments = ["--corpus", str(text), "--out", str(out), "--vocabulary", "300", "--batch", "4", "--length", "32"]
     return subprocess.Popen(
-        [sys.executable, "-m", "bench", "pretrain", model, *arguments, *more],
+        [sys.executable, "-m", "ptmbench", "pretrain", model, *arguments, *more],
         cwd=ROOT,
         env=os.environ | {"PTMBENCH_CACHE": str(text.parent / "cache")} | environment,
         stdout=subprocess.DEVNULL,

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from bench import baselines
-from bench.plan import Row
-from tasks import load
-from tasks.forms import Form
+from ptmbench.bench import baselines
+from ptmbench.bench.plan import Row
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
 
 
 @pytest.mark.parametrize("name", baselines.names())
@@ -29,6 +29,9 @@ def test_what_a_run_brings_follows_from_its_tasks():
 
 
 def test_listing_rows_imports_none_of_them():
-    code = "import sys; from bench import baselines; baselines.names(); print([m for m in sys.modules if 'numpy' in m])"
+    code = (
+        "import sys; from ptmbench.bench import baselines; baselines.names(); "
+        "print([m for m in sys.modules if 'numpy' in m])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

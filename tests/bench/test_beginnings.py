@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-import models
-from bench.adapt import settings
-from bench.adapt.adapted import Adapted
-from bench.engine import networks
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks.forms import Form
+from ptmbench import models
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.engine import networks
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Form
 
 TOKENIZER = Tokenizer.train("word", ["Vodia Zenna Marko sees knows asks the old miller"] * 3, 60)
 SHAPE = Size(layers=2, width=32, heads=2, inner=32, length=32)

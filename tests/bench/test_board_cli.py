@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from bench.__main__ import main
-from bench.commands.files import FORMATS
-from leaderboard import board
-from leaderboard.record import write
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.commands.files import FORMATS
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.record import write
 from tests.leaderboard.made import world
 
 

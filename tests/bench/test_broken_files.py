@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import microworld
+from ptmbench.tasks import microworld
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def clone(tmp_path_factory):
 def ptmbench(clone, *arguments):
     """Status and what was said, of the command in the copy."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench", *map(str, arguments)],
+        [sys.executable, "-m", "ptmbench", *map(str, arguments)],
         cwd=clone,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(clone), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,

@@ -8,22 +8,22 @@ import shutil
 
 import pytest
 
-from bench import cell as cells
-from bench import checkpoint, pretrain
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.adapted import adapted
-from bench.answers import Context
-from bench.budget import Budget
-from bench.data import corpora
-from bench.engine import networks
-from bench.engine.recipe import recipe_of
-from bench.engine.step import TrainStep
-from bench.plan import Cell, Row
-from leaderboard import record
-from models.card import Size
-from models.text.pieces import CorpusUnfit
-from models.tokenizers import Tokenizer
-from tasks import load, microworld
+from ptmbench.bench import cell as cells
+from ptmbench.bench import checkpoint, pretrain
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.adapted import adapted
+from ptmbench.bench.answers import Context
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import networks
+from ptmbench.bench.engine.recipe import recipe_of
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.text.pieces import CorpusUnfit
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load, microworld
 
 SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=96)
 FORMS = [  # a task of each form, with a model that can do it
@@ -179,14 +179,14 @@ def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):
     cells.run(make("sst2", "bert", "features"), context)
     settings = adaptation_settings.defaults(load("sst2").form, "features")
     network = adapted("bert", SHAPE, tokenizer, load("sst2").form, "features", 4, adaptation_settings.baked(settings))
-    from bench.adapt.adapted import random_weights
+    from ptmbench.bench.adapt.adapted import random_weights
 
     before = random_weights("bert", SHAPE, tokenizer, 0)
     assert all((before[v.path] == v.numpy()).all() for v in network.network.encoder.variables)
 
 
 def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, tokenizer, tmp_path, monkeypatch):
-    from models import bert
+    from ptmbench.models import bert
 
     monkeypatch.setitem(bert.SIZES, "tiny", SHAPE)
     corpus = corpora.load((str(world / "corpus"),), tokenizer)
@@ -209,7 +209,7 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
     assert result.pretraining["steps"] == 4 and result.pretraining["weights_sha256"] == made.weights_sha256
     (folder,) = (context.out / "adapted").iterdir()
 
-    from bench.predict import predict
+    from ptmbench.bench.predict import predict
 
     out = tmp_path / "predictions"
     assert predict(checkpoints=[folder], split="dev", data=world, out=out) == 0
@@ -224,7 +224,7 @@ def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_pa
     assert result.status == "ok", result.reason
     (folder,) = (context.out / "adapted").iterdir()
 
-    from bench.predict import predict
+    from ptmbench.bench.predict import predict
 
     assert predict(checkpoints=[folder], split="dev", data=world, out=tmp_path / "predictions") == 0
     lines = [json.loads(line) for line in (tmp_path / "predictions/stsb.dev.jsonl").read_text().splitlines()]
@@ -287,7 +287,7 @@ def test_a_corpus_that_an_objective_cannot_learn_from_makes_no_failure(context, 
 @pytest.mark.slow
 def test_a_translator_learns_from_pairs_and_serves_tasks(context, world, tokenizer, tmp_path, monkeypatch):
     """From the microworld's pairs, through a checkpoint, to a tagger over frozen vectors, and to translations."""
-    from models import cove
+    from ptmbench.models import cove
 
     monkeypatch.setitem(cove.SIZES, "tiny", SHAPE)
     made = pretrain.pretrain(

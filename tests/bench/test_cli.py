@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from bench import errors
-from bench.__main__ import main
-from bench.budget import Budget
+from ptmbench.bench import errors
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.budget import Budget
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW_IMPORTS = {
@@ -34,7 +34,7 @@ SLOW_IMPORTS = {
 
 def bench(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, **options
+        [sys.executable, "-m", "ptmbench", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, **options
     )
 
 
@@ -55,7 +55,7 @@ def test_help_and_ls_are_quick(arguments: list[str]) -> None:
 )
 def test_help_and_ls_import_nothing_slow(arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom bench.__main__ import main\n"
+        "import sys\nfrom ptmbench.bench.__main__ import main\n"
         f"status = main({arguments!r})\n"
         f"print(sorted({SLOW_IMPORTS!r} & set(sys.modules)), file=sys.stderr)\nsys.exit(status)"
     )
@@ -64,21 +64,21 @@ def test_help_and_ls_import_nothing_slow(arguments: list[str]) -> None:
 
 
 def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    from bench.commands import COMMANDS
+    from ptmbench.bench.commands import COMMANDS
 
     assert main([]) == main(["--help"]) == 0
     shown = capsys.readouterr().out
     for name in COMMANDS:
         assert f"\n  {name} " in shown
         assert main([name, "--help"]) == 0
-        assert "Usage: python -m bench " + name in capsys.readouterr().out
+        assert "Usage: ptmbench " + name in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
         (["rum"], 2, ["'rum'", "run"]),
-        (["run"], 2, ["SUITE", "python -m bench run --help"]),
+        (["run"], 2, ["SUITE", "ptmbench run --help"]),
         (["run", "demo", "--nonsense"], 2, ["--nonsense"]),
         (["run", "demo", "--seeds", "0"], 2, ["--seeds", "0"]),
         (["run", "demo", "--seed", "4294967296"], 2, ["--seed", "4294967295"]),
@@ -143,11 +143,11 @@ def test_mistakes_are_answered_by_a_sentence(
 
 
 ENGINE = {
-    "run": ("bench.run", "run_suite"),
-    "pretrain": ("bench.pretrain", "pretrain_command"),
-    "evaluate": ("bench.run", "evaluate"),
-    "predict": ("bench.predict", "predict"),
-    "encode": ("bench.predict", "encode"),
+    "run": ("ptmbench.bench.run", "run_suite"),
+    "pretrain": ("ptmbench.bench.pretrain", "pretrain_command"),
+    "evaluate": ("ptmbench.bench.run", "evaluate"),
+    "predict": ("ptmbench.bench.predict", "predict"),
+    "encode": ("ptmbench.bench.predict", "encode"),
 }
 
 
@@ -245,7 +245,7 @@ def test_exceptions_become_statuses(
     def fail(*arguments: Any) -> None:
         raise error
 
-    monkeypatch.setattr("bench.commands.names.names", fail)
+    monkeypatch.setattr("ptmbench.bench.commands.names.names", fail)
     assert main(["ls"]) == status
     err = capfd.readouterr().err
     assert said in err and "Traceback" not in err
@@ -264,7 +264,7 @@ def test_the_table_of_statuses_names_real_exceptions(path: str) -> None:
 
 
 def test_missing_data_counts_as_environment() -> None:
-    from tasks.task import MissingData
+    from ptmbench.tasks.task import MissingData
 
     assert errors.status(MissingData("the file x is missing")) == errors.ENVIRONMENT
 
@@ -273,7 +273,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "ls"], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, timeout=60
+        [sys.executable, "-m", "ptmbench", "ls"], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, timeout=60
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
@@ -293,7 +293,12 @@ def test_streams_may_be_closed(closed: str, status: int) -> None:
 def test_a_full_disk_behind_stdout_is_a_sentence() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "bench", "ls"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+            [sys.executable, "-m", "ptmbench", "ls"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
         )
     assert (done.returncode, done.stderr) == (
         4,
@@ -304,7 +309,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence() -> None:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_status(number: int, status: int) -> None:
     code = (
-        "import os, sys, bench.commands.names as names\nfrom bench.__main__ import main\n"
+        "import os, sys\nfrom ptmbench.bench.commands import names\nfrom ptmbench.bench.__main__ import main\n"
         f"names.names = lambda kind: os.kill(os.getpid(), {int(number)})\nsys.exit(main(['ls']))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -313,8 +318,7 @@ def test_signals_end_with_their_status(number: int, status: int) -> None:
 
 
 def test_ls_as_json_lists_what_the_registries_list(capsys: pytest.CaptureFixture[str]) -> None:
-    import models
-    import tasks
+    from ptmbench import models, tasks
 
     assert main(["ls", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
@@ -324,8 +328,8 @@ def test_ls_as_json_lists_what_the_registries_list(capsys: pytest.CaptureFixture
 
 
 def test_info_of_a_model_counts_the_parameters_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    import models
-    from models.tokenizers import Vocabulary
+    from ptmbench import models
+    from ptmbench.models.tokenizers import Vocabulary
 
     assert main(["info", "bert", "--json", "--vocabulary", "1000"]) == 0
     sheet = json.loads(capsys.readouterr().out)["models"]
@@ -346,7 +350,7 @@ def test_info_knows_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_everything_listed_has_its_info(capsys: pytest.CaptureFixture[str]) -> None:
-    from bench.commands.names import FOLDERS, docstring, names, summary
+    from ptmbench.bench.commands.names import FOLDERS, docstring, names, summary
 
     for kind in FOLDERS:
         for name in names(kind):
@@ -361,7 +365,7 @@ def test_everything_listed_has_its_info(capsys: pytest.CaptureFixture[str]) -> N
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     import numpy as np
 
-    from bench.commands.files import dumps
+    from ptmbench.bench.commands.files import dumps
 
     values = {"a": float("nan"), "b": [np.float32("inf"), np.int64(3)], "c": Path("x")}
     assert json.loads(dumps(values)) == {"a": "nan", "b": ["inf", 3], "c": "x"}
@@ -377,7 +381,7 @@ def test_doctor_finds_this_machine_fit(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_doctor_names_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
-    from bench.doctor import writable
+    from ptmbench.bench.doctor import writable
 
     blocked = tmp_path / "file"
     blocked.touch()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import console, environment
-from bench.budget import Budget
-from bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench import console, environment
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,7 +52,7 @@ def test_a_brief_bar_leaves_no_line_and_a_failure_no_closing_line(capsys: pytest
 def test_nested_bars_share_one_live_display_and_close_it() -> None:
     """In a pseudo-terminal of its own, where the live face is chosen."""
     code = (
-        "from bench import console\n"
+        "from ptmbench.bench import console\n"
         "with console.progress('outer [bold]', 2, 'cells') as outer:\n"
         "    for name in 'ab':\n"
         "        with console.progress(name, 3, brief=True) as inner:\n"
@@ -90,7 +90,7 @@ def test_a_budget_reads_and_repeats_itself() -> None:
 
 def test_the_peak_of_memory_is_seen_and_can_begin_anew() -> None:
     code = (
-        "from bench import environment as e\n"
+        "from ptmbench.bench import environment as e\n"
         "before = e.peak_memory_bytes()\n"
         "block = bytearray(200 << 20)\n"
         "peak = e.peak_memory_bytes()\n"

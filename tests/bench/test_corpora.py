@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.__main__ import main
-from bench.data import corpora
-from models.corpus import CorpusError
-from models.tokenizers import Tokenizer
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.data import corpora
+from ptmbench.models.corpus import CorpusError
+from ptmbench.models.tokenizers import Tokenizer
 
 PAGES = [f"A cat sat on mat {n}. It slept for {n} hours.\n\n" for n in range(60)]
 
@@ -115,7 +115,7 @@ def test_pretraining_reads_a_tokenised_folder(text, tmp_path):
 
 @pytest.mark.slow
 def test_speed_and_memory_are_measured_beside_the_peer(text, monkeypatch):
-    from bench.perf import corpus
+    from ptmbench.bench.perf import corpus
 
     monkeypatch.chdir(text.parent)
     (row,) = corpus.main([Path(text.name)], [1], rounds=1, processes=1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.__main__ import main
+from ptmbench import tasks
+from ptmbench.bench.__main__ import main
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import energy
+from ptmbench.bench import energy
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bench import baselines
-from bench.adapt import NotApplicable
-from bench.baselines import fasttext_classifier as fasttext
-from bench.plan import Row, rows_of
-from tasks import load
-from tasks.task import Example
+from ptmbench.bench import baselines
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.baselines import fasttext_classifier as fasttext
+from ptmbench.bench.plan import Row, rows_of
+from ptmbench.tasks import load
+from ptmbench.tasks.task import Example
 
 
 def test_words_and_bigrams_are_features():

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.__main__ import main
-from bench.data import examples
-from bench.data import fetch as fetching
-from bench.data.fetch import FetchError, fetch, get
-from tasks.forms import Form
-from tasks.metrics.accuracy import accuracy
-from tasks.task import DataError, Download, Example, MissingData, Source, Task
+from ptmbench import tasks
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.data import examples
+from ptmbench.bench.data import fetch as fetching
+from ptmbench.bench.data.fetch import FetchError, fetch, get
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.task import DataError, Download, Example, MissingData, Source, Task
 
 BODY = bytes(range(256)) * 1000
 SUM = hashlib.sha256(BODY).hexdigest()
@@ -255,7 +255,7 @@ def test_a_redirection_to_no_address_is_a_sentence(server: Server, tmp_path: Pat
 
 def _tell(data: Path) -> dict[str, str]:
     """What `data check` says of each split of the task "one"."""
-    from bench.commands.data import _read as check
+    from ptmbench.bench.commands.data import _read as check
 
     return {row["split"]: row["problem"] or row["state"] for row in check(data)}
 

@@ -5,19 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from bench import cell as cells
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.heads import few_shot, stack
-from bench.adapt.settings import Settings
-from bench.answers import Context
-from bench.plan import Cell, Row
-from leaderboard import record
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import fewrel, load
-from tasks.forms import Marked
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.heads import few_shot, stack
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.answers import Context
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import fewrel, load
+from ptmbench.tasks.forms import Marked
+from ptmbench.tasks.task import Example
 
 TOKENIZER = Tokenizer.train("word", ["Ann * lives in # Oslo and works for Acme"] * 3, 200)
 

@@ -9,26 +9,26 @@ import pytest
 import tensorflow as tf
 from scipy.special import erf
 
-from bench import cell as cells
-from bench import checkpoint
-from bench.adapt import NotApplicable, fused, heads, settings
-from bench.adapt.adapted import adapted, random_weights
-from bench.adapt.effort import Network
-from bench.adapt.heads import generation
-from bench.adapt.settings import fused as of_fused
-from bench.answers import Context
-from bench.data import corpora
-from bench.generate import Generator, Writing
-from bench.plan import Cell, Row
-from models import load as model
-from models.architectures.encoder_decoders import bart
-from models.architectures.transformer_fused import Decoder, Encoder, mixed
-from models.card import Size
-from models.layers.transformers import built
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks import load, microworld
-from tasks.forms import Form
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench import checkpoint
+from ptmbench.bench.adapt import NotApplicable, fused, heads, settings
+from ptmbench.bench.adapt.adapted import adapted, random_weights
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.heads import generation
+from ptmbench.bench.adapt.settings import fused as of_fused
+from ptmbench.bench.answers import Context
+from ptmbench.bench.data import corpora
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.models import load as model
+from ptmbench.models.architectures.encoder_decoders import bart
+from ptmbench.models.architectures.transformer_fused import Decoder, Encoder, mixed
+from ptmbench.models.card import Size
+from ptmbench.models.layers.transformers import built
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks import load, microworld
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example
 
 SHAPE = Size(layers=2, width=32, heads=2, inner=64, length=96)
 SMALL = Size(layers=2, width=8, heads=2, inner=12, length=10)

@@ -11,19 +11,19 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import tasks
-from bench.__main__ import main
-from bench.perf import gate as perf
-from bench.plan import settings_of
-from bench.scoring import rescore, score
-from bench.suites import regress
-from leaderboard.baseline import verify
-from leaderboard.record import read, write
-from leaderboard.store import load
-from leaderboard.verdicts import ON_AVERAGE, PASS, REGRESSION
-from tasks import semeval14_restaurants, sentihood
-from tasks.forms import Answer, Answers, Part, Reply, Scored
-from tasks.task import Example
+from ptmbench import tasks
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.perf import gate as perf
+from ptmbench.bench.plan import settings_of
+from ptmbench.bench.scoring import rescore, score
+from ptmbench.bench.suites import regress
+from ptmbench.leaderboard.baseline import verify
+from ptmbench.leaderboard.record import read, write
+from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.verdicts import ON_AVERAGE, PASS, REGRESSION
+from ptmbench.tasks import semeval14_restaurants, sentihood
+from ptmbench.tasks.forms import Answer, Answers, Part, Reply, Scored
+from ptmbench.tasks.task import Example
 from tests.leaderboard.made import record
 
 N = 400

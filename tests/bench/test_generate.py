@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench.adapt import NotApplicable
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.adapted import Adapted, writing_of
-from bench.generate import Generator, Writing
-from bench.generate.beam import largest, looked_at
-from bench.generate.sampling import draws
-from models.architectures.parts import HIDDEN, attention, watching
-from models.card import Size
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.adapted import Adapted, writing_of
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.generate.beam import largest, looked_at
+from ptmbench.bench.generate.sampling import draws
+from ptmbench.models.architectures.parts import HIDDEN, attention, watching
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 WORDS = Vocabulary(size=7)  # [PAD], [UNK], [CLS], [SEP], [MASK] and two more
 SIZE = Size(layers=1, width=16, heads=2, inner=32, length=40)
@@ -239,7 +239,7 @@ def test_neighbours_and_padding_change_nothing_and_one_trace_serves_all(writing,
         alone = write(SOURCES[row : row + 1], 9).ids[0]
         assert [plain(ids) for ids in alone] == [plain(ids) for ids in whole.ids[row]]
     for threads in (1, 2, 99):  # each thread writes for rows of its own
-        monkeypatch.setattr("bench.environment.threads", lambda: threads)  # noqa: B023
+        monkeypatch.setattr("ptmbench.bench.environment.threads", lambda: threads)  # noqa: B023
         apart = write(SOURCES, 9)
         assert np.array_equal(whole.ids, apart.ids)
         assert apart.scores == pytest.approx(whole.scores, abs=1e-4)
@@ -250,8 +250,8 @@ def test_neighbours_and_padding_change_nothing_and_one_trace_serves_all(writing,
 def test_an_accelerator_takes_all_rows_at_once(device, sizes, monkeypatch):
     write, asked = Generator(toy(1), WORDS, Writing()), []
     whole, alone = write(SOURCES, 9), write._write
-    monkeypatch.setattr("bench.environment.threads", lambda: 3)
-    monkeypatch.setattr("bench.generate.accelerated", lambda: device == "GPU")
+    monkeypatch.setattr("ptmbench.bench.environment.threads", lambda: 3)
+    monkeypatch.setattr("ptmbench.bench.generate.accelerated", lambda: device == "GPU")
     monkeypatch.setattr(write, "_write", lambda tokens, **how: asked.append(len(tokens)) or alone(tokens, **how))
     assert np.array_equal(write(SOURCES, 9).ids, whole.ids)
     assert sorted(asked) == sizes
@@ -295,7 +295,7 @@ def real(name):
     """A network far from uniform, so that rounding decides nothing; its vocabulary; three sources, one shorter."""
     import keras
 
-    import models
+    from ptmbench import models
 
     keras.utils.set_random_seed(1)
     words = Vocabulary(size=60)

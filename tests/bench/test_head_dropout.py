@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench.adapt import loop, settings
-from bench.adapt.adapted import Adapted
-from bench.adapt.course import Bookmark
-from bench.adapt.heads import Row
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import loop, settings
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.course import Bookmark
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 VOCABULARY = Vocabulary(size=60)
 WIDTH, RATE = 64, 0.25

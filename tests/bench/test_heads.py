@@ -3,12 +3,22 @@
 import numpy as np
 import pytest
 
-from bench.adapt.heads import choice, classes, classification, generation, layout, regression, span, stack, tagging
-from bench.adapt.settings import Settings, defaults
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Answer, Form
-from tasks.task import Example
+from ptmbench.bench.adapt.heads import (
+    choice,
+    classes,
+    classification,
+    generation,
+    layout,
+    regression,
+    span,
+    stack,
+    tagging,
+)
+from ptmbench.bench.adapt.settings import Settings, defaults
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Answer, Form
+from ptmbench.tasks.task import Example
 
 TEXTS = ["The old miller lives near the river .", "Who lives near the river ?", "Vodia sees Zürich , naïve café !"] * 4
 TOKENIZER = Tokenizer.train("wordpiece", TEXTS, 200)
@@ -48,7 +58,7 @@ def test_the_longer_text_of_a_pair_is_cut_until_it_is_not(sizes, room):
 
 
 def test_stacking_pads_at_the_right_with_what_each_array_asks_for():
-    from bench.adapt.heads import Row
+    from ptmbench.bench.adapt.heads import Row
 
     rows = [
         Row({"tokens": np.arange(1, n + 1, dtype=np.int32), "tags": np.ones(n, np.int32), "label": np.int32(n)}, 0)
@@ -195,8 +205,8 @@ def test_choices_of_other_examples_change_neither_scores_nor_loss_nor_gradients(
     against."""
     import tensorflow as tf
 
-    from bench.adapt.adapted import adapted
-    from models.card import Size
+    from ptmbench.bench.adapt.adapted import adapted
+    from ptmbench.models.card import Size
 
     made = codec(choice, "copa")
     rows = made.rows(CHOICES)

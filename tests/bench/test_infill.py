@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import baselines
-from bench import cell as cells
-from bench.adapt import NotApplicable, infill, settings
-from bench.adapt.heads import infilling, stack
-from bench.adapt.settings.infill import Own
-from bench.answers import Context
-from bench.plan import Cell, Row
-from models import load as model
-from models.card import Size
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks import load
-from tasks.forms import Form
-from tasks.task import Example
+from ptmbench.bench import baselines
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, infill, settings
+from ptmbench.bench.adapt.heads import infilling, stack
+from ptmbench.bench.adapt.settings.infill import Own
+from ptmbench.bench.answers import Context
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.models import load as model
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example
 
 WORDS = Vocabulary(size=60)
 SMALL = Size(layers=1, width=16, heads=2, inner=24, length=24)

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from bench import checkpoint
-from leaderboard import record
+from ptmbench.bench import checkpoint
+from ptmbench.leaderboard import record
 from tests.bench.processes import ROOT, made_text, start, states, wait_for
 
 KILLS = 20
@@ -97,7 +97,7 @@ def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path)
     def begin(out, *more):
         cell = ["--tasks", "sst2", "--seeds", "1", "--jobs", "1", "--threads", "1"]
         settings = ["--set", "length=32", "--set", "batch=4", "--set", "epochs=8", "--set", "patience=9"]
-        command = [sys.executable, "-m", "bench", "evaluate", str(tmp_path / "bert"), "--out", str(out)]
+        command = [sys.executable, "-m", "ptmbench", "evaluate", str(tmp_path / "bert"), "--out", str(out)]
         return subprocess.Popen([*command, *cell, *settings, *more], cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
     def saved(out):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.scoring import rescore, score
-from leaderboard import examples as shown
-from tasks.task import Example
+from ptmbench import tasks
+from ptmbench.bench.scoring import rescore, score
+from ptmbench.leaderboard import examples as shown
+from ptmbench.tasks.task import Example
 from tests.leaderboard.made import record
 
 TEXT = "eins\u2028zwei\x85drei\x0c\x1c\u2029vier fünf"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench.adapt import likelihood
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.task import Example
+from ptmbench.bench.adapt import likelihood
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example
 
 WORDS = ["the", "old", "miller", "lives", "near", "a", "cold", "river", "and", "sings"]
 TOKENIZER = Tokenizer.train("word", [" ".join(WORDS)] * 3, 40)

@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench import estimate, limits
-from bench.limits import FLOOR, UNKNOWN, Limits
-from bench.plan import Row
-from bench.work import Job, unfinished_of
-from leaderboard import record
+from ptmbench.bench import estimate, limits
+from ptmbench.bench.limits import FLOOR, UNKNOWN, Limits
+from ptmbench.bench.plan import Row
+from ptmbench.bench.work import Job, unfinished_of
+from ptmbench.leaderboard import record
 from tests.bench.test_broken_files import TASK, clone, ptmbench  # noqa: F401
 from tests.bench.test_schedule import cell
 

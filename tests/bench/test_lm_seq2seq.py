@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import cell as cells
-from bench.adapt import NotApplicable, lm_seq2seq, settings
-from bench.adapt.effort import Network
-from bench.adapt.heads import Row, lm_beside
-from bench.adapt.settings.lm_seq2seq import Own, flops
-from bench.answers import Context
-from bench.data import corpora
-from bench.generate import Generator, Writing
-from bench.plan import Cell
-from bench.plan import Row as Line
-from models import load as model
-from models.architectures.awd_lstm import AwdLstm
-from models.architectures.left_lstm import LeftLstm
-from models.card import Size
-from models.objectives.lm import CausalLm
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks import load, microworld
-from tasks.forms import Form
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, lm_seq2seq, settings
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.heads import Row, lm_beside
+from ptmbench.bench.adapt.settings.lm_seq2seq import Own, flops
+from ptmbench.bench.answers import Context
+from ptmbench.bench.data import corpora
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.plan import Cell
+from ptmbench.bench.plan import Row as Line
+from ptmbench.models import load as model
+from ptmbench.models.architectures.awd_lstm import AwdLstm
+from ptmbench.models.architectures.left_lstm import LeftLstm
+from ptmbench.models.card import Size
+from ptmbench.models.objectives.lm import CausalLm
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks import load, microworld
+from ptmbench.tasks.forms import Form
 from tests.models.test_left_lstm import lstm
 from tests.models.test_recurrent import log_softmax
 

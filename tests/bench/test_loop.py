@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bench.adapt import NotApplicable, loop
-from bench.adapt.heads import Row
-from bench.adapt.settings import Settings
-from bench.engine.stopping import Unfinished
+from ptmbench.bench.adapt import NotApplicable, loop
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.engine.stopping import Unfinished
 
 ROWS = [Row({"tokens": np.array([5, 5], np.int32)}, i) for i in range(4)]
 

@@ -6,24 +6,24 @@ import pytest
 import tensorflow as tf
 from scipy.linalg import orthogonal_procrustes
 
-import models
-from bench import cell as cells
-from bench.adapt import NotApplicable, heads, loop, mapping, settings
-from bench.adapt.adapted import Adapted
-from bench.adapt.course import Bookmark
-from bench.adapt.heads import mapping as words
-from bench.adapt.settings import SettingError, recorded
-from bench.adapt.settings.mapping import Own
-from bench.answers import Context
-from bench.engine import networks
-from bench.plan import Cell, Row
-from leaderboard import record
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Form, Target
-from tasks.task import Example
+from ptmbench import models
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, heads, loop, mapping, settings
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.course import Bookmark
+from ptmbench.bench.adapt.heads import mapping as words
+from ptmbench.bench.adapt.settings import SettingError, recorded
+from ptmbench.bench.adapt.settings.mapping import Own
+from ptmbench.bench.answers import Context
+from ptmbench.bench.engine import networks
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form, Target
+from ptmbench.tasks.task import Example
 
 PAIRS = {"lobok": "wolf", "lobokik": "wolves", "miral": "tower", "tesen": "song", "vadur": "good", "gopit": "old"}
 TOKENIZER = Tokenizer.train("wordpiece", [" ".join((*PAIRS, *PAIRS.values()))] * 5, 45)

@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import answers, checkpoint, summaries
-from bench import cell as cells
-from bench.adapt import NotApplicable, loop, settings
-from bench.adapt.adapted import Adapted, adapted
-from bench.adapt.heads import matching, stack
-from bench.adapt.settings.match import Own
-from bench.answers import Context
-from bench.data import corpora
-from bench.engine import networks
-from bench.plan import Cell, Row
-from bench.predict import predict
-from models import load as model
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import load, microworld
-from tasks.forms import Form
-from tasks.metrics.rouge import rouge
-from tasks.task import Example
+from ptmbench.bench import answers, checkpoint, summaries
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, loop, settings
+from ptmbench.bench.adapt.adapted import Adapted, adapted
+from ptmbench.bench.adapt.heads import matching, stack
+from ptmbench.bench.adapt.settings.match import Own
+from ptmbench.bench.answers import Context
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import networks
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.predict import predict
+from ptmbench.models import load as model
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load, microworld
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import Example
 
 GOOD = ["amber", "birch", "cedar", "daisy", "ember", "fjord", "grove", "hazel"]
 BAD = ["iron", "jam", "knot", "lamp", "mud", "nail", "oil", "pan"]

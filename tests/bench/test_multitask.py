@@ -8,26 +8,26 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import cell as cells
-from bench import checkpoint, plan, predict
-from bench.adapt import NotApplicable, heads, loop, settings
-from bench.adapt.heads import Row, multitask
-from bench.adapt.multitask import Reading
-from bench.adapt.settings import SettingError
-from bench.adapt.settings.multitask import Own
-from bench.answers import Context
-from bench.data import corpora
-from bench.data.examples import beside, read
-from bench.data.sources import Fingerprints, fingerprint
-from bench.errors import UsageError
-from bench.estimate import _cell as estimated
-from leaderboard import record
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import UnknownTask, load, microworld
-from tasks.forms import Form
-from tasks.task import Example, MissingData
+from ptmbench.bench import cell as cells
+from ptmbench.bench import checkpoint, plan, predict
+from ptmbench.bench.adapt import NotApplicable, heads, loop, settings
+from ptmbench.bench.adapt.heads import Row, multitask
+from ptmbench.bench.adapt.multitask import Reading
+from ptmbench.bench.adapt.settings import SettingError
+from ptmbench.bench.adapt.settings.multitask import Own
+from ptmbench.bench.answers import Context
+from ptmbench.bench.data import corpora
+from ptmbench.bench.data.examples import beside, read
+from ptmbench.bench.data.sources import Fingerprints, fingerprint
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.estimate import _cell as estimated
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import UnknownTask, load, microworld
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, MissingData
 
 RNG = np.random.default_rng(0)
 SHAPE = Size(layers=1, width=32, length=64)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.data.near import Texts, distance, similar
+from ptmbench.bench.data.near import Texts, distance, similar
 
 
 def plain_distance(one, other):

@@ -7,25 +7,25 @@ from types import SimpleNamespace
 
 import pytest
 
-import models
-from bench import cell as cells
-from bench import checkpoint, neighbours, plan, predict, run
-from bench.adapt import NotApplicable, heads
-from bench.adapt.settings import SettingError
-from bench.answers import Context
-from bench.budget import Budget
-from bench.engine import networks
-from bench.errors import OK, UsageError
-from bench.estimate import _cell as estimated
-from bench.executors import ray as on_ray
-from bench.schedule import Schedule
-from bench.work import Job, Worker, folder_of
-from leaderboard import record
-from models import UnknownModel
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks import microworld
-from tasks.forms import Form
+from ptmbench import models
+from ptmbench.bench import cell as cells
+from ptmbench.bench import checkpoint, neighbours, plan, predict, run
+from ptmbench.bench.adapt import NotApplicable, heads
+from ptmbench.bench.adapt.settings import SettingError
+from ptmbench.bench.answers import Context
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine import networks
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.estimate import _cell as estimated
+from ptmbench.bench.executors import ray as on_ray
+from ptmbench.bench.schedule import Schedule
+from ptmbench.bench.work import Job, Worker, folder_of
+from ptmbench.leaderboard import record
+from ptmbench.models import UnknownModel
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import microworld
+from ptmbench.tasks.forms import Form
 from tests.bench.test_stacked import CHARACTERS, SHAPE, TASK, WIDE, WORDS, planted
 
 

@@ -5,13 +5,13 @@ from dataclasses import fields
 
 import pytest
 
-from bench.__main__ import main
-from bench.adapt import names
-from bench.adapt.settings import SettingError, changed, defaults, kind, recorded
-from bench.budget import Budget
-from bench.engine.recipe import LEAST, MOST_TOKENS, Recipe, recipe_of
-from bench.errors import USAGE, UsageError
-from tasks.forms import Form
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.adapt import names
+from ptmbench.bench.adapt.settings import SettingError, changed, defaults, kind, recorded
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.recipe import LEAST, MOST_TOKENS, Recipe, recipe_of
+from ptmbench.bench.errors import USAGE, UsageError
+from ptmbench.tasks.forms import Form
 
 HUGE = ("1" + "0" * 22, "1e400", "nan", "-1e400", "9" * 400)
 FORMS = {"lm_seq2seq": Form.GENERATION, "mapping": Form.RANKING, "infill": Form.GENERATION}

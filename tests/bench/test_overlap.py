@@ -8,22 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tasks
-from bench import cell as cells
-from bench.__main__ import main
-from bench.answers import Context
-from bench.budget import Budget
-from bench.data import corpora, counted, overlap
-from bench.data.overlap import against, between
-from bench.plan import Cell, Plan, Pretraining, Row
-from bench.scoring import score
-from bench.work import Job, Worker
-from leaderboard import board, record, tables
-from leaderboard.store import load
-from models.text.runs import folded
-from tasks import microworld
-from tasks.forms import Answer, Form, Part
-from tasks.task import Example
+from ptmbench import tasks
+from ptmbench.bench import cell as cells
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.answers import Context
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.data import corpora, counted, overlap
+from ptmbench.bench.data.overlap import against, between
+from ptmbench.bench.plan import Cell, Plan, Pretraining, Row
+from ptmbench.bench.scoring import score
+from ptmbench.bench.work import Job, Worker
+from ptmbench.leaderboard import board, record, tables
+from ptmbench.leaderboard.store import load
+from ptmbench.models.text.runs import folded
+from ptmbench.tasks import microworld
+from ptmbench.tasks.forms import Answer, Form, Part
+from ptmbench.tasks.task import Example
 from tests.leaderboard.made import record as made
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"

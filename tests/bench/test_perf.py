@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bench.commands.perf import perf
-from bench.errors import UsageError
-from bench.perf import loss, peer, pretrain, vectors
-from bench.perf.curves import picture
-from bench.perf.table import Table
-from bench.perf.worker import Worker, WorkerFailed, interleave
+from ptmbench.bench.commands.perf import perf
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.perf import loss, peer, pretrain, vectors
+from ptmbench.bench.perf.curves import picture
+from ptmbench.bench.perf.table import Table
+from ptmbench.bench.perf.worker import Worker, WorkerFailed, interleave
 
 SERVANT = """
 import json, sys

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from bench.__main__ import main
-from bench.execute import TIMES
-from bench.perf import suite
-from leaderboard import record
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.execute import TIMES
+from ptmbench.bench.perf import suite
+from ptmbench.leaderboard import record
 from tests.leaderboard.made import record as made
 
 SECONDS = {"other": 0.5, "trace": 2.5, "train": 10.0, "evaluate": 1.0, "score": 1.0, "total": 15.0}

@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-import tasks
-from bench import plan
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.settings import SettingError, Settings
-from bench.budget import Budget
-from bench.errors import UsageError
-from bench.plan import Plan, Pretraining, Row
+from ptmbench import tasks
+from ptmbench.bench import plan
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.settings import SettingError, Settings
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.plan import Plan, Pretraining, Row
 
 COLA, CONLL, WIKI = tasks.load("cola"), tasks.load("conll2003"), tasks.load("wikitext2")
 

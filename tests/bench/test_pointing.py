@@ -5,19 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from bench import cell as cells
-from bench import environment
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.heads import pointing, stack
-from bench.adapt.settings import Settings
-from bench.plan import Cell, Row
-from bench.scoring import rescore
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Pointings
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench import environment
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.heads import pointing, stack
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.scoring import rescore
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Pointings
+from ptmbench.tasks.task import Example
 
 TEXT = "the old miller lives near the river and Vodia sees the café"
 TOKENIZER = Tokenizer.train("wordpiece", [TEXT] * 4, 300)

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench import checkpoint, predict
-from bench.errors import EnvironmentProblem, UsageError
-from tasks.task import MissingData
+from ptmbench.bench import checkpoint, predict
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.tasks.task import MissingData
 
 
 @pytest.fixture

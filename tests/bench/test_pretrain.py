@@ -11,18 +11,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import models
-from bench import checkpoint, pretrain
-from bench.__main__ import main
-from bench.budget import Budget
-from bench.data import corpora
-from bench.engine import place
-from bench.engine.prefetch import prefetch
-from bench.engine.rates import SCHEDULES, rate_at
-from bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resolved
-from bench.engine.stopping import Stop, Unfinished
-from bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.bench import checkpoint, pretrain
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import place
+from ptmbench.bench.engine.prefetch import prefetch
+from ptmbench.bench.engine.rates import SCHEDULES, rate_at
+from ptmbench.bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resolved
+from ptmbench.bench.engine.stopping import Stop, Unfinished
+from ptmbench.bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
+from ptmbench.models.tokenizers import Tokenizer
 from tests.bench.processes import made_text
 
 STEPS = 12
@@ -52,7 +52,7 @@ def straight(text, tmp_path_factory):
 @pytest.fixture(scope="module")
 def interrupted(text, tmp_path_factory):
     """The folder of a run that Ctrl-C stopped in the middle; two training states lie in it."""
-    from models import word2vec
+    from ptmbench.models import word2vec
 
     out, built = tmp_path_factory.mktemp("interrupted") / "out", word2vec.build
 
@@ -214,9 +214,9 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_in_a_suite_its_cells_are_recorded_as_diverged(tmp_path, monkeypatch):
-    from bench.run import run_suite
-    from bench.suites import demo
-    from leaderboard import record
+    from ptmbench.bench.run import run_suite
+    from ptmbench.bench.suites import demo
+    from ptmbench.leaderboard import record
 
     recipe = {**demo.SUITE.recipe, "learning_rate": 1e30}
     monkeypatch.setattr(demo, "SUITE", dataclasses.replace(demo.SUITE, recipe=recipe))

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import cell as cells
-from bench.adapt import NotApplicable, probe
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.settings import Settings
-from bench.answers import Context
-from bench.engine import networks
-from bench.plan import Cell, Row, cells_of
-from leaderboard import record
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import BLANK, Form, Target
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, probe
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.answers import Context
+from ptmbench.bench.engine import networks
+from ptmbench.bench.plan import Cell, Row, cells_of
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import BLANK, Form, Target
+from ptmbench.tasks.task import Example
 
 TEXTS = ["Italy has Rome , Norway has Oslo and it is cold .", "Rome is old .", "the capital of Italy is Rome"] * 3
 TOKENIZER = Tokenizer.train("word", TEXTS, 200)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import cell as cells
-from bench.adapt import NotApplicable, prompt
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.settings.prompt import Own
-from bench.answers import Context
-from bench.data import corpora
-from bench.plan import Cell, Row, cells_of
-from leaderboard import record
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks import load, microworld
-from tasks.forms import Form
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, prompt
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.settings.prompt import Own
+from ptmbench.bench.answers import Context
+from ptmbench.bench.data import corpora
+from ptmbench.bench.plan import Cell, Row, cells_of
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load, microworld
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example
 
 TEXTS = ["a fine film , it is good .", "a dull film , it is bad .", "the man fell because so he was ill ."] * 3
 TOKENIZER = Tokenizer.train("word", TEXTS, 200)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import checkpoint, suites
-from bench.__main__ import main
-from bench.engine import networks
-from models import published
-from models.card import Size
-from models.published import PublishedError, folder
-from models.tokenizers import Tokenizer
+from ptmbench.bench import checkpoint, suites
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.engine import networks
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.published import PublishedError, folder
+from ptmbench.models.tokenizers import Tokenizer
 from tests.models.published import made
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -104,9 +104,9 @@ def test_encode_and_info_take_it(tmp_path, capsys):
 
 def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
     """Under its own name, without the figures of a paper that are another checkpoint's."""
-    from bench import cell as cells
-    from bench import run as runs
-    from bench.data import sources
+    from ptmbench.bench import cell as cells
+    from ptmbench.bench import run as runs
+    from ptmbench.bench.data import sources
 
     foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
@@ -132,7 +132,7 @@ def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_evaluate_takes_it(tmp_path, capsys):
     """A record and a board of a checkpoint whose budget nobody knows."""
-    from leaderboard import board, record
+    from ptmbench.leaderboard import board, record
 
     foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
@@ -252,7 +252,7 @@ def test_minilm_has_its_known_score(split, spearman, tmp_path):
     of test as published."""
     from scipy.stats import spearmanr
 
-    from tasks.files import rows
+    from ptmbench.tasks.files import rows
 
     path = DATA / "glue" / "STS-B" / f"{split}.tsv"
     if not path.exists():
@@ -303,7 +303,7 @@ def test_the_end_is_learnt_where_a_vocabulary_has_none(tmp_path):
 
 def test_label_smoothing_leaves_absent_ids_out():
     """The share that is spread evenly goes to the ids that a model can write: the same loss as without the others."""
-    from bench.adapt.heads.generation import Head
+    from ptmbench.bench.adapt.heads.generation import Head
 
     logits = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
     barred = np.concatenate([logits, np.full((2, 3, 2), -1e9, np.float32)], axis=2)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bench.commands.perf import perf
-from bench.errors import UsageError
-from bench.perf import questions, vectors
-from bench.perf.peers import mittens
-from models.objectives import glove
-from tasks.task import MissingData
+from ptmbench.bench.commands.perf import perf
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.perf import questions, vectors
+from ptmbench.bench.perf.peers import mittens
+from ptmbench.models.objectives import glove
+from ptmbench.tasks.task import MissingData
 
 PAIRS = "one,other,mark\n{}"
 ANALOGIES = ": royal\nman king woman queen\n: number\ncat cats dog dogs\n"

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from bench import baselines, estimate
-from bench import cell as cells
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.heads import against, ranking, stack
-from bench.adapt.settings import Settings
-from bench.answers import Context
-from bench.plan import Cell, Row, rows_of
-from leaderboard import record
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Form, Piece, Target
-from tasks.task import Example
+from ptmbench.bench import baselines, estimate
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.heads import against, ranking, stack
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.answers import Context
+from ptmbench.bench.plan import Cell, Row, rows_of
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form, Piece, Target
+from ptmbench.tasks.task import Example
 
 TEXTS = {"1": "land reform", "2": "reform", "3": "call", "4": "shout aloud"}
 TOKENIZER = Tokenizer.train("word", [*TEXTS.values(), "hypernym inverse , noun"] * 3, 200)

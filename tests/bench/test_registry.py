@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench import registry
-from bench.__main__ import main
-from bench.commands import runs
+from ptmbench.bench import registry
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.commands import runs
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ from types import SimpleNamespace
 
 import pytest
 
-import tasks
-from bench import pretrain, run, suites
-from bench.budget import Budget
-from bench.data import sources
-from bench.engine import distribute
-from bench.engine.recipe import recipe_of
-from bench.errors import CELLS_FAILED, OK, UsageError
-from bench.run import run_suite
-from bench.work import Worker
-from leaderboard import record
-from tasks import microworld
+from ptmbench import tasks
+from ptmbench.bench import pretrain, run, suites
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.data import sources
+from ptmbench.bench.engine import distribute
+from ptmbench.bench.engine.recipe import recipe_of
+from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
+from ptmbench.bench.run import run_suite
+from ptmbench.bench.work import Worker
+from ptmbench.leaderboard import record
+from ptmbench.tasks import microworld
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOOR = ("majority", "bag-of-words")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench.budget import Budget
-from bench.plan import Cell, Plan, Pretraining, Row
-from bench.schedule import Schedule
-from tasks.forms import Form
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.plan import Cell, Plan, Pretraining, Row
+from ptmbench.bench.schedule import Schedule
+from ptmbench.tasks.forms import Form
 
 
 def pretraining(model):

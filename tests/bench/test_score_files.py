@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.errors import UsageError
-from bench.scoring.score_files import score
-from tasks.forms import Form, Marked
-from tasks.metrics.accuracy import accuracy
-from tasks.metrics.correlation import correlation
-from tasks.task import DataError, Example, Source, Task
+from ptmbench import tasks
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.forms import Form, Marked
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.metrics.correlation import correlation
+from ptmbench.tasks.task import DataError, Example, Source, Task
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Source(citation="-", licence="-", url="-", survey="")
@@ -411,7 +411,7 @@ def test_scoring_imports_no_tensorflow(tmp_path: Path) -> None:
     _squad(tmp_path / "gold.json")
     _write(tmp_path / "pred.json", '{"a": "X", "b": "Y"}')
     code = (
-        "import sys; from pathlib import Path; from bench.scoring.score_files import score\n"
+        "import sys; from pathlib import Path; from ptmbench.bench.scoring.score_files import score\n"
         f"f = Path({str(tmp_path)!r}); print(score('squad11', f / 'gold.json', f / 'pred.json')['f1'])\n"
         "print('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.scoring.score import keep_predictions
-from bench.scoring.score_files import score
-from tasks.task import DataError, Example
+from ptmbench.bench.scoring.score import keep_predictions
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.task import DataError, Example
 
 
 def _write(path: Path, text: str) -> Path:

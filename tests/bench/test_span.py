@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from bench.adapt.heads import span, stack
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Answer, Answers, Piece, Reply
-from tasks.task import Example
+from ptmbench.bench.adapt.heads import span, stack
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Answer, Answers, Piece, Reply
+from ptmbench.tasks.task import Example
 
 TEXTS = ["The old miller lives near the river .", "Who lives near the river ?", "Vodia sees Zürich , naïve café !"] * 4
 TOKENIZERS = {

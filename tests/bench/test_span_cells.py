@@ -6,17 +6,17 @@ import json
 import numpy as np
 import pytest
 
-from bench import cell as cells
-from bench import environment
-from bench.adapt import loop
-from bench.adapt import settings as adaptation_settings
-from bench.adapt.adapted import adapted
-from bench.adapt.heads import span
-from bench.plan import Cell, Row
-from leaderboard import record
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks import load
+from ptmbench.bench import cell as cells
+from ptmbench.bench import environment
+from ptmbench.bench.adapt import loop
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.adapted import adapted
+from ptmbench.bench.adapt.heads import span
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
 
 SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=64)
 PEOPLE = ("Ann", "Bo", "Cid", "Dee", "Eli", "Fay")

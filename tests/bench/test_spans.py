@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from bench import baselines
-from bench.baselines import _spans as spans
-from tasks import load
-from tasks.forms import Answer
-from tasks.task import Example
+from ptmbench.bench import baselines
+from ptmbench.bench.baselines import _spans as spans
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.task import Example
 
 TEXT = "Ada met Ben in Rome. Cora met Dan, near Oslo, in May."
 

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench.adapt import heads, loop, settings
-from bench.adapt.adapted import adapted
-from bench.adapt.course import Bookmark
-from bench.adapt.heads import stacked as codecs
-from bench.adapt.settings.stacked import Own
-from bench.adapt.stacked import Reading
-from bench.engine import networks
-from bench.neighbours import Neighbour
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Form
-from tasks.task import Example
+from ptmbench.bench.adapt import heads, loop, settings
+from ptmbench.bench.adapt.adapted import adapted
+from ptmbench.bench.adapt.course import Bookmark
+from ptmbench.bench.adapt.heads import stacked as codecs
+from ptmbench.bench.adapt.settings.stacked import Own
+from ptmbench.bench.adapt.stacked import Reading
+from ptmbench.bench.engine import networks
+from ptmbench.bench.neighbours import Neighbour
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example
 
 RNG = np.random.default_rng(0)
 TEXT = "Vodia Zenna Marko sees knows asks the old miller baker river today again"

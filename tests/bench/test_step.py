@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import models
-from bench.engine import numerics
-from bench.engine.optimizers import optimizer
-from bench.engine.recipe import ADAM
-from bench.engine.step import TrainStep
+from ptmbench import models
+from ptmbench.bench.engine import numerics
+from ptmbench.bench.engine.optimizers import optimizer
+from ptmbench.bench.engine.recipe import ADAM
+from ptmbench.bench.engine.step import TrainStep
 from tests.bench.processes import ROOT
 from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, small
 
@@ -292,9 +292,9 @@ def test_rematerialised_blocks_give_the_same_gradients(name):
 
 BATCHES = """
 import hashlib, sys
-from bench import environment
+from ptmbench.bench import environment
 environment.prepare(1)
-import models
+from ptmbench import models
 from tests.bench.test_step import built, digest
 print({name: digest(built(name)[1], (9, 2, 5)) for name in models.names()})
 """

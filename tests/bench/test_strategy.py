@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import models
-from bench.engine import distribute
-from bench.errors import EnvironmentProblem, UsageError
-from bench.perf import strategies
+from ptmbench import models
+from ptmbench.bench.engine import distribute
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.perf import strategies
 
 
 @pytest.mark.sweep

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.scoring import submission
-from tasks.task import DataError, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench.scoring import submission
+from ptmbench.tasks.task import DataError, UnknownTask
 
 ROWS = {
     "CoLA.tsv": 1063,

@@ -2,12 +2,11 @@
 
 import pytest
 
-import models
-import tasks
-from bench import plan, suites
-from bench.adapt import settings
-from bench.commands.names import docstring
-from bench.engine.recipe import recipe_of
+from ptmbench import models, tasks
+from ptmbench.bench import plan, suites
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.commands.names import docstring
+from ptmbench.bench.engine.recipe import recipe_of
 
 
 @pytest.mark.parametrize("name", suites.names())

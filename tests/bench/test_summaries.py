@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from bench import baselines, plan, summaries
-from bench.adapt import NotApplicable
-from tasks import load
-from tasks.task import Example
+from ptmbench.bench import baselines, plan, summaries
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.tasks import load
+from ptmbench.tasks.task import Example
 
 PIECES = ["the cat sat", "rain fell on the town", "a cat sat down", "the dog ran"]
 

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import cell as cells
-from bench.adapt import NotApplicable, extract, heads, seq2seq, settings
-from bench.adapt.heads import extraction, generation, stack
-from bench.adapt.settings import extract as of_extraction
-from bench.adapt.settings import seq2seq as of_seq2seq
-from bench.answers import Context
-from bench.data import corpora
-from bench.generate import Generator, Writing
-from bench.plan import Cell, Row
-from models import load as model
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks import load, microworld
-from tasks.forms import Form
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, extract, heads, seq2seq, settings
+from ptmbench.bench.adapt.heads import extraction, generation, stack
+from ptmbench.bench.adapt.settings import extract as of_extraction
+from ptmbench.bench.adapt.settings import seq2seq as of_seq2seq
+from ptmbench.bench.answers import Context
+from ptmbench.bench.data import corpora
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.models import load as model
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks import load, microworld
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example
 
 SHAPE = Size(layers=2, width=32, heads=2, inner=64, length=96)
 WORDS = Vocabulary(size=60)

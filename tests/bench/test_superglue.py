@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import tasks
-from bench.scoring import superglue
-from bench.scoring.score_files import score
-from tasks.task import DataError, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench.scoring import superglue
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.task import DataError, UnknownTask
 
 QUESTIONS = [
     {"idx": 4, "question": "Who?"}

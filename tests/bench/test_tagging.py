@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench.adapt.heads import crf, stack, tagging
-from bench.adapt.settings import SettingError, Settings, changed, defaults, recorded
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Form
-from tasks.task import Example
+from ptmbench.bench.adapt.heads import crf, stack, tagging
+from ptmbench.bench.adapt.settings import SettingError, Settings, changed, defaults, recorded
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example
 
 TEXTS = ["The old miller lives near the river .", "Who lives near the river ?", "Vodia sees the river !"] * 4
 TOKENIZER = Tokenizer.train("wordpiece", TEXTS, 200)

@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from bench import cell as cells
-from bench.adapt import NotApplicable, heads, loop, settings, taglm
-from bench.adapt.adapted import Adapted
-from bench.adapt.heads import tagging
-from bench.adapt.settings import SettingError, recorded
-from bench.adapt.settings.taglm import Own
-from bench.answers import Context
-from bench.engine import networks
-from bench.plan import Cell, Row
-from leaderboard import record
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Form
-from tasks.task import Example
+from ptmbench import models
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import NotApplicable, heads, loop, settings, taglm
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.heads import tagging
+from ptmbench.bench.adapt.settings import SettingError, recorded
+from ptmbench.bench.adapt.settings.taglm import Own
+from ptmbench.bench.answers import Context
+from ptmbench.bench.engine import networks
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example
 
 RNG = np.random.default_rng(0)
 TOKENS = tf.constant([[2, 7, 8, 3], [2, 9, 3, 0]])

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench.adapt import likelihood, prompt
-from bench.adapt.heads import generation, layout, span, stack, tagging
-from bench.adapt.settings import Settings
-from bench.adapt.settings.prompt import Own
-from models import _template
-from models._template import Template
-from models.published import _vocabulary
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks import load
-from tasks.forms import Answer
-from tasks.task import Example
+from ptmbench.bench.adapt import likelihood, prompt
+from ptmbench.bench.adapt.heads import generation, layout, span, stack, tagging
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.settings.prompt import Own
+from ptmbench.models import _template
+from ptmbench.models._template import Template
+from ptmbench.models.published import _vocabulary
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.task import Example
 from tests.models.published import made
 
 CLS, SEP = 2, 3

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from bench.adapt import NotApplicable, adapted, loop, ulmfit
-from bench.adapt.adapted import Adapted
-from bench.adapt.course import Bookmark
-from bench.adapt.effort import Network
-from bench.adapt.heads import Row
-from bench.adapt.settings import SettingError, Settings, baked, changed, defaults, recorded
-from bench.adapt.settings.ulmfit import Own
-from bench.engine import networks
-from bench.engine.step import TrainStep
-from bench.engine.stopping import Unfinished
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench import models
+from ptmbench.bench.adapt import NotApplicable, adapted, loop, ulmfit
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.course import Bookmark
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.settings import SettingError, Settings, baked, changed, defaults, recorded
+from ptmbench.bench.adapt.settings.ulmfit import Own
+from ptmbench.bench.engine import networks
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.bench.engine.stopping import Unfinished
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 from tests.bench.test_loop import Quiet
 
 SIZE = Size(layers=2, width=8, heads=2, inner=8, length=32)
@@ -217,7 +217,7 @@ def test_where_is_read(adaptation):
     encoder = type("Encoder", (), {"width": 8, "depth": 2})
     for which, read in (("embedding", {0}), ("top", {2}), ("all", {0, 1, 2})):
         keras.utils.set_random_seed(0)
-        reading = importlib.import_module(f"bench.adapt.{adaptation}").Reading(encoder, Settings(layers=which))
+        reading = importlib.import_module(f"ptmbench.bench.adapt.{adaptation}").Reading(encoder, Settings(layers=which))
 
         def values(three, reading=reading):
             encoding = Encoding(tokens=three[-1], pooled=tf.reduce_mean(three[-1], axis=1), layers=tuple(three))

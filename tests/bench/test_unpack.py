@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.data.archives import UnpackError
-from bench.data.unpack import unpack
+from ptmbench.bench.data.archives import UnpackError
+from ptmbench.bench.data.unpack import unpack
 
 
 def _zip(path: Path, *members: tuple[str, bytes, int]) -> Path:
@@ -175,7 +175,7 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
         file.write(content[end : end + 12] + (2**27).to_bytes(4, "little") + content[end + 16 :])
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from bench.data.archives import UnpackError\nfrom bench.data.unpack import unpack\n"
+        "from ptmbench.bench.data.archives import UnpackError\nfrom ptmbench.bench.data.unpack import unpack\n"
         "pages = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (pages + 2**25,) * 2)\n"
         "for name in ('pax', 'name', 'zip'):\n"

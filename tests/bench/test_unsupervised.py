@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench import cell as cells
-from bench import checkpoint, pretrain
-from bench.adapt import NotApplicable, settings, unsupervised
-from bench.adapt.effort import Network
-from bench.adapt.heads import monolingual
-from bench.adapt.heads.monolingual import Text
-from bench.adapt.settings.seq2seq import topped_flops
-from bench.adapt.settings.unsupervised import Own
-from bench.answers import Context
-from bench.budget import Budget
-from bench.data import corpora
-from bench.engine.recipe import recipe_of
-from bench.generate import Generator, Writing
-from bench.plan import Cell, Row
-from models import load as model
-from models.card import Size
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks import load
-from tasks.forms import Form
-from tasks.metrics.bleu import bleu
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench import checkpoint, pretrain
+from ptmbench.bench.adapt import NotApplicable, settings, unsupervised
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.heads import monolingual
+from ptmbench.bench.adapt.heads.monolingual import Text
+from ptmbench.bench.adapt.settings.seq2seq import topped_flops
+from ptmbench.bench.adapt.settings.unsupervised import Own
+from ptmbench.bench.answers import Context
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine.recipe import recipe_of
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.models import load as model
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.bleu import bleu
+from ptmbench.tasks.task import Example
 
 WORDS = Vocabulary(size=60)
 SMALL = Size(layers=1, width=16, heads=2, inner=24, length=12)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import cell as cells
-from bench.answers import Context
-from bench.data import examples
-from bench.data.sources import fingerprint
-from bench.plan import Cell, Row
-from leaderboard import record
-from tasks import load
+from ptmbench.bench import cell as cells
+from ptmbench.bench.answers import Context
+from ptmbench.bench.data import examples
+from ptmbench.bench.data.sources import fingerprint
+from ptmbench.bench.plan import Cell, Row
+from ptmbench.leaderboard import record
+from ptmbench.tasks import load
 
 
 @pytest.fixture

@@ -5,21 +5,21 @@ import json
 import numpy as np
 import pytest
 
-from bench import cell as cells
-from bench.adapt import settings as adaptation_settings
-from bench.adapt import words
-from bench.adapt.asking import Asked
-from bench.answers import Context
-from bench.engine import networks
-from bench.plan import Cell, Row, cells_of
-from bench.scoring.rescore import _restored
-from bench.scoring.score_files import score
-from leaderboard import record
-from models.card import Size
-from models.tokenizers import Tokenizer
-from tasks import load
-from tasks.forms import Form, Target
-from tasks.task import Example
+from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt import words
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.answers import Context
+from ptmbench.bench.engine import networks
+from ptmbench.bench.plan import Cell, Row, cells_of
+from ptmbench.bench.scoring.rescore import _restored
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form, Target
+from ptmbench.tasks.task import Example
 
 TEXT = "king queen man woman apple kings and apples sing"
 TOKENIZER = Tokenizer.train("wordpiece", [TEXT], 60)
@@ -75,7 +75,7 @@ def test_a_vector_is_the_mean_of_the_words_pieces(name, layers):
 @pytest.mark.parametrize(("layers", "above"), [("", False), ("embedding", False), ("top", True), ("all", True)])
 def test_what_is_not_read_is_not_counted(layers, above):
     """Two pairs of three words, each cosine of 32 products."""
-    import models
+    from ptmbench import models
 
     network, module = networks.build("bert", SHAPE, TOKENIZER, 0), models.load("bert")
     settings = adaptation_settings.changed(SETTINGS, {"layers": layers} if layers else {})

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench import checkpoint
-from bench.execute import _outcomes, _settled, set_failures_aside
-from bench.plan import Plan
-from bench.work import Job, Worker, checkpoint_of, failure_of, folder_of
-from leaderboard import record
+from ptmbench.bench import checkpoint
+from ptmbench.bench.execute import _outcomes, _settled, set_failures_aside
+from ptmbench.bench.plan import Plan
+from ptmbench.bench.work import Job, Worker, checkpoint_of, failure_of, folder_of
+from ptmbench.leaderboard import record
 from tests.bench.test_schedule import BERT, CELLS
 
 PLAN = Plan(pretrainings=(BERT,), cells=CELLS[:1])

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from bench.errors import ENVIRONMENT, OK
-from bench.perf import strategies
+from ptmbench.bench.errors import ENVIRONMENT, OK
+from ptmbench.bench.perf import strategies
 from tests.bench.processes import made_text, start, states, wait_for
 
 STEPS = ("--steps", "400")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from leaderboard.gate import gate
-from leaderboard.record import FOLDER, write
-from leaderboard.resampling import Scored
+from ptmbench.leaderboard.gate import gate
+from ptmbench.leaderboard.record import FOLDER, write
+from ptmbench.leaderboard.resampling import Scored
 from tests.leaderboard.made import record
 
 EASE = np.random.default_rng(99).standard_normal(1000)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from leaderboard.record import Record
+from ptmbench.leaderboard.record import Record
 
 CARD = {
     "title": "BERT",
@@ -67,7 +67,7 @@ def record(
         "versions": {"ptmbench": "0.1.0", "python": "3.11.7", "tensorflow": "2.21.0"},
         "commit": "0123456789abcdef",
         "device": "2 cores of a test machine",
-        "command": f"python -m bench run glue --models {name} --tasks {task} --seed {seed}",
+        "command": f"ptmbench run glue --models {name} --tasks {task} --seed {seed}",
         "finished": "2026-11-21T03:00:00Z",
     } | changes  # fmt: skip
     values.setdefault("key", hashlib.sha256(repr(sorted(values.items(), key=str)).encode()).hexdigest())

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard import board, index
-from leaderboard.baseline import BaselineError, accept, recover, verify
-from leaderboard.gate import gate
-from leaderboard.record import FOLDER, write
+from ptmbench.leaderboard import board, index
+from ptmbench.leaderboard.baseline import BaselineError, accept, recover, verify
+from ptmbench.leaderboard.gate import gate
+from ptmbench.leaderboard.record import FOLDER, write
 from tests.leaderboard.gates import cells, scorer, side
 from tests.leaderboard.made import blank
 
@@ -92,7 +92,8 @@ def test_what_cannot_be_accepted(tmp_path):
     run = side(tmp_path / "run", cells())
     with pytest.raises(BaselineError, match="not beside the records.*--without-predictions"):
         accept(run, tmp_path / "baseline", "Predictions are gone.")
-    kept = run / json.loads(next((run / FOLDER).glob("*.json")).read_text())["predictions"]["file"]
+    first = min((run / FOLDER).glob("*.json"))
+    kept = run / json.loads(first.read_text())["predictions"]["file"]
     kept.parent.mkdir()
     kept.write_text("others")
     with pytest.raises(BaselineError, match="predictions file of its record"):
@@ -219,7 +220,7 @@ def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_p
             (baseline / what).unlink()
         with pytest.raises(BaselineError, match="missing") as caught:
             gate(baseline, run, scorer)
-        assert "replace it with `python -m bench accept`" in str(caught.value)
+        assert "replace it with `ptmbench accept`" in str(caught.value)
         with pytest.raises(BaselineError, match="missing"):
             gate(run, baseline, scorer)
         again = accept(run, baseline, "Anew.", warn=told.append)

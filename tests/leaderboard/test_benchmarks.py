@@ -2,11 +2,10 @@
 
 import pytest
 
-import models
-import tasks
-from leaderboard import board, tables
-from leaderboard.benchmarks import BENCHMARKS
-from leaderboard.record import Record
+from ptmbench import models, tasks
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.benchmarks import BENCHMARKS
+from ptmbench.leaderboard.record import Record
 from tests.leaderboard.made import record
 
 GLUE, SURVEY, SUPERGLUE = BENCHMARKS

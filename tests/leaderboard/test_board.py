@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard import board, tables
-from leaderboard.arrange import arrange
-from leaderboard.charts import front
-from leaderboard.gate import gate
-from leaderboard.record import RecordError, write
-from leaderboard.verdicts import INCONCLUSIVE
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.charts import front
+from ptmbench.leaderboard.gate import gate
+from ptmbench.leaderboard.record import RecordError, write
+from ptmbench.leaderboard.verdicts import INCONCLUSIVE
 from tests.leaderboard.made import CARD, blank, record, world
 from tests.leaderboard.pages import Page, run
 
@@ -309,7 +309,7 @@ def test_seeds_from_0_on_are_one_command_and_others_stay_as_they_were():
     def commands(*seeds, **more):
         return next(iter(arrange([record(seed=seed, **more) for seed in seeds]).cells.values())).commands
 
-    run_ = "python -m bench run glue --models bert --tasks cola"
+    run_ = "ptmbench run glue --models bert --tasks cola"
     assert commands(0, 1, 2) == (f"{run_} --seeds 3",)
     assert commands(0, 2) == (f"{run_} --seed 0", f"{run_} --seed 2")
     assert commands(0) == (f"{run_} --seed 0",)

@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from leaderboard import board
-from leaderboard.record import write
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.record import write
 from tests.leaderboard.made import record, world
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -262,4 +262,4 @@ def test_without_its_script_the_page_is_whole(page):
         assert not driver.find_element("id", "controls").is_displayed()
         assert not driver.find_element("id", "compare").is_displayed() and "Compare two" not in text
         driver.find_element("css selector", "#models summary").click()
-        assert "python -m bench run" in driver.find_element("id", "models").text
+        assert "ptmbench run" in driver.find_element("id", "models").text

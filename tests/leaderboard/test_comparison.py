@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leaderboard.comparison import Drop, from_scores, mixed_t
-from leaderboard.resampling import Scored, draws, multi_bootstrap, same_weights
-from leaderboard.verdicts import fisher, holm
+from ptmbench.leaderboard.comparison import Drop, from_scores, mixed_t
+from ptmbench.leaderboard.resampling import Scored, draws, multi_bootstrap, same_weights
+from ptmbench.leaderboard.verdicts import fisher, holm
 
 
 def scored(each, groups=None, nonlinear=False):

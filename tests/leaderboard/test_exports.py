@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import adapt
-from leaderboard import board, export, survey, tables
-from leaderboard.arrange import arrange
-from leaderboard.record import write
-from leaderboard.text import latex_cell
+from ptmbench.bench import adapt
+from ptmbench.leaderboard import board, export, survey, tables
+from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard.text import latex_cell
 from tests.leaderboard.made import CARD, blank, record, world
 from tests.leaderboard.test_board import HOSTILE, SITE
 
@@ -88,7 +88,7 @@ def test_every_eval_ever_has_what_its_schema_requires():
             assert metric["min_score"] <= details["score"] <= metric["max_score"]
             assert result["source_data"]["source_type"] == "other"
             texts = details["details"] | result["source_data"]["additional_details"]
-            assert all(isinstance(text, str) for text in texts.values()) and "python -m bench" in texts["commands"]
+            assert all(isinstance(text, str) for text in texts.values()) and "ptmbench" in texts["commands"]
     bert = next(one for one in found if one["model_info"]["name"].startswith("BERT (mini · pre-trained"))
     cola = next(one for one in bert["evaluation_results"] if one["evaluation_name"] == "CoLA")
     interval = cola["score_details"]["uncertainty"]["confidence_interval"]
@@ -179,7 +179,7 @@ class TestScript:
         return json.loads(done.stdout)
 
     def test_differences_are_those_of_the_statistics(self):
-        from leaderboard.stats import differences
+        from ptmbench.leaderboard.stats import differences
 
         ours, theirs = {0: 70.0, 1: 72.5, 2: 71.0, 9: 1.0}, {2: 69.0, 1: 69.5, 0: 69.75}
         t = [12.7062, 4.3027]

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leaderboard import gate_report, margins
-from leaderboard.baseline import BaselineError
-from leaderboard.gate import gate
-from leaderboard.record import FOLDER, RecordError
+from ptmbench.leaderboard import gate_report, margins
+from ptmbench.leaderboard.baseline import BaselineError
+from ptmbench.leaderboard.gate import gate
+from ptmbench.leaderboard.record import FOLDER, RecordError
 from tests.leaderboard.gates import between, cells, only, scorer, side
 from tests.leaderboard.made import blank, record
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import main
-from leaderboard import board, gate_report
-from leaderboard.baseline import BaselineError, accept
-from leaderboard.gate import gate
-from leaderboard.record import FOLDER, RecordError, read
-from leaderboard.record import _seal as seal
-from leaderboard.store import load
+from ptmbench.bench.__main__ import main
+from ptmbench.leaderboard import board, gate_report
+from ptmbench.leaderboard.baseline import BaselineError, accept
+from ptmbench.leaderboard.gate import gate
+from ptmbench.leaderboard.record import FOLDER, RecordError, read
+from ptmbench.leaderboard.record import _seal as seal
+from ptmbench.leaderboard.store import load
 
 OWN = Path(__file__).parents[1] / "regress" / FOLDER
 REAL = sorted(OWN.glob("sst2.gpt.*"))[0]
@@ -155,7 +155,7 @@ def test_a_hundred_thousand_brackets(tmp_path, capsys):
 @pytest.mark.parametrize("what", ["about", "files"])
 @pytest.mark.parametrize("value", [None, 3, "x", [], ["weights.safetensors"]])
 def test_a_checkpoint_s_manifest_with_wrong_types_is_damaged(tmp_path, capsys, what, value):
-    from bench.checkpoint import _seal as sealed
+    from ptmbench.bench.checkpoint import _seal as sealed
 
     manifest = {"format": 1, "about": {}, "files": {}} | {what: value}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"seal": sealed(manifest)}))

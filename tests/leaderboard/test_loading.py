@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from leaderboard import board, index, store
-from leaderboard.pieces import Pieces
-from leaderboard.record import FOLDER, RecordError, read, write
+from ptmbench.leaderboard import board, index, store
+from ptmbench.leaderboard.pieces import Pieces
+from ptmbench.leaderboard.record import FOLDER, RecordError, read, write
 from tests.leaderboard.made import blank, record, world
 
 NAN = float("nan")

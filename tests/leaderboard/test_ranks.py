@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from leaderboard.arrange import arrange
-from leaderboard.ranks import Rank, ranks, separable, together
-from leaderboard.stats import Interval, error, from_examples, summarise
+from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.ranks import Rank, ranks, separable, together
+from ptmbench.leaderboard.stats import Interval, error, from_examples, summarise
 from tests.leaderboard.made import record
 
 

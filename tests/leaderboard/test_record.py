@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaderboard import record as records
-from leaderboard.record import RecordError, RecordExists, read, slug, write
-from leaderboard.store import load
+from ptmbench.leaderboard import record as records
+from ptmbench.leaderboard.record import RecordError, RecordExists, read, slug, write
+from ptmbench.leaderboard.store import load
 from tests.leaderboard.made import blank, record
 
 
@@ -69,7 +69,7 @@ def test_killed_before_the_name_is_given(tmp_path, call):
     code = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom tests.leaderboard.made import record\n"
         f"os.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from leaderboard.record import write\nwrite(Path(sys.argv[1]), record())\n"
+        "from ptmbench.leaderboard.record import write\nwrite(Path(sys.argv[1]), record())\n"
     )
     root = Path(__file__).resolve().parents[2]
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root, env=os.environ | {"PYTHONPATH": "."})

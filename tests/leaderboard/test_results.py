@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import leaderboard
-from leaderboard import board
-from leaderboard.baseline import verify
-from leaderboard.store import load
+from ptmbench import leaderboard
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.baseline import verify
+from ptmbench.leaderboard.store import load
 
 RESULTS = Path(leaderboard.__file__).parent / "results"
 FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
@@ -23,7 +23,7 @@ def test_results_are_whole_and_their_page_is_theirs(folder):
     assert store.records and not store.damaged
     for record in store.records:
         assert record.commit and not any(word.startswith(("/", "~")) for word in record.command.split())
-    again = f"python -m bench board leaderboard/results/{folder.name} --format markdown"
+    again = f"ptmbench board leaderboard/results/{folder.name} --format markdown"
     page = RESULTS / f"{folder.name}.md"
     assert page.read_text(encoding="utf-8") == board.text([folder]), f"`{again} > {page.name}` writes it anew"
 

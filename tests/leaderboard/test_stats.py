@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from leaderboard.stats import (
+from ptmbench.leaderboard.stats import (
     Interval,
     bootstrap_interval,
     bootstrap_metric,
@@ -113,7 +113,7 @@ def test_pooling_equal_rows_changes_nothing():
 def test_bootstrap_is_repeatable_and_chunks_do_not_matter(monkeypatch):
     table = rows(np.random.default_rng(1).random(300) < 0.7)
     first = bootstrap_interval(table, accuracy, seed=5)
-    monkeypatch.setattr("leaderboard.stats._CHUNK", 7)
+    monkeypatch.setattr("ptmbench.leaderboard.stats._CHUNK", 7)
     assert bootstrap_interval(table, accuracy, seed=5) == first
     assert bootstrap_interval(table, accuracy, seed=6) != first
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from leaderboard import board, survey, tables
-from leaderboard.arrange import arrange
-from leaderboard.stats import summarise
+from ptmbench.leaderboard import board, survey, tables
+from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.stats import summarise
 from tests.leaderboard.made import blank, record
 from tests.leaderboard.pages import Page
 

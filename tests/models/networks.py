@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import models
-from models.card import Size
-from models.corpus import Corpus
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.tokenizers import Vocabulary
 
 every_model = pytest.mark.parametrize("name", models.names())
 VOCABULARY = Vocabulary(size=150)

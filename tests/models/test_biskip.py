@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures.word_vectors import WordVectors
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import biskip
-from models.objectives.skipgram import FAR
-from models.text.pieces import CorpusUnfit
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.word_vectors import WordVectors
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import biskip
+from ptmbench.models.objectives.skipgram import FAR
+from ptmbench.models.text.pieces import CorpusUnfit
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.test_recurrent import sigmoid
 
 VOCABULARY = Vocabulary(size=60)

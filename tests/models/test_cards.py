@@ -4,11 +4,10 @@ import inspect
 import re
 from pathlib import Path
 
-import models
-import tasks
-from models.card import Card
-from tasks.metrics.bleu import bleu
-from tasks.metrics.perplexity import perplexity
+from ptmbench import models, tasks
+from ptmbench.models.card import Card
+from ptmbench.tasks.metrics.bleu import bleu
+from ptmbench.tasks.metrics.perplexity import perplexity
 from tests.models.networks import VOCABULARY, every_model
 
 NO_TASK_HERE = {

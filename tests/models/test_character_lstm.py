@@ -6,11 +6,11 @@ import keras
 import numpy as np
 import pytest
 
-from models.architectures import character_lstm
-from models.architectures.character_lstm import CharacterLstm, symbols
-from models.card import Size
-from models.objectives.bilm import SpelledBiLm
-from models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.architectures import character_lstm
+from ptmbench.models.architectures.character_lstm import CharacterLstm, symbols
+from ptmbench.models.card import Size
+from ptmbench.models.objectives.bilm import SpelledBiLm
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 
 SIZE = Size(layers=2, width=8, inner=5, length=30)
 FILTERS = [(1, 2), (2, 3), (7, 4)]

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-import models
-from models.card import Architecture
+from ptmbench import models
+from ptmbench.models.card import Architecture
 from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, every_model, made, seed, small, text
 
 

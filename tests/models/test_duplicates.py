@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from models.corpus import CorpusError, read, store, train_tokenizer
-from models.text import pieces
-from models.text.duplicates import RULES, repeats, signature
+from ptmbench.models.corpus import CorpusError, read, store, train_tokenizer
+from ptmbench.models.text import pieces
+from ptmbench.models.text.duplicates import RULES, repeats, signature
 
 EXACT = [3601172435, 2032574862, 3016976295, 3957283690]
 NEAR = [343009757, 1256876761, 1394743475]
@@ -124,7 +124,7 @@ def test_the_search_for_repeats_is_not_done_twice(tmp_path, monkeypatch):
 
     with pytest.raises(CorpusError, match="stopped"):
         store([path], tokenizer, tmp_path / "out", deduplicate="exact", processes=1, made=stop)
-    monkeypatch.setattr("models.text.duplicates.repeats", None)  # would fail
+    monkeypatch.setattr("ptmbench.models.text.duplicates.repeats", None)  # would fail
     assert store([path], tokenizer, tmp_path / "out", deduplicate="exact", processes=1).total("documents") == 2
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.card import Size
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=60)
 PLACES = np.array([3, 1], np.int32)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import models
-from models.card import Size
-from models.corpus import Corpus
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=8, heads=2, inner=16, length=64)
 VOCABULARY = Vocabulary(size=100)
@@ -208,7 +208,7 @@ def test_asking_and_writing_are_parts_of_the_same_count():
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     """Zeros that set rows apart in a processor's cache are no work of the model."""
-    monkeypatch.setattr("models.architectures.products.accelerated", lambda: True)
+    monkeypatch.setattr("ptmbench.models.architectures.products.accelerated", lambda: True)
 
 
 @every_model

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-import models
-from models import published
+from ptmbench import models
+from ptmbench.models import published
 from tests.models.frozen import CLASSES, FOLDER, SIZE, SIZES, VOCABULARY, inputs, weight
 
 TOLERANCE = 2e-5

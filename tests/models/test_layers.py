@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.architectures import decoders, encoder_decoders, encoders
-from models.architectures.parts import rematerialising
-from models.card import Size
-from models.layers import config as configs
-from models.layers.blocks import Attention, Block, Stack
-from models.layers.config import BERT, ONES, ZEROS, LinearConfig, NormConfig, Start, TableConfig, from_dict
-from models.layers.core import Linear, Rows, initializer
-from models.layers.embeddings import padding_bias
-from models.layers.transformers import Decoder, built
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.architectures import decoders, encoder_decoders, encoders
+from ptmbench.models.architectures.parts import rematerialising
+from ptmbench.models.card import Size
+from ptmbench.models.layers import config as configs
+from ptmbench.models.layers.blocks import Attention, Block, Stack
+from ptmbench.models.layers.config import BERT, ONES, ZEROS, LinearConfig, NormConfig, Start, TableConfig, from_dict
+from ptmbench.models.layers.core import Linear, Rows, initializer
+from ptmbench.models.layers.embeddings import padding_bias
+from ptmbench.models.layers.transformers import Decoder, built
+from ptmbench.models.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=32, heads=2, inner=48, length=40)
 WORDS = 60

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.architectures import awd_lstm
-from models.architectures.awd_lstm import AwdLstm
-from models.architectures.left_lstm import LeftLstm
-from models.architectures.parts import dropout
-from models.architectures.qrnn import Qrnn
-from models.card import Size
-from models.objectives import awd_lm
-from models.objectives.lm import CausalLm
-from models.objectives.sequence_autoencoder import SequenceAutoencoder
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.architectures import awd_lstm
+from ptmbench.models.architectures.awd_lstm import AwdLstm
+from ptmbench.models.architectures.left_lstm import LeftLstm
+from ptmbench.models.architectures.parts import dropout
+from ptmbench.models.architectures.qrnn import Qrnn
+from ptmbench.models.card import Size
+from ptmbench.models.objectives import awd_lm
+from ptmbench.models.objectives.lm import CausalLm
+from ptmbench.models.objectives.sequence_autoencoder import SequenceAutoencoder
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.test_recurrent import corpus, log_softmax, sigmoid
 
 SIZE = Size(layers=2, width=6, inner=10, length=30)

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from models.corpus import Corpus
-from models.objectives import sampling
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import sampling
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST = VOCABULARY.first
@@ -115,7 +115,7 @@ def test_pairs_from_awkward_corpora(sentences, documents):
 
 
 def test_noise_hides_fifteen_percent_of_the_text():
-    from models.objectives import mlm
+    from ptmbench.models.objectives import mlm
 
     tokens = rows(400, 128, padded=40)
     noisy = mlm.noise({"tokens": tokens}, np.random.default_rng(0), VOCABULARY)
@@ -140,7 +140,7 @@ def test_noise_hides_fifteen_percent_of_the_text():
 
 
 def test_noise_hides_at_least_one_token_and_copes_with_none():
-    from models.objectives import mlm
+    from ptmbench.models.objectives import mlm
 
     tokens = np.array([[2, 60, 3, 0], [2, 3, 0, 0]], np.int32)
     noisy = mlm.noise({"tokens": tokens}, np.random.default_rng(0), VOCABULARY)
@@ -160,9 +160,9 @@ def owner(table: np.ndarray):
 
 
 def test_mlm_loss_by_hand():
-    from models.layers.core import built
-    from models.layers.heads import MaskedLmConfig
-    from models.objectives import mlm  # noqa: F401  the layer of that configuration
+    from ptmbench.models.layers.core import built
+    from ptmbench.models.layers.heads import MaskedLmConfig
+    from ptmbench.models.objectives import mlm  # noqa: F401  the layer of that configuration
 
     head = built(MaskedLmConfig(width=3, inner=3, vocabulary=3), owner(np.eye(3, dtype=np.float32)), name="mlm")
     logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [1 / 3, 1 / 3, 1 / 3]], np.float32))
@@ -176,9 +176,9 @@ def test_mlm_loss_by_hand():
 
 
 def test_mlm_scores_the_masked_positions():
-    from models.layers.core import built
-    from models.layers.heads import MaskedLmConfig
-    from models.objectives import mlm  # noqa: F401  the layer of that configuration
+    from ptmbench.models.layers.core import built
+    from ptmbench.models.layers.heads import MaskedLmConfig
+    from ptmbench.models.objectives import mlm  # noqa: F401  the layer of that configuration
 
     tied = owner(np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32))
     head = built(MaskedLmConfig(width=4, inner=4, vocabulary=7), tied, name="mlm")
@@ -192,9 +192,9 @@ def test_mlm_scores_the_masked_positions():
 
 
 def test_nsp_loss_by_hand():
-    from models.layers.heads import ClassifierConfig
-    from models.objectives import nsp
-    from models.pretrainable import Encoding
+    from ptmbench.models.layers.heads import ClassifierConfig
+    from ptmbench.models.objectives import nsp
+    from ptmbench.models.pretrainable import Encoding
 
     head = nsp.NextSentence(ClassifierConfig(width=2))
     head.build()
@@ -210,8 +210,8 @@ def test_nsp_loss_by_hand():
 
 
 def test_lm_loss_is_the_mean_of_the_log_likelihoods(corpus):
-    from models import gpt
-    from models.card import Size
+    from ptmbench.models import gpt
+    from ptmbench.models.card import Size
 
     built = gpt.build(Size(layers=1, width=16, heads=2, inner=32, length=32), VOCABULARY)
     tokens = rows(2, 12, padded=4)
@@ -226,7 +226,7 @@ def test_lm_loss_is_the_mean_of_the_log_likelihoods(corpus):
 
 
 def test_lm_batches_leave_nothing_out(corpus):
-    from models.objectives import lm
+    from ptmbench.models.objectives import lm
 
     text = sampling.stream(corpus, VOCABULARY)
     batches = lm.batches(corpus, VOCABULARY, 4, 32)
@@ -236,9 +236,9 @@ def test_lm_batches_leave_nothing_out(corpus):
 
 
 def test_documents_that_share_a_row_do_not_see_each_other(corpus):
-    from models import gpt
-    from models.card import Size
-    from models.objectives import lm
+    from ptmbench.models import gpt
+    from ptmbench.models.card import Size
+    from ptmbench.models.objectives import lm
 
     batch = lm.batches(corpus, VOCABULARY, 64, 32)(0, 1)
     opening = (batch["tokens"] == VOCABULARY.cls).astype(int)
@@ -264,7 +264,7 @@ def test_documents_that_share_a_row_do_not_see_each_other(corpus):
 def test_samples_follow_the_generator():
     import tensorflow as tf
 
-    from models.objectives import rtd
+    from ptmbench.models.objectives import rtd
 
     probabilities = np.array([0.4, 0.3, 0.18, 0.09, 0.03, 0.0], np.float32)
     logits = np.tile(np.log(probabilities + 1e-30), (20000, 1))
@@ -279,7 +279,7 @@ def test_samples_follow_the_generator():
 
 
 def test_rtd_noise_masks_and_never_substitutes(corpus):
-    from models.objectives import rtd
+    from ptmbench.models.objectives import rtd
 
     batches = rtd.batches(corpus, VOCABULARY, 64, 64)
     shown = []
@@ -298,8 +298,8 @@ def test_rtd_counts_a_lucky_sample_as_original(corpus):
     """Logits that always sample the true token make every token an original; then the loss is that of label 0."""
     import tensorflow as tf
 
-    from models import electra
-    from models.card import Size
+    from ptmbench.models import electra
+    from ptmbench.models.card import Size
 
     loss = electra.build(Size(layers=1, width=32, heads=2, inner=32, length=64), VOCABULARY).loss
     batch = electra.build(Size(layers=1, width=32, heads=2, inner=32, length=64), VOCABULARY).batches(corpus, 4, 32)(
@@ -321,7 +321,7 @@ def test_rtd_counts_a_lucky_sample_as_original(corpus):
 
 @pytest.mark.parametrize("length", [16, 64, 128, 512])
 def test_span_plan_fills_the_input(length):
-    from models.objectives import seq2seq_mlm
+    from ptmbench.models.objectives import seq2seq_mlm
 
     raw, noise, spans = seq2seq_mlm.plan(length)
     assert length - 1 <= raw - noise + spans + 2 <= length
@@ -330,7 +330,7 @@ def test_span_plan_fills_the_input(length):
 
 
 def test_pieces_are_every_division_alike():
-    from models.objectives import seq2seq_mlm
+    from ptmbench.models.objectives import seq2seq_mlm
 
     drawn = seq2seq_mlm.pieces(np.random.default_rng(0), 6000, 5, 3)
     kinds, counts = np.unique(drawn, axis=0, return_counts=True)
@@ -340,7 +340,7 @@ def test_pieces_are_every_division_alike():
 
 
 def test_corrupted_text_can_be_put_together_again(corpus):
-    from models.objectives import seq2seq_mlm
+    from ptmbench.models.objectives import seq2seq_mlm
 
     raw, noise, spans = seq2seq_mlm.plan(64)
     text = sampling.Runs(corpus.ids, raw)(0, 8, 1)
@@ -363,7 +363,7 @@ def test_corrupted_text_can_be_put_together_again(corpus):
 
 
 def test_too_many_spans_are_a_sentence(corpus):
-    from models.objectives import seq2seq_mlm
+    from ptmbench.models.objectives import seq2seq_mlm
 
     with pytest.raises(ValueError, match="sentinels"):
         seq2seq_mlm.batches(corpus, VOCABULARY, 2, 1024)
@@ -376,7 +376,7 @@ def test_joint_adds_the_losses_only():
     import keras
     import tensorflow as tf
 
-    from models.objectives._joint import Joint
+    from ptmbench.models.objectives._joint import Joint
 
     class Constant(keras.layers.Layer):
         def __init__(self, values):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures import paragraph_vectors as tables
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import paragraph_vectors
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import paragraph_vectors as tables
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import paragraph_vectors
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=50)
 SIZE = Size(layers=1, width=6, inner=5, length=40)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.architectures.lstm import BidirectionalLstm, recur
-from models.architectures.word_vectors import WordVectors
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import skipgram
-from models.objectives.bilm import BiLm
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.architectures.lstm import BidirectionalLstm, recur
+from ptmbench.models.architectures.word_vectors import WordVectors
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import skipgram
+from ptmbench.models.objectives.bilm import BiLm
+from ptmbench.models.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=8, inner=5, length=30)
 TOKENS = np.array([[2, 40, 41, 42, 3], [2, 43, 3, 0, 0]], np.int32)

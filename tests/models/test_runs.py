@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from models.text.duplicates import repeats, signature
-from models.text.runs import Runs, folded
+from ptmbench.models.text.duplicates import repeats, signature
+from ptmbench.models.text.runs import Runs, folded
 
 
 def words(text: str) -> list[str]:

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import corpus as corpora
-from models.corpus import Corpus, CorpusError, opened, read, store, stored_in
-from models.objectives import sampling
-from models.text import pieces
-from models.text.joined import Bits, Joined
-from models.text.shards import MANIFEST
-from models.text.words import Words
-from models.tokenizers import KINDS, Tokenizer
+from ptmbench.models import corpus as corpora
+from ptmbench.models.corpus import Corpus, CorpusError, opened, read, store, stored_in
+from ptmbench.models.objectives import sampling
+from ptmbench.models.text import pieces
+from ptmbench.models.text.joined import Bits, Joined
+from ptmbench.models.text.shards import MANIFEST
+from ptmbench.models.text.words import Words
+from ptmbench.models.tokenizers import KINDS, Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,7 +117,7 @@ def test_shards_are_looked_up_as_one_array_would_be(files, tokenizer, tmp_path, 
 
 
 def test_samplers_see_the_same_text_in_shards_and_in_one_array(files, tokenizer, tmp_path, small_pieces):
-    from models.objectives import lm, skipgram
+    from ptmbench.models.objectives import lm, skipgram
 
     corpus = opened([store(files, tokenizer, tmp_path / "shards", processes=1)])
     whole = Corpus(*(in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")))
@@ -165,9 +165,9 @@ def test_a_killed_process_leaves_what_can_be_gone_on_with(files, tokenizer, tmp_
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from models import corpus\n"
-        "from models.text import pieces\n"
-        "from models.tokenizers import Tokenizer\n"
+        "from ptmbench.models import corpus\n"
+        "from ptmbench.models.text import pieces\n"
+        "from ptmbench.models.tokenizers import Tokenizer\n"
         "pieces.PIECE = 2000\n"
         "made = lambda shard: (print(shard.name, flush=True), time.sleep(0.2))\n"
         "text, tokenizer, out = map(Path, sys.argv[1:])\n"

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures.gru import LeftGru, recur
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import skip_thought
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.gru import LeftGru, recur
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import skip_thought
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=50)
 WIDTH = 4

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from models import star_transformer
-from models.architectures.star_encoder import StarEncoder
-from models.card import Size
-from models.tokenizers import Vocabulary
+from ptmbench.models import star_transformer
+from ptmbench.models.architectures.star_encoder import StarEncoder
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 SIZE = Size(layers=3, width=16, heads=2, inner=24, length=20)

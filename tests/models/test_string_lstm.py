@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from models.architectures.string_lstm import StringLstm, openings
-from models.card import Size
-from models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.architectures.string_lstm import StringLstm, openings
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 
 TEXT = ["the sky is blue, and the sea is not.", "Zoë sees a ▁ and the sea", "a tree is an idea"] * 4
 SENTENCES = [["the", "sea", ",", "Zoë", "q"], ["a", "tree"]]  # no text has a q: it is unknown

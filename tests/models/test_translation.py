@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures.lstm_translator import Decoder, Encoder
-from models.architectures.parts import watching
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives.translation import Packed, Translation, batches
-from models.text.pieces import CorpusUnfit
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.lstm_translator import Decoder, Encoder
+from ptmbench.models.architectures.parts import watching
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives.translation import Packed, Translation, batches
+from ptmbench.models.text.pieces import CorpusUnfit
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.test_left_lstm import lstm
 from tests.models.test_recurrent import log_softmax
 

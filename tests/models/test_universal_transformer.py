@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models import universal_transformer
-from models.architectures.universal_encoder import UniversalEncoder
-from models.card import Size
-from models.objectives import _ponder
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
+from ptmbench.models import universal_transformer
+from ptmbench.models.architectures.universal_encoder import UniversalEncoder
+from ptmbench.models.card import Size
+from ptmbench.models.objectives import _ponder
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 SIZE = Size(layers=5, width=16, heads=2, inner=24, length=20)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures.subword_vectors import SubwordVectors, hashed, ngrams, spelled
-from models.architectures.summed_vectors import SummedVectors
-from models.architectures.word_vectors import WordVectors
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import cbow, context2vec, glove, hierarchical_softmax, ranking, skipgram, window_lm
-from models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.architectures.subword_vectors import SubwordVectors, hashed, ngrams, spelled
+from ptmbench.models.architectures.summed_vectors import SummedVectors
+from ptmbench.models.architectures.word_vectors import WordVectors
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import cbow, context2vec, glove, hierarchical_softmax, ranking, skipgram, window_lm
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 
 SIZE = Size(layers=0, width=6, inner=30)
 ROW = {  # 42 was dropped, and a sentence ends behind 44
@@ -336,7 +336,7 @@ def test_window_lm_is_equation_one():
 
 
 def context_loss():
-    from models import load
+    from ptmbench.models import load
 
     keras.utils.set_random_seed(1)
     return load("context2vec").build(Size(layers=1, width=8, inner=5), Vocabulary(size=60)).loss

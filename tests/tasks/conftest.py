@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.microworld import Sizes, make
+from ptmbench.tasks.microworld import Sizes, make
 
 SMALL = Sizes(corpus_tokens=60_000, people=100, train=400, dev=200, test=200, translations=200, wiki_tokens=2000)
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-import tasks
-from bench.scoring import score_files
-from tasks import absa
-from tasks.forms import Form
-from tasks.metrics.tuples import tuple_f1
-from tasks.task import DataError, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench.scoring import score_files
+from ptmbench.tasks import absa
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.tuples import tuple_f1
+from ptmbench.tasks.task import DataError, MissingData, UnknownTask
 
 
 def span(first: int, past: int, words: str, **more) -> dict:

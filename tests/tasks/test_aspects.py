@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support, roc_auc_score
 
-import tasks
-from bench import baselines
-from bench.scoring.score import scores as with_intervals
-from bench.scoring.score_files import score
-from tasks.aspects import YES_NO
-from tasks.forms import Part, Scored
-from tasks.metrics import semeval14, sentihood
-from tasks.task import DataError, Example, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench import baselines
+from ptmbench.bench.scoring.score import scores as with_intervals
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.aspects import YES_NO
+from ptmbench.tasks.forms import Part, Scored
+from ptmbench.tasks.metrics import semeval14, sentihood
+from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 FAMILIES = ("sentihood", "semeval14_restaurants")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from tasks.files import json_document
-from tasks.task import DataError
+from ptmbench import tasks
+from ptmbench.tasks.files import json_document
+from ptmbench.tasks.task import DataError
 
 
 def _write(path: Path, content: str) -> Path:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import tasks
-from tasks.forms import Answer, Answers, Form, Pointings, Rank, Reply, Rewriting, Target
-from tasks.task import MissingData, Task, UnknownTask
+from ptmbench import tasks
+from ptmbench.tasks.forms import Answer, Answers, Form, Pointings, Rank, Reply, Rewriting, Target
+from ptmbench.tasks.task import MissingData, Task, UnknownTask
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = tasks.names()

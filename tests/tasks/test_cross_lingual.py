@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.scoring.score_files import score
-from tasks.task import DataError, Example, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 

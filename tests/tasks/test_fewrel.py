@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench import baselines
-from bench.scoring.score_files import score
-from tasks import fewrel
-from tasks.forms import Marked
-from tasks.task import DataError, Example, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench import baselines
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks import fewrel
+from ptmbench.tasks.forms import Marked
+from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 from tests.tasks.folders import real, write_rows
 
 

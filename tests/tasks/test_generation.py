@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import tasks
-from tasks import cnn_dailymail, dialogsum, gigaword, iwslt14, plain, samsum, wmt, xsum
-from tasks.task import DataError, Example, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.tasks import cnn_dailymail, dialogsum, gigaword, iwslt14, plain, samsum, wmt, xsum
+from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 
 
 def _write(root: Path, **files: str) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from tasks import files, mnli, qnli, qqp
-from tasks.task import DataError, Example, MissingData
+from ptmbench import tasks
+from ptmbench.tasks import files, mnli, qnli, qqp
+from ptmbench.tasks.task import DataError, Example, MissingData
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tasks
-from bench import baselines
-from bench.scoring.score_files import score
-from tasks.forms import BLANK, Rank, Target, behind, beside
-from tasks.metrics.ranks import by_relation, directions, rank, ranking
-from tasks.task import DataError, Example, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench import baselines
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.forms import BLANK, Rank, Target, behind, beside
+from ptmbench.tasks.metrics.ranks import by_relation, directions, rank, ranking
+from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 from tests.tasks.folders import DATA, real, write_rows
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tasks
-from bench import baselines
-from bench.baselines import embeddings
-from bench.scoring.score_files import score
-from tasks.forms import Target
-from tasks.task import DataError, Example, MissingData
+from ptmbench import tasks
+from ptmbench.bench import baselines
+from ptmbench.bench.baselines import embeddings
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.forms import Target
+from ptmbench.tasks.task import DataError, Example, MissingData
 from tests.tasks.folders import DATA, real, write_rows
 
 TRIPLES = {"train": [("1", "_hypernym", "2"), ("3", "_hypernym", "2")], "valid": [("1", "_hypernym", "4")],

@@ -14,19 +14,19 @@ from rouge_score.rouge_scorer import RougeScorer
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-import tasks
-from tasks.forms import Answer
-from tasks.metrics.accuracy import accuracy
-from tasks.metrics.additive import Additive
-from tasks.metrics.bleu import bleu, bleu_into
-from tasks.metrics.correlation import correlation
-from tasks.metrics.entity_f1 import entities, entity_f1, iob2
-from tasks.metrics.f1 import binary_f1
-from tasks.metrics.matthews import matthews
-from tasks.metrics.perplexity import perplexity, size
-from tasks.metrics.rouge import rouge
-from tasks.metrics.squad import normalise, squad
-from tasks.task import DataError
+from ptmbench import tasks
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.metrics.accuracy import accuracy
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.bleu import bleu, bleu_into
+from ptmbench.tasks.metrics.correlation import correlation
+from ptmbench.tasks.metrics.entity_f1 import entities, entity_f1, iob2
+from ptmbench.tasks.metrics.f1 import binary_f1
+from ptmbench.tasks.metrics.matthews import matthews
+from ptmbench.tasks.metrics.perplexity import perplexity, size
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.metrics.squad import normalise, squad
+from ptmbench.tasks.task import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["the", "a", "Oslo", "Łódź", "naïve", "running", "runs", "U.S.", "-", "10,000", "東京", "e\u0301", "it's", "."]
@@ -299,7 +299,7 @@ def test_sums_of_statistics_give_the_value_of_any_resample(name: str) -> None:
 def test_importing_the_metrics_is_light() -> None:
     names = sorted(file.stem for file in (ROOT / "tasks" / "metrics").glob("[!_]*.py"))
     heavy = ["tensorflow", "keras", "scipy", "sklearn", "sacrebleu", "nltk"]
-    code = f"import sys, importlib\nfor n in {names}: importlib.import_module('tasks.metrics.' + n)\n"
+    code = f"import sys, importlib\nfor n in {names}: importlib.import_module('ptmbench.tasks.metrics.' + n)\n"
     code += f"print([h for h in {heavy} if h in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

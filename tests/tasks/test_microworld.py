@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from tasks.microworld import DEMO, VERSION, Sizes, make
-from tasks.microworld.lexicon import lexicon
-from tasks.task import DataError
+from ptmbench import tasks
+from ptmbench.tasks.microworld import DEMO, VERSION, Sizes, make
+from ptmbench.tasks.microworld.lexicon import lexicon
+from ptmbench.tasks.task import DataError
 from tests.tasks.conftest import SMALL
 
 TINY = Sizes(corpus_tokens=200, people=10, train=8, dev=4, test=4, translations=4, wiki_tokens=300)
@@ -42,7 +42,7 @@ def _words(text: str) -> set[str]:
 def test_same_bytes_in_another_process_with_another_hash_seed(tmp_path: Path) -> None:
     make(tmp_path / "one", seed=0, scale=TINY)
     code = (
-        "from pathlib import Path; from tasks.microworld import Sizes, make; "
+        "from pathlib import Path; from ptmbench.tasks.microworld import Sizes, make; "
         f"make(Path({str(tmp_path / 'two')!r}), seed=0, scale={TINY!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=REPO, env={**os.environ, "PYTHONHASHSEED": "77"})
@@ -98,7 +98,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tasks.microworld.build._running_text", full)
+    monkeypatch.setattr("ptmbench.tasks.microworld.build._running_text", full)
     with pytest.raises(OSError, match="No space"):
         make(tmp_path / "m", scale=TINY)
     assert list(tmp_path.iterdir()) == []

@@ -10,9 +10,9 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-import tasks
-from tasks.microworld.lexicon import lexicon
-from tasks.microworld.meaning import Kind
+from ptmbench import tasks
+from ptmbench.tasks.microworld.lexicon import lexicon
+from ptmbench.tasks.microworld.meaning import Kind
 from tests.tasks.conftest import SMALL
 
 

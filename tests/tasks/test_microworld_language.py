@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from tasks.microworld import lexicon as lexicons
-from tasks.microworld.grammar import english, iob1, sentence
-from tasks.microworld.lexicon import BE, lexicon, verb
-from tasks.microworld.meaning import Clause, Form, Kind, Name, Phrase, Sentence, swapped
-from tasks.microworld.mowari import mowari, stem
+from ptmbench import tasks
+from ptmbench.tasks.microworld import lexicon as lexicons
+from ptmbench.tasks.microworld.grammar import english, iob1, sentence
+from ptmbench.tasks.microworld.lexicon import BE, lexicon, verb
+from ptmbench.tasks.microworld.meaning import Clause, Form, Kind, Name, Phrase, Sentence, swapped
+from ptmbench.tasks.microworld.mowari import mowari, stem
 
 
 def _rows(data: Path, task: str, split: str) -> list:

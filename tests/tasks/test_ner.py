@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.scoring.score_files import score
-from tasks.columns import plain
-from tasks.forms import Tags
-from tasks.metrics.entity_f1 import entities, entity_f1
-from tasks.metrics.surface_f1 import surface_f1
-from tasks.task import DataError, Example, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.columns import plain
+from ptmbench.tasks.forms import Tags
+from ptmbench.tasks.metrics.entity_f1 import entities, entity_f1
+from ptmbench.tasks.metrics.surface_f1 import surface_f1
+from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 MENTIONS = {  # of each type, as the publications count them: BC5CDR's 15,935 chemicals and 12,852 diseases, say

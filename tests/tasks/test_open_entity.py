@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tasks
-from bench.scoring.score_files import score
-from tasks.task import DataError
+from ptmbench import tasks
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.task import DataError
 from tests.tasks.folders import DATA, real, write_rows
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.__main__ import main
-from bench.errors import UsageError
-from bench.scoring.score_files import score
-from tasks.forms import Answer, Piece, Reply, beside
-from tasks.mlqa import variant
-from tasks.squad11 import questions
-from tasks.task import DataError, Example, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.forms import Answer, Piece, Reply, beside
+from ptmbench.tasks.mlqa import variant
+from ptmbench.tasks.squad11 import questions
+from ptmbench.tasks.task import DataError, Example, UnknownTask
 from tests.tasks.folders import DATA, real
 
 

@@ -6,15 +6,15 @@ expected value says in a comment which step of its script it comes from, where t
 
 import pytest
 
-from tasks.forms import Answer, Answers, Reply
-from tasks.metrics.additive import Additive
-from tasks.metrics.cmrc import cmrc, segments
-from tasks.metrics.coqa import coqa
-from tasks.metrics.hotpotqa import hotpotqa
-from tasks.metrics.mlqa import mlqa, normalise
-from tasks.metrics.squad import closest
-from tasks.metrics.squad2 import squad2, thresholds
-from tasks.task import DataError
+from ptmbench.tasks.forms import Answer, Answers, Reply
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.cmrc import cmrc, segments
+from ptmbench.tasks.metrics.coqa import coqa
+from ptmbench.tasks.metrics.hotpotqa import hotpotqa
+from ptmbench.tasks.metrics.mlqa import mlqa, normalise
+from ptmbench.tasks.metrics.squad import closest
+from ptmbench.tasks.metrics.squad2 import squad2, thresholds
+from ptmbench.tasks.task import DataError
 
 
 def _gold(*texts: str) -> tuple[Answer, ...]:

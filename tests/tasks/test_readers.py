@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks import aeslc, conll2003, multi30k, squad11, wikitext2, xquad_en
-from tasks.forms import Answer
-from tasks.metrics.perplexity import size
-from tasks.task import DataError, Example, MissingData, Task, UnknownTask
+from ptmbench.tasks import aeslc, conll2003, multi30k, squad11, wikitext2, xquad_en
+from ptmbench.tasks.forms import Answer
+from ptmbench.tasks.metrics.perplexity import size
+from ptmbench.tasks.task import DataError, Example, MissingData, Task, UnknownTask
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 

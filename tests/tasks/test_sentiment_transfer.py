@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-import tasks
-from bench import attributes, baselines, plan
-from bench.adapt import NotApplicable
-from bench.attributes import Salience, runs
-from bench.scoring import score_files
-from tasks.forms import Rewriting
-from tasks.metrics.rewriting import Judge, rewriting
-from tasks.task import DataError, Example, MissingData, UnknownTask
+from ptmbench import tasks
+from ptmbench.bench import attributes, baselines, plan
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.attributes import Salience, runs
+from ptmbench.bench.scoring import score_files
+from ptmbench.tasks.forms import Rewriting
+from ptmbench.tasks.metrics.rewriting import Judge, rewriting
+from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 
 UNKIND = ["the soup was awful .", "awful service , and slow .", "i will never come back .", "never again !"]
 KIND = ["the soup was lovely .", "lovely service , and quick .", "i will always come back .", "always again !"]

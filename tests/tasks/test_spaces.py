@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from tasks import files
-from tasks.files import fields, lines, number
-from tasks.squad11 import questions
-from tasks.task import DataError
+from ptmbench import tasks
+from ptmbench.tasks import files
+from ptmbench.tasks.files import fields, lines, number
+from ptmbench.tasks.squad11 import questions
+from ptmbench.tasks.task import DataError
 
 ODD = "\x0b\x0c\x1c\x1d\x1e\x85\xa0\u2009\u2028\u2029\u202f\u3000"
 """Characters at which ``str.split`` or ``str.splitlines`` cuts, and no official format does."""

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-import tasks
-from tasks.files import marked
-from tasks.forms import Answer, Part
-from tasks.metrics.macro_f1 import macro_f1
-from tasks.metrics.multirc import multirc
-from tasks.metrics.parity import gender_parity
-from tasks.task import DataError, Example, MissingData
+from ptmbench import tasks
+from ptmbench.tasks.files import marked
+from ptmbench.tasks.forms import Answer, Part
+from ptmbench.tasks.metrics.macro_f1 import macro_f1
+from ptmbench.tasks.metrics.multirc import multirc
+from ptmbench.tasks.metrics.parity import gender_parity
+from ptmbench.tasks.task import DataError, Example, MissingData
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 

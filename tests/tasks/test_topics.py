@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-import tasks
-from bench.scoring.score_files import score
-from tasks.task import DataError, Example, MissingData
+from ptmbench import tasks
+from ptmbench.bench.scoring.score_files import score
+from ptmbench.tasks.task import DataError, Example, MissingData
 
 
 def _write(path: Path, content: str, encoding: str = "utf-8") -> Path:

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks import load
-from tasks.forms import Rank, Target
-from tasks.metrics.translations import translations
-from tasks.microworld import Sizes, make
-from tasks.microworld.lexicon import lexicon
-from tasks.microworld.mowari import stem
-from tasks.task import DataError, UnknownTask
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Rank, Target
+from ptmbench.tasks.metrics.translations import translations
+from ptmbench.tasks.microworld import Sizes, make
+from ptmbench.tasks.microworld.lexicon import lexicon
+from ptmbench.tasks.microworld.mowari import stem
+from ptmbench.tasks.task import DataError, UnknownTask
 
 
 def dictionaries(data: Path, train: str, test: str, pair: str = "en-es") -> None:
@@ -49,7 +49,7 @@ def test_one_right_answer_is_enough() -> None:
 
 def test_filtered_ranks_count_as_the_authors_program_does() -> None:
     """That one sorts all candidates and looks for any translation among the first k."""
-    from tasks.metrics.ranks import rank
+    from ptmbench.tasks.metrics.ranks import rank
 
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(40, 25))

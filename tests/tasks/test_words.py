@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks import load
-from tasks.task import DataError, Example
+from ptmbench.tasks import load
+from ptmbench.tasks.task import DataError, Example
 
 
 def wordsim(folder: Path, text: str) -> list[Example]:

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.adapt import NotApplicable, load
-from models.tokenizers import Vocabulary
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable, load
+from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
 
 
 def of(form: Form, adaptation: str) -> Any:
@@ -36,7 +36,7 @@ def of(form: Form, adaptation: str) -> Any:
     own = getattr(load(adaptation), "HEADS", {form: str(form)})
     if form not in own:
         raise NotApplicable("no-head", f"because the adaptation {adaptation} is for {', '.join(own)} tasks.")
-    return importlib.import_module(f"bench.adapt.heads.{own[form]}")
+    return importlib.import_module(f"ptmbench.bench.adapt.heads.{own[form]}")
 
 
 @dataclass(frozen=True)

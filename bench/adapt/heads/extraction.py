@@ -18,13 +18,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench import summaries
-from bench.adapt import NotApplicable
-from bench.adapt.heads import Row
-from bench.adapt.settings.extract import Own
-from models.architectures.parts import HIDDEN, waves
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench import summaries
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.settings.extract import Own
+from ptmbench.models.architectures.parts import HIDDEN, waves
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 
 class Codec:

@@ -16,11 +16,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.heads import Row, classes, layout, stack
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.forms import Marked
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, classes, layout, stack
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Marked
+from ptmbench.tasks.task import Example, Task
 
 _SCALE = 10.0
 

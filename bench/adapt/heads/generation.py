@@ -7,12 +7,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from bench import summaries
-from bench.adapt import NotApplicable
-from bench.adapt.heads import Row, layout
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench import summaries
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.heads import Row, layout
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 _BARRED = -1e8
 """Logits of ids that a model cannot write are below this (see `models.objectives._absent`)."""

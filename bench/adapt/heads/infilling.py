@@ -11,12 +11,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from bench import attributes
-from bench.adapt import NotApplicable
-from bench.adapt.heads import Row
-from bench.adapt.settings.infill import Own
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench import attributes
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.settings.infill import Own
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 
 class Codec:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from bench.adapt.heads import generation
+from ptmbench.bench.adapt.heads import generation
 
 Codec = generation.Codec
 

@@ -15,12 +15,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.heads import Row, against, stack
-from bench.adapt.settings.mapping import Own
-from models.tokenizers import Tokenizer
-from tasks.forms import Rank
-from tasks.metrics.ranks import rank
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, against, stack
+from ptmbench.bench.adapt.settings.mapping import Own
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Rank
+from ptmbench.tasks.metrics.ranks import rank
+from ptmbench.tasks.task import Example, Task
 
 _ANSWER, _QUESTION = 1, 2
 

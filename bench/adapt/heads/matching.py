@@ -21,13 +21,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench import summaries
-from bench.adapt import NotApplicable
-from bench.adapt.heads import Row, layout, stack
-from bench.adapt.settings.match import Own
-from models.tokenizers import Tokenizer
-from tasks.metrics.rouge import rouge
-from tasks.task import Example, Task
+from ptmbench.bench import summaries
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.heads import Row, layout, stack
+from ptmbench.bench.adapt.settings.match import Own
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import Example, Task
 
 
 class Codec:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from bench.adapt import NotApplicable
-from bench.adapt.heads import Row, generation, layout
-from bench.adapt.settings.unsupervised import Own
-from models.tokenizers import Tokenizer, Vocabulary
-from tasks.task import Example, Task
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.heads import Row, generation, layout
+from ptmbench.bench.adapt.settings.unsupervised import Own
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks.task import Example, Task
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-import tasks
-from bench.adapt.heads import Row, classes, classification
-from bench.adapt.settings.multitask import Own
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench import tasks
+from ptmbench.bench.adapt.heads import Row, classes, classification
+from ptmbench.bench.adapt.settings.multitask import Own
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 Head = classification.Head
 """A softmax over the classes of one task, all others being pushed out of it: as good as a head for each task."""

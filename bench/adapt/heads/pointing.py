@@ -21,10 +21,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bench.adapt.heads import Row, classes, layout
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, classes, layout
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 WIDTH = 128
 """U, of the decoder."""

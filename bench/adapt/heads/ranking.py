@@ -18,12 +18,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bench.adapt.heads import Row, against, layout, stack
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.forms import Rank
-from tasks.metrics.ranks import rank
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, against, layout, stack
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Rank
+from ptmbench.tasks.metrics.ranks import rank
+from ptmbench.tasks.task import Example, Task
 
 _SCALE = 20.0
 _CHUNK = 256

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from bench.adapt.heads import Row, layout
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, layout
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 
 class Codec:

@@ -14,11 +14,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from bench.adapt.heads import Row, layout
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.forms import Answer, Piece, Reply
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, layout
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Answer, Piece, Reply
+from ptmbench.tasks.task import Example, Task
 
 _LONGEST_ANSWER = 30
 _BEST = 20

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bench.adapt.heads import Row, layout, tagging
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, layout, tagging
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 Head = tagging.Head
 

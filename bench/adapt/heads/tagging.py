@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bench.adapt.heads import Row, classes, crf, layout
-from bench.adapt.settings import Settings
-from models.tokenizers import Tokenizer
-from tasks.task import Example, Task
+from ptmbench.bench.adapt.heads import Row, classes, crf, layout
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
 
 
 class Codec:

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.adapt.effort import Effort
-from bench.engine.recipe import check_step
-from bench.errors import BrokenFile, brief
-from models._importing import imported
-from tasks.forms import Form
+from ptmbench.bench.adapt.effort import Effort
+from ptmbench.bench.engine.recipe import check_step
+from ptmbench.bench.errors import BrokenFile, brief
+from ptmbench.models._importing import imported
+from ptmbench.tasks.forms import Form
 
 
 class SettingError(ValueError):

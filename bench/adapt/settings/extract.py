@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bench.adapt import settings
-from bench.adapt.settings import Learning
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.adapt.settings import Learning
+from ptmbench.bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)

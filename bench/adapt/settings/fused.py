@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from bench.adapt import settings
-from bench.adapt.effort import Decoder, Network
-from bench.adapt.settings import Learning
-from models.card import Size
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.effort import Decoder, Network
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.models.card import Size
 
 
 @dataclass(frozen=True, kw_only=True)

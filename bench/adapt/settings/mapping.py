@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bench.adapt import settings
-from bench.adapt.settings import Settings
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.adapt import settings
-from bench.adapt.effort import Split
-from bench.adapt.settings import Learning
-from bench.adapt.settings.extract import Own as Extract
-from tasks.task import Task
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.effort import Split
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.bench.adapt.settings.extract import Own as Extract
+from ptmbench.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bench.adapt import settings
-from bench.adapt.effort import Network, Split
-from bench.adapt.settings import Learning
-from tasks.task import Task
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

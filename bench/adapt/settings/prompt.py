@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.adapt import settings
-from bench.adapt.effort import Network, Split
-from bench.adapt.settings import Settings
-from tasks.forms import Form
-from tasks.task import Task
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.adapt import settings
-from bench.adapt.effort import Decoder, Network
-from bench.adapt.settings import Learning
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.effort import Decoder, Network
+from ptmbench.bench.adapt.settings import Learning
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bench.adapt import NotApplicable, settings
-from bench.adapt.effort import Network
-from bench.adapt.settings import Learning
-from tasks.forms import Form
+from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from bench.adapt import settings
-from bench.adapt.effort import Decoder, Network
-from bench.adapt.settings import Learning
-from bench.adapt.settings.seq2seq import decoder_on
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.effort import Decoder, Network
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.bench.adapt.settings.seq2seq import decoder_on
 
 
 @dataclass(frozen=True, kw_only=True)

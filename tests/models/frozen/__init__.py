@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from models.card import Size
-from models.tokenizers import Vocabulary
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
 
 FOLDER = Path(__file__).parent
 SIZE = Size(layers=2, width=16, heads=2, inner=24, length=20)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import transformers
 
-from models import published
+from ptmbench.models import published
 from tests.models.frozen import CLASSES, FOLDER, SIZE, SIZES, VOCABULARY, inputs, weight
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models import cloze
-from models.card import Size
-from models.corpus import Corpus
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench.models import cloze
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 SIZE = Size(layers=2, width=16, heads=2, inner=24, length=20)

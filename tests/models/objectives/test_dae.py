@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.corpus import Corpus
-from models.objectives import dae
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import dae
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
@@ -184,7 +184,7 @@ def test_loss_by_hand():
     """Seq2SeqLm over a decoder with logits that we know: padding has no part in the mean."""
     import keras
 
-    from models.objectives.seq2seq_mlm import Seq2SeqLm
+    from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 
     logits = rng(4).normal(size=(2, 3, 7)).astype(np.float32)
 

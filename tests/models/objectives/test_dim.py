@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models import infoword
-from models.card import Size
-from models.objectives import dim, sampling
+from ptmbench.models import infoword
+from ptmbench.models.card import Size
+from ptmbench.models.objectives import dim, sampling
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 
 SIZE = Size(layers=1, width=16, heads=2, inner=32, length=128)

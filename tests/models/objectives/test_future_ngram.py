@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.corpus import Corpus
-from models.objectives import future_ngram
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import future_ngram
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
@@ -76,8 +76,8 @@ def test_too_short_rows_are_a_sentence():
 def built():
     import keras
 
-    import models
-    from models.card import Size
+    from ptmbench import models
+    from ptmbench.models.card import Size
 
     keras.utils.set_random_seed(2)
     return models.load("prophetnet").build(Size(layers=2, width=32, heads=2, inner=64, length=40), SMALL)
@@ -154,7 +154,7 @@ def test_one_layer_of_one_stream_by_the_equations(built):
     weights = np.exp(scores) / np.exp(scores).sum()
     expected = weights[:5] @ v[0, :5] + weights[5] * v[2, query]
 
-    from models.architectures import n_stream_decoder as network
+    from ptmbench.models.architectures import n_stream_decoder as network
 
     flat = [np.asarray(part) for part in (x @ kernel + bias).reshape(1, 3, 7, 3, 2, 16).transpose(3, 0, 4, 1, 2, 5)]
     values = (x @ np.array(w.distances_kernel) + np.array(w.distances_bias)).reshape(1, 3, 7, 32, 2)

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from models import mpnet
-from models.card import Size
-from models.corpus import Corpus
-from models.layers.embeddings import distance_buckets
-from models.objectives import masked_permuted
-from models.tokenizers import Vocabulary
+from ptmbench.models import mpnet
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.embeddings import distance_buckets
+from ptmbench.models.objectives import masked_permuted
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from models.architectures import hierarchical_transformer as network
-from models.corpus import Corpus
-from models.objectives import masked_sentences
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import hierarchical_transformer as network
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import masked_sentences
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, CLS, SEP, MASK = VOCABULARY.first, VOCABULARY.cls, VOCABULARY.sep, VOCABULARY.mask
@@ -159,8 +159,8 @@ def test_sentences_beyond_the_last_place_share_it():
 def built():
     import keras
 
-    import models
-    from models.card import Size
+    from ptmbench import models
+    from ptmbench.models.card import Size
 
     keras.utils.set_random_seed(2)
     made = models.load("hibert").build(Size(layers=2, width=32, heads=2, inner=64, length=40), SMALL)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.corpus import Corpus
-from models.objectives import masking, mlm, sampling
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import masking, mlm, sampling
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST = VOCABULARY.first

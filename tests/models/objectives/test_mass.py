@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.corpus import Corpus
-from models.objectives import mass
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import mass
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
@@ -69,8 +69,8 @@ def test_fragments_in_batches_of_usual_length_open_and_end_the_text():
 def built():
     import keras
 
-    import models
-    from models.card import Size
+    from ptmbench import models
+    from ptmbench.models.card import Size
 
     keras.utils.set_random_seed(2)
     small = Vocabulary(size=120)

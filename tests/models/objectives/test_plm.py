@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from models import xlnet
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import plm
-from models.tokenizers import Vocabulary
+from ptmbench.models import xlnet
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import plm
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 FIRST = VOCABULARY.first

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures.masked_encoder import unilm_v2 as unilm_v2_encoder
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import pseudo_masked
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures.masked_encoder import unilm_v2 as unilm_v2_encoder
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import pseudo_masked
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=9000)
 FIRST, LENGTH, ROWS, STEPS = VOCABULARY.first, 64, 32, 30

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.objectives import sampling
+from ptmbench.models.objectives import sampling
 
 
 def test_every_seed_has_random_numbers_of_its_own():

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.layers.heads import SpanBoundaryConfig
-from models.objectives import masking, sampling, sbo
-from models.pretrainable import Encoding
+from ptmbench.models.layers.heads import SpanBoundaryConfig
+from ptmbench.models.objectives import masking, sampling, sbo
+from ptmbench.models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 
 
@@ -116,8 +116,8 @@ def test_sbo_sees_the_edges_and_nothing_else():
 
 
 def test_spanbert_adds_both_losses():
-    from models import spanbert
-    from models.card import Size
+    from ptmbench.models import spanbert
+    from ptmbench.models.card import Size
 
     built = spanbert.build(Size(layers=1, width=16, heads=2, inner=32, length=64), VOCABULARY)
     values = built.loss(built.batches(corpus(), 4, 64)(0, 1))

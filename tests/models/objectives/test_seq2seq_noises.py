@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.corpus import Corpus
-from models.objectives import seq2seq_noises
-from models.tokenizers import Vocabulary
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import seq2seq_noises
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
@@ -96,8 +96,8 @@ def test_drawn_tokens_are_anywhere():
 
 @pytest.mark.parametrize("name", seq2seq_noises.NOISES)
 def test_batches_are_full_and_train_t5(name):
-    import models
-    from models.card import Size
+    from ptmbench import models
+    from ptmbench.models.card import Size
 
     vocabulary = Vocabulary(size=150)
     ids = np.random.default_rng(0).integers(37, 150, 1200).astype(np.int32)

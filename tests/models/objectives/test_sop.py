@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.layers.heads import ClassifierConfig
-from models.objectives import sampling, sop
-from models.pretrainable import Encoding
+from ptmbench.models.layers.heads import ClassifierConfig
+from ptmbench.models.objectives import sampling, sop
+from ptmbench.models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 
 
@@ -59,8 +59,8 @@ def test_sop_loss_by_hand():
 
 
 def test_albert_hides_whole_words_of_its_pairs():
-    from models import albert
-    from models.card import Size
+    from ptmbench.models import albert
+    from ptmbench.models.card import Size
 
     text = corpus()
     batches = albert.build(Size(layers=1, width=16, heads=2, inner=32, length=64), VOCABULARY).batches(text, 8, 64)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.layers.heads import ClassifierConfig, MaskedLmConfig
-from models.objectives import mlm, sampling, sentence_order, word_structure
-from models.pretrainable import Encoding
+from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
+from ptmbench.models.objectives import mlm, sampling, sentence_order, word_structure
+from ptmbench.models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 
 
@@ -91,8 +91,8 @@ def test_word_structure_loss_by_hand():
 
 
 def test_shuffled_words_are_predicted_by_the_head_of_the_masked_ones():
-    from models import structbert
-    from models.card import Size
+    from ptmbench.models import structbert
+    from ptmbench.models.card import Size
 
     built = structbert.build(Size(layers=1, width=16, heads=2, inner=32, length=64), VOCABULARY)
     batch = built.batches(corpus(), 4, 64)(0, 1)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE, TARGET
-from models.architectures.masked_encoder import unilm as unilm_encoder
-from models.card import Size
-from models.corpus import Corpus
-from models.layers.heads import ClassifierConfig
-from models.objectives import unilm
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE, TARGET
+from ptmbench.models.architectures.masked_encoder import unilm as unilm_encoder
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.heads import ClassifierConfig
+from ptmbench.models.objectives import unilm
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=9000)
 FIRST, LENGTH, ROWS, STEPS = VOCABULARY.first, 64, 32, 40

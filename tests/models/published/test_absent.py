@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import models
-from models import published
-from models.card import Size
-from models.corpus import Corpus
-from models.published import PublishedError, _vocabulary
-from models.tokenizers import Tokenizer, Vocabulary
+from ptmbench import models
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.published import PublishedError, _vocabulary
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 from tests.models.published import made
 
 SIZE = Size(layers=2, width=16, heads=2, inner=64, length=48)

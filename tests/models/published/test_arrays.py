@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from models.published import PublishedError, _arrays, _pickles, folder
+from ptmbench.models.published import PublishedError, _arrays, _pickles, folder
 
 
 def made(offset, shape, strides):

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import models
-from models import published
+from ptmbench import models
+from ptmbench.models import published
 from tests.models.published.frozen import make
 
 TOLERANCE = 2e-5
@@ -125,7 +125,7 @@ def test_unilm_has_the_epsilon_of_its_authors():
     """The variance of a vector as small as 1e-5 counts half."""
     import tensorflow as tf
 
-    from models.architectures import masked_encoder
+    from ptmbench.models.architectures import masked_encoder
 
     for made, epsilon in ((masked_encoder.unilm, 1e-5), (masked_encoder.unilm_v2, 1e-12)):
         encoder = made(make.SIZE, 47)

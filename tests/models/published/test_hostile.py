@@ -27,7 +27,7 @@ import resource, sys
 from pathlib import Path
 import numpy, h5py, tokenizers
 from sentencepiece import sentencepiece_model_pb2
-from models.published import PublishedError, folder, vectors
+from ptmbench.models.published import PublishedError, folder, vectors
 resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 path = Path(sys.argv[1])
@@ -247,7 +247,7 @@ def test_vocabularies(name, tmp_path):
 def test_sentencepiece_asks_for_no_more_special_tokens_than_there_can_be(tmp_path):
     import sentencepiece
 
-    from models.published import PublishedError, _slow
+    from ptmbench.models.published import PublishedError, _slow
 
     (tmp_path / "text").write_text("\n".join(made.TEXT), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
@@ -305,8 +305,8 @@ def test_arrays_of_presets(tmp_path):
     """A data set of 4 TB that has no chunks yet, one that gzip made small, and one of strings."""
     import h5py
 
-    from models.published import PublishedError
-    from models.published._keras_arrays import File
+    from ptmbench.models.published import PublishedError
+    from ptmbench.models.published._keras_arrays import File
 
     with h5py.File(tmp_path / "model.weights.h5", "w") as file:
         group = file.create_group("layers/a/vars")

@@ -6,8 +6,8 @@ import h5py
 import numpy as np
 import pytest
 
-from bench.__main__ import main
-from models.published import PublishedError, Unsupported, _vocabulary, folder
+from ptmbench.bench.__main__ import main
+from ptmbench.models.published import PublishedError, Unsupported, _vocabulary, folder
 from tests.models.published import made
 
 TOLERANCE = 2e-5
@@ -71,7 +71,7 @@ def backbone(name, count, **changes):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_preset_gives_the_same_vectors_here(name, tmp_path):
     """Of one row with padding and one without; of the encoder and, where there is one, of the pooler."""
-    from bench.engine import networks
+    from ptmbench.bench.engine import networks
 
     network = backbone(name, vocabulary(name, tmp_path))
     network.save_to_preset(str(tmp_path))

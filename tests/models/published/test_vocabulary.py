@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from models.published import PublishedError, _vocabulary
-from models.text.words import Words
-from models.tokenizers import Tokenizer
+from ptmbench.models.published import PublishedError, _vocabulary
+from ptmbench.models.text.words import Words
+from ptmbench.models.tokenizers import Tokenizer
 from tests.models.published import made
 
 every_kind = pytest.mark.parametrize("kind", made.KINDS)

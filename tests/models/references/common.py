@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import models
-from models import published
-from models.card import Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.differences import noted
 
 torch = pytest.importorskip("torch", reason="the reference needs torch")

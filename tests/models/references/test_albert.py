@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models import published
+from ptmbench.models import published
 from tests.models.references import common
 from tests.models.references.test_mlm_encoders import LABELS, MASKED, POSITIONS, SHAPE, marked
 

@@ -4,10 +4,10 @@ they are out of reach, and `tests.models.test_character_lstm` has them."""
 import keras
 import numpy as np
 
-from models.architectures import character_lstm
-from models.architectures.character_lstm import CharacterLstm, symbols
-from models.card import Size
-from models.tokenizers import Vocabulary
+from ptmbench.models.architectures import character_lstm
+from ptmbench.models.architectures.character_lstm import CharacterLstm, symbols
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.common import TOLERANCE, difference, torch
 
 VOCABULARY = Vocabulary(size=101)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models import published
-from models.card import Size
+from ptmbench.models import published
+from ptmbench.models.card import Size
 from tests.models.references.common import (
     SIZE,
     TOLERANCE,

@@ -11,12 +11,12 @@ import keras
 import numpy as np
 import pytest
 
-from bench.adapt.features import Reading
-from bench.adapt.settings import Settings
-from models.architectures.character_lstm import CharacterLstm, symbols
-from models.card import Size
-from models.pretrainable import Encoding
-from models.tokenizers import Vocabulary
+from ptmbench.bench.adapt.features import Reading
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.architectures.character_lstm import CharacterLstm, symbols
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.common import TOLERANCE, difference, torch
 
 h5py = pytest.importorskip("h5py", reason="the reference needs h5py")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from models import electra, published
+from ptmbench.models import electra, published
 from tests.models.references.common import (
     SIZE,
     TOLERANCE,

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.architectures.subword_vectors import hashed, ngrams, spelled
-from models.card import Size
-from models.pretrainable import Pretrainable
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelled
+from ptmbench.models.card import Size
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.differences import noted
 
 pytestmark = pytest.mark.reference

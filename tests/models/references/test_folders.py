@@ -4,11 +4,11 @@ for the same text."""
 import numpy as np
 import pytest
 
-import models
-from models import published
-from models.card import Size
-from models.published import PublishedError, _arrays, folder
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.published import PublishedError, _arrays, folder
+from ptmbench.models.tokenizers import Tokenizer
 from tests.models.published import made
 from tests.models.references.common import TOLERANCE, reference, torch, transformers
 

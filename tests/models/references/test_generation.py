@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.generate import Generator, Writing
-from models import published
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.models import published
 from tests.models.references.common import (
     SIZE,
     VOCABULARY,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.card import Size
-from models.objectives import glove
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.card import Size
+from ptmbench.models.objectives import glove
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.differences import noted
 
 pytestmark = pytest.mark.reference

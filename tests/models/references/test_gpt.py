@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from models import published
+from ptmbench.models import published
 from tests.models.references.common import SIZE, VOCABULARY, batch, ours, reference, transformers
 from tests.models.references.test_decoders import check_language_model
 

@@ -57,7 +57,7 @@ def test_roberta(length):
 
 
 def test_roberta_names_its_configuration():
-    from models import published
+    from ptmbench.models import published
 
     table = published.load("roberta")
     config = table.config(common.SIZE, common.VOCABULARY)
@@ -70,8 +70,8 @@ def test_roberta_names_its_configuration():
 @pytest.mark.parametrize(("name", "segments"), [("spanbert", 1), ("infoword", 1), ("structbert", 2)])
 def test_encoders_that_are_bert(name, segments):
     """Their encoder and MLM head compute what BERT does; their own heads have no reference but the equations."""
-    import models
-    from models import published
+    from ptmbench import models
+    from ptmbench.models import published
 
     network = common.reference(
         transformers.BertForPreTraining,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models import published
+from ptmbench.models import published
 from tests.models.references.common import (
     SIZE,
     TOLERANCE,

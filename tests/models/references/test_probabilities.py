@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 
-import models
-from bench.engine import networks
-from bench.generate import Generator, Writing
-from models import published
-from models.card import Size
-from models.published import _vocabulary, folder
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.bench.engine import networks
+from ptmbench.bench.generate import Generator, Writing
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.published import _vocabulary, folder
+from ptmbench.models.tokenizers import Tokenizer
 from tests.models.published import made
 from tests.models.references.common import TOLERANCE, noted, reference, torch, transformers
 

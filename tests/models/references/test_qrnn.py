@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.architectures.qrnn import Qrnn
-from models.card import Size
+from ptmbench.models.architectures.qrnn import Qrnn
+from ptmbench.models.card import Size
 from tests.models.references.common import TOLERANCE, difference, torch
 
 fastai = pytest.importorskip("fastai", reason="the reference needs fastai 1.0.61")

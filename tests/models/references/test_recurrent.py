@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bench.adapt import ulmfit
-from bench.adapt.settings.ulmfit import Own
-from models.architectures import awd_lstm
-from models.architectures.awd_lstm import AwdLstm
-from models.architectures.string_lstm import StringLstm
-from models.card import Size
-from models.objectives import awd_lm
-from models.objectives.bilm import BiLm
-from models.tokenizers import Tokenizer
+from ptmbench.bench.adapt import ulmfit
+from ptmbench.bench.adapt.settings.ulmfit import Own
+from ptmbench.models.architectures import awd_lstm
+from ptmbench.models.architectures.awd_lstm import AwdLstm
+from ptmbench.models.architectures.string_lstm import StringLstm
+from ptmbench.models.card import Size
+from ptmbench.models.objectives import awd_lm
+from ptmbench.models.objectives.bilm import BiLm
+from ptmbench.models.tokenizers import Tokenizer
 from tests.models.references.common import TOLERANCE, check_loss, difference, long, torch
 
 V = 60

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import models
-from models import published
-from models.published import folder
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.models import published
+from ptmbench.models.published import folder
+from ptmbench.models.tokenizers import Tokenizer
 from tests.models.references.common import (
     SIZE,
     TOLERANCE,

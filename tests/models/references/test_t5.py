@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models import published
+from ptmbench.models import published
 from tests.models.references.common import (
     SIZE,
     TOLERANCE,

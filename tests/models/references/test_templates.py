@@ -8,15 +8,15 @@ import pytest
 import tokenizers
 from tokenizers import normalizers, processors
 
-import models
-from bench.__main__ import main
-from bench.adapt.heads import layout
-from bench.checkpoint import read
-from bench.engine import networks
-from models import published
-from models.card import Size
-from models.published import PublishedError, folder
-from models.tokenizers import Tokenizer
+from ptmbench import models
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.adapt.heads import layout
+from ptmbench.bench.checkpoint import read
+from ptmbench.bench.engine import networks
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.published import PublishedError, folder
+from ptmbench.models.tokenizers import Tokenizer
 from tests.models.published import made
 from tests.models.references.common import TOLERANCE, difference, reference, torch, transformers
 

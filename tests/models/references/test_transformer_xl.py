@@ -7,8 +7,8 @@ Its class is gone since release 4.36: with a later one this is skipped, and the 
 import numpy as np
 import pytest
 
-from models import transformer_xl
-from models.card import Size
+from ptmbench.models import transformer_xl
+from ptmbench.models.card import Size
 from tests.models.references.common import (
     TOLERANCE,
     VOCABULARY,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models import published
+from ptmbench.models import published
 from tests.models.references import common
 
 torch, transformers = common.torch, common.transformers
@@ -154,7 +154,7 @@ def test_unilm_v2():
 
 def pair_of_v2():
     """BERT with two segments, and ours with its weights and random biases of distance."""
-    import models
+    from ptmbench import models
 
     config = published.load("bert").config(common.SIZE, common.VOCABULARY) | {"attn_implementation": "eager"}
     del config["model_type"]

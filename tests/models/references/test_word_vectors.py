@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.card import Size
-from models.corpus import Corpus
-from models.objectives import hierarchical_softmax, paragraph_vectors, skipgram
-from models.tokenizers import Vocabulary
+from ptmbench import models
+from ptmbench.models.card import Size
+from ptmbench.models.corpus import Corpus
+from ptmbench.models.objectives import hierarchical_softmax, paragraph_vectors, skipgram
+from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.differences import noted
 
 word2vec = pytest.importorskip("gensim.models.word2vec", reason="the reference needs gensim")

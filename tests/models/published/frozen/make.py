@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from models import published
-from models.card import Size
-from models.tokenizers import Vocabulary
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
 
 HERE = Path(__file__).parent
 SIZE = Size(layers=2, width=16, heads=2, inner=32, length=16)

@@ -1,0 +1,6 @@
+"""Runs the command line as `python -m ptmbench`."""
+
+from ptmbench.bench.__main__ import main
+
+if __name__ == "__main__":
+    main()

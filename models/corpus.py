@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, count, repeat, zip_longest
 from pathlib import Path
@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.models.text import duplicates, encoding, shards, workers
+from ptmbench.models.text import annotations, duplicates, encoding, shards, workers
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.mixing import mixed
 from ptmbench.models.text.pieces import CorpusError, Part, expand, pieces, readable
 from ptmbench.models.text.shards import MANIFEST, Shard
+from ptmbench.models.text.sidecars import sidecar_of
 from ptmbench.models.tokenizers import FORMAT, Tokenizer
 
 VERSION = 2
@@ -58,6 +59,11 @@ class Corpus:
     """SHA-256 of the text, the tokenizer and what was removed."""
     openings: np.ndarray | Joined | None = None
     """int64 [D + 1]: where documents would begin in ``ids`` if each stood between two marks; made when not given."""
+    layers: Mapping[str, np.ndarray | Joined] = field(default_factory=dict)
+    """Annotation by layer, int32 [N]: k at the first token of what the layer's k-th symbol annotates, -k at its other
+    tokens, 0 elsewhere (`models.text.annotations`)."""
+    symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The symbols of each layer; the first one is number 1."""
 
     def __post_init__(self) -> None:
         if self.openings is None:
@@ -101,6 +107,8 @@ def content_hash(files: Sequence[Path]) -> str:
         sums = list(threads.map(file_hash, paths))
     digest = hashlib.sha256(b"%d" % VERSION)
     for path, found in zip(paths, sums, strict=True):
+        sidecar = sidecar_of(path)
+        found += file_hash(sidecar) if sidecar.is_file() else b""
         suffixes = path.suffixes[-3:]
         digest.update("".join(suffixes if ".pairs" in suffixes else suffixes[-2:]).encode() + found)
     return digest.hexdigest()
@@ -133,7 +141,8 @@ def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = N
         with tempfile.TemporaryDirectory(prefix="ptmbench-corpus-") as folder:
             corpus = tokenise(files, tokenizer, Path(folder), **options)
             arrays = {name: _in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")}
-        return Corpus(**arrays, fingerprint=corpus.fingerprint)
+            layers = {name: _in_full(values) for name, values in corpus.layers.items()}
+        return Corpus(**arrays, layers=layers, symbols=corpus.symbols, fingerprint=corpus.fingerprint)
     folder = Path(cache) / f"corpus-{_fingerprint(files, tokenizer, options.get('deduplicate'))[:32]}"
     return opened([store(files, tokenizer, folder, **options)])
 
@@ -165,11 +174,12 @@ def store(
         complete = False
     for shard in found.values():
         made(shard)
+    numbers = annotations.numbering(files)
     if not complete:
         repeated = _repeated(files, deduplicate, processes, folder, fingerprint) if deduplicate else None
         names = map("shard-{:06}.safetensors".format, count())
         jobs = (
-            (piece, tokenizer, mask, folder / name, fingerprint)
+            (piece, tokenizer, mask, folder / name, fingerprint, numbers)
             for (piece, mask), name in zip(_marked(files, repeated), names, strict=False)
             if name not in found
         )
@@ -179,11 +189,10 @@ def store(
         if _fingerprint(files, tokenizer, deduplicate) != fingerprint:
             _clear(folder)
             raise _changed(files)
-    stored = Stored(
-        folder,
-        {**(about or {}), "fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate},
-        tuple(found[name] for name in sorted(found)),
-    )
+    made_from = {"fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate}
+    if numbers:
+        made_from["layers"] = {name: list(symbols) for name, symbols in numbers.items()}
+    stored = Stored(folder, {**(about or {}), **made_from}, tuple(found[name] for name in sorted(found)))
     if not stored.total("tokens"):
         raise _nothing_left(files)
     kept = folder / TOKENIZER
@@ -220,15 +229,20 @@ def opened(corpora: Sequence[Stored]) -> Corpus:
         raise CorpusError(
             f"{names} were tokenised by different tokenizers. Tokenise them with one: `data tokenise --like FOLDER`."
         )
+    symbols = {name: tuple(found) for name, found in corpora[0].about.get("layers", {}).items()}
+    if any(stored.about.get("layers", {}) != corpora[0].about.get("layers", {}) for stored in corpora):
+        names = ", ".join(str(stored.folder) for stored in corpora)
+        raise CorpusError(f"{names} have different annotation layers or symbols. Tokenise their texts in one command.")
     found = [(stored.folder / shard.name, shard) for stored in corpora for shard in stored.shards if shard.documents]
     mapped = lru_cache(maxsize=_MAPPED)(lambda part: shards.mapped(found[part][0]))
-    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped)
+    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped, tuple(symbols))
     if len(found) == 1:
         arrays |= {"ids": mapped(0)["ids"]}
+        arrays["layers"] = {name: mapped(0)[shards.LAYER + name] for name in symbols}
         arrays |= {name: _in_full(arrays[name]) for name in ("sentences", "documents", "openings")}
     prints = [stored.about["fingerprint"] for stored in corpora]
     whole = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
-    return Corpus(**arrays, fingerprint=whole)
+    return Corpus(**arrays, symbols=symbols, fingerprint=whole)
 
 
 def train_tokenizer(

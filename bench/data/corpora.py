@@ -14,6 +14,7 @@ from ptmbench.bench import environment
 from ptmbench.bench.console import progress, say
 from ptmbench.models import corpus as corpora
 from ptmbench.models.corpus import Corpus, CorpusError, Stored
+from ptmbench.models.text.sidecars import sidecar_of
 from ptmbench.models.tokenizers import Tokenizer
 
 
@@ -42,6 +43,8 @@ def fingerprint(files: Sequence[Path]) -> str:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
                 digest.update(corpora.file_hash(file))
+            if not path.is_dir() and (sidecar := sidecar_of(file)).is_file():  # folders hold theirs themselves
+                digest.update(corpora.file_hash(sidecar))
     return digest.hexdigest()
 
 

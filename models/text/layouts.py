@@ -93,6 +93,16 @@ def documents(layout: str, lines: Iterable[str], number: int = 1) -> Iterator[li
     return _plain(lines) if layout == "plain" else _book(lines, layout == "wrapped")
 
 
+def read_line(layout: str, line: str) -> str | None:
+    """The text that `documents` reads of ``line``: all of it, or what a JSON object has as "text". None for a line that
+    it passes over."""
+    if layout == "jsonl":
+        return json.loads(line)["text"] if line.strip() else None
+    if layout == "pairs":
+        return line if line.strip() and all(map(_says, line.rstrip("\n").split("\t"))) else None
+    return line
+
+
 def _json_lines(lines: Iterable[str], number: int) -> Iterator[list[str]]:
     for place, line in enumerate(lines, number):
         if not line.strip():

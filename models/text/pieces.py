@@ -20,6 +20,8 @@ SMALL, RATIO = 2**28, 100
 fill the memory of its reader, text 3 to 20."""
 SUFFIXES = (".txt", ".tokens", ".jsonl", ".pairs.tsv")
 """What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
+SIDECAR = ".layers.jsonl"
+"""What the name of a text's annotation adds to the text's (`models.text.annotations`)."""
 
 PIECE = 1 << 24
 """Characters after which a piece ends with its document. A document that goes on for as many again is cut there."""
@@ -60,12 +62,14 @@ def expand(files: Sequence[Path]) -> list[Path]:
     found = []
     for path in map(Path, files):
         if path.is_dir():
-            below = sorted(p for p in path.rglob("*") if p.is_file() and p.name.removesuffix(".gz").endswith(SUFFIXES))
+            below = sorted(p for p in path.rglob("*") if p.is_file() and _is_text(p.name))
             if not below:
                 raise CorpusError(
                     f"The folder {path} holds no text: no file ends in {', '.join(SUFFIXES)}, nor in these with .gz."
                 )
             found += below
+        elif path.name.endswith(SIDECAR):
+            raise CorpusError(f"{path} annotates a text. Name the text instead: its annotation is read with it.")
         elif path.is_file():
             found.append(path)
         else:
@@ -75,6 +79,10 @@ def expand(files: Sequence[Path]) -> list[Path]:
     if not found:
         raise CorpusError("No corpus file was given. Name at least one file or folder.")
     return found
+
+
+def _is_text(name: str) -> bool:
+    return name.removesuffix(".gz").endswith(SUFFIXES) and not name.endswith(SIDECAR)
 
 
 def pieces(files: Sequence[Path], size: int | None = None) -> Iterator[list[Part]]:

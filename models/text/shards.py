@@ -5,6 +5,7 @@
     sentences   uint32 [S + 1]        offsets into the ids
     documents   uint32 [D + 1]        offsets into the sentences
     openings    uint32 [D + 1]        offsets into the ids, were each document put between two marks
+    layer.NAME  int32 [N]             annotation, an array for each layer (`models.text.annotations`)
 
 A folder of shards holds ``tokenised.json`` beside them, with each shard's counts, size and SHA-256. Flat arrays and not
 records (TFRecord, ArrayRecord): a row may begin at any token, and here that takes one look at one place. Random rows of
@@ -30,6 +31,8 @@ from ptmbench.models.text.pieces import CorpusError
 
 MANIFEST = "tokenised.json"
 FORMAT = 1
+LAYER = "layer."
+"""What the name of an annotation layer's array begins with."""
 
 _TYPES = {"U8": np.uint8, "U16": np.uint16, "I32": np.int32, "U32": np.uint32}  # as safetensors calls them
 
@@ -98,8 +101,11 @@ def damaged(folder: Path, shards: Sequence[Shard]) -> list[Shard]:
     return [shard for shard, whole in zip(shards, intact, strict=True) if not whole]
 
 
-def joined(shards: Sequence[Shard], arrays: Callable[[int], Mapping[str, Any]]) -> dict[str, Joined]:
-    """The arrays of a `models.corpus.Corpus` over ``shards``, of which ``arrays(p)`` gives those of the p-th.
+def joined(
+    shards: Sequence[Shard], arrays: Callable[[int], Mapping[str, Any]], layers: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The arrays of a `models.corpus.Corpus` over ``shards``, of which ``arrays(p)`` gives those of the p-th;
+    ``layers`` are the names of its annotation layers.
 
     None of them is without a document. ``arrays`` is called whenever something is looked up.
     """
@@ -118,6 +124,7 @@ def joined(shards: Sequence[Shard], arrays: Callable[[int], Mapping[str, Any]]) 
         "sentences": virtual("sentences", sentences, np.int64, tokens),
         "documents": virtual("documents", documents, np.int64, sentences),
         "openings": virtual("openings", documents, np.int64, tokens + 2 * documents),
+        "layers": {name: virtual(LAYER + name, tokens, np.int32) for name in layers},
     }
 
 

@@ -1,0 +1,135 @@
+"""Layers of annotation on a text: which tokens mention which entity, in which language they are, which sense they have.
+
+A layer becomes an array int32 [N] beside the N token ids of a corpus: 0 where nothing is annotated, k at the first
+token of a span with the k-th symbol (counted from 1), and -k at its other tokens. A span that a sentence ends within
+goes on in the next sentence with -k. `numbering` gives the numbers of all symbols. The spans come from sidecar files
+(`models.text.sidecars`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ptmbench.models.text.layouts import read_line
+from ptmbench.models.text.pieces import SIDECAR, CorpusError, Part, expand, pieces
+from ptmbench.models.text.sidecars import Line, Sidecar, Span, read
+from ptmbench.models.tokenizers import Tokenizer
+
+Numbers = Mapping[str, Mapping[str, int]]
+"""Layer to symbol to number, from 1."""
+
+
+def numbering(files: Sequence[Path]) -> dict[str, dict[str, int]]:
+    """The numbers of all symbols in the sidecars of ``files``, by layer; symbols are sorted. {} without sidecars."""
+    found: dict[str, set[str]] = {}
+    for side in filter(None, map(read, expand(files))):
+        for name in side.layers:
+            found.setdefault(name, set()).update(side.default.get(name, ()))
+        _check_end(side)
+        for line in side.lines.values():
+            for name, value in line.layers.items():
+                found[name].update([value] if isinstance(value, str) else [span.symbol for span in value])
+    return {name: {symbol: n for n, symbol in enumerate(sorted(found[name]), 1)} for name in sorted(found)}
+
+
+def values(piece: Sequence[Part], tokenizer: Tokenizer, numbers: Numbers) -> Iterator[list[dict[str, np.ndarray]]]:
+    """For each document of ``piece`` and each of its sentences, the layers' values int32 [tokens of the sentence]."""
+    for part in piece:
+        side = read(part.path)
+        marks = placed(part, side, numbers) if side is not None else {}
+        seen = 0  # characters of the part up to here, without white space
+        for document in part.documents():
+            rows = []
+            for sentence, (_, offsets) in zip(document, tokenizer.encode_with_offsets(document), strict=True):
+                places = seen + _inked(sentence)[np.array(offsets, np.int64).reshape(-1, 2)]  # [tokens, 2]
+                rows.append({name: _values(places, marks.get(name, _NONE)) for name in numbers})
+                seen += len(sentence.replace(" ", ""))
+            yield rows
+
+
+_NONE = np.zeros((0, 3), np.int64)
+
+
+def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]:
+    """The spans of each layer in ``part``, int64 [S, 3]: first and last character (past the end), and the symbol's
+    number. Characters are counted over the part without white space: sentences are cut and joined at nothing else.
+
+    Raises `CorpusError` for spans that the text does not have.
+    """
+    found: dict[str, list[tuple[int, int, int]]] = {name: [] for name in side.layers}
+    seen = 0
+    for number, raw in enumerate(part.text.decode().removesuffix("\n").split("\n"), part.number):
+        line, text = side.lines.get(number), read_line(part.layout, raw)
+        if text is None:
+            continue
+        inked = _inked(text)
+        for name in side.layers:
+            value = line.layers.get(name) if line is not None else None
+            if value is None:
+                spans = _whole(text, side.default.get(name, ()))
+            elif isinstance(value, str):
+                spans = _whole(text, (value,))
+            else:
+                spans = [_checked(span, text, side, line, name, part.path, number) for span in value]
+            for span in spans:
+                begin, end = inked[span.begin], inked[span.end]
+                if begin < end:
+                    found[name].append((seen + begin, seen + end, numbers[name][span.symbol]))
+        seen += int(inked[-1])
+    return {name: np.array(spans, np.int64).reshape(-1, 3) for name, spans in found.items()}
+
+
+def _values(places: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """The value of each token, int32 [tokens], from what it covers, ``places`` [tokens, 2], and ``marks`` [S, 3]."""
+    result = np.zeros(len(places), np.int32)
+    if not len(places):
+        return result
+    first = marks[:, 1].searchsorted(places[0, 0], side="right")
+    last = marks[:, 0].searchsorted(places[-1, 1], side="left")
+    for begin, end, number in marks[first:last]:
+        # A marker of a space covers no character: it goes with the character after it.
+        inside = (places[:, 0] < end) & (np.maximum(places[:, 1], places[:, 0] + 1) > begin) & (result == 0)
+        result[inside] = -number
+        if begin >= places[0, 0] and inside.any():
+            result[inside.argmax()] = number
+    return result
+
+
+def _inked(text: str) -> np.ndarray:
+    """int64 [characters + 1]: how many characters before each place are no white space."""
+    return np.concatenate([[0], np.cumsum([not c.isspace() for c in text], dtype=np.int64)])
+
+
+def _whole(text: str, symbols: Sequence[str]) -> list[Span]:
+    """One span for all of ``text``, or with two symbols one before and one after its tab."""
+    if len(symbols) < 2:
+        return [Span(0, len(text), symbol) for symbol in symbols]
+    tab = text.index("\t")
+    return [Span(0, tab, symbols[0]), Span(tab, len(text), symbols[1])]
+
+
+def _checked(span: Span, text: str, side: Sidecar, line: Line, name: str, path: Path, number: int) -> Span:
+    where = f"{side.path}, line {line.number}: the layer '{name}'"
+    if span.end > len(text):
+        raise CorpusError(
+            f"{where} has the span [{span.begin}, {span.end}], but line {number} of {path} has {len(text)} characters. "
+            "Annotate the present text again."
+        )
+    if span.text is not None and text[span.begin : span.end] != span.text:
+        raise CorpusError(
+            f"{where} says that [{span.begin}, {span.end}] is {span.text!r:.60}, but line {number} of {path} has "
+            f"{text[span.begin : span.end]!r:.60} there. Offsets count characters from 0. Annotate the text again."
+        )
+    return span
+
+
+def _check_end(side: Sidecar) -> None:
+    """Raises `CorpusError` if ``side`` annotates lines after the end of its text."""
+    text, last = side.path.with_name(side.path.name.removesuffix(SIDECAR)), max(side.lines, default=0)
+    ends = [part.number + part.text.rstrip(b"\n").count(b"\n") for piece in pieces([text]) for part in piece]
+    if last > max(ends):
+        raise CorpusError(
+            f"{side.path}, line {side.lines[last].number}: it annotates line {last}, but {text} ends with line "
+            f"{max(ends)}. Annotate the present text again."
+        )

@@ -1,0 +1,189 @@
+"""The sidecar of a text: a file that annotates it, read and checked.
+
+A text file ``novel.txt`` may have a sidecar, ``novel.txt.layers.jsonl``, in UTF-8. Its first line describes it:
+
+    {"format": 1, "text_sha256": "9f86...", "layers": ["entities", "languages"], "default": {"languages": "en"}}
+
+``text_sha256`` is the SHA-256 of the text file, so that a sidecar never stands beside another text than its own.
+``default`` is optional: the symbol of all tokens that no line below says anything else of; for ``*.pairs.tsv`` files it
+may be a list of two symbols, for the text and for its translation. Each further line annotates one line of the text
+file, in ascending order; lines without annotation are left out:
+
+    {"line": 3, "entities": [[0, 6, "Q64"], [11, 16, "Q1707", "Spree"]], "languages": "de"}
+
+``line`` counts from 1. A layer's value is a symbol for the whole line, or a list of spans: first character, end (past
+the last character), symbol, and optionally the characters themselves, which are then compared. Offsets count characters
+of the line; in ``*.jsonl`` files, of its "text". Spans of one layer do not overlap. `write` makes such a file.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ptmbench.models.text.pieces import SIDECAR, CorpusError
+
+FORMAT = 1
+
+_NAME = re.compile(r"[a-z][a-z_]*")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters ``begin`` to ``end`` (past the last one) of a line, which ``symbol`` annotates."""
+
+    begin: int
+    end: int
+    symbol: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a sidecar's line ``number`` says: the symbol or the spans of each layer it mentions."""
+
+    number: int
+    layers: Mapping[str, str | tuple[Span, ...]]
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """A sidecar file that is sound by itself; `placed` checks it against the text. ``lines`` go by the text's lines."""
+
+    path: Path
+    layers: tuple[str, ...]
+    default: Mapping[str, tuple[str, ...]]
+    lines: Mapping[int, Line]
+
+
+def sidecar_of(text: Path) -> Path:
+    """Where the annotation of the file ``text`` lies, if there is any."""
+    return text.with_name(text.name + SIDECAR)
+
+
+def write(
+    text: Path, lines: Iterable[tuple[int, Mapping[str, Any]]], default: Mapping[str, str | list[str]] | None = None
+) -> Path:
+    """Write the sidecar of the file ``text``: pairs of a line's number, from 1, and its layers, as this module's
+    opening shows. Returns the sidecar's path. Raises `CorpusError` if the result does not fit the text."""
+    rows = [{"line": number, **layers} for number, layers in lines]
+    names = sorted({name for row in rows for name in row if name != "line"} | set(default or {}))
+    head = {"format": FORMAT, "text_sha256": _sha256(text), "layers": names, "default": dict(default or {})}
+    path = sidecar_of(text)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (head, *rows)), encoding="utf-8")
+    read(text)
+    return path
+
+
+def read(text: Path) -> Sidecar | None:
+    """The sidecar of the file ``text``; None where there is none. Raises `CorpusError` with the line that is wrong."""
+    path = sidecar_of(text)
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return _read(text, path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=8)
+def _read(text: Path, path: Path, changed: int, size: int) -> Sidecar:
+    try:
+        rows = path.read_bytes().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{path} is not UTF-8 text. Write the annotation in UTF-8.") from error
+    except OSError as error:
+        raise CorpusError(f"Cannot read the annotation {path}: {error.strerror or error}.") from error
+    head = _object(path, 1, rows[0])
+    if head.get("format") != FORMAT:
+        raise CorpusError(
+            f'{path}, line 1: expected {{"format": {FORMAT}, "text_sha256": ..., "layers": [...]}}, found '
+            f"{rows[0][:60]!r}. Write this line first."
+        )
+    if head.get("text_sha256") != _sha256(text):
+        raise CorpusError(
+            f"{path} annotates another text than {text}: the file's SHA-256 is {_sha256(text)}, and line 1 says "
+            f"{head.get('text_sha256')}. Annotate the present text again, or restore the annotated one."
+        )
+    layers = head.get("layers")
+    if not isinstance(layers, list) or not all(isinstance(one, str) and _NAME.fullmatch(one) for one in layers):
+        raise CorpusError(f'{path}, line 1: "layers" is a list of names of small letters and "_", not {layers!r:.60}.')
+    default = _default(path, head.get("default", {}), layers, text)
+    lines: dict[int, Line] = {}
+    for number, row in enumerate(rows[1:], 2):
+        if row.strip():
+            place, found = _line(path, number, row, layers)
+            if lines and place <= next(reversed(lines)):
+                raise CorpusError(
+                    f"{path}, line {number}: line {place} of the text is out of order. Sort the lines by their number."
+                )
+            lines[place] = Line(number, found)
+    return Sidecar(path, tuple(sorted(layers)), default, lines)
+
+
+def _object(path: Path, number: int, row: str) -> dict[str, Any]:
+    try:
+        found = json.loads(row)
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(f"{path}, line {number}: expected a JSON object, found {row[:60]!r}.") from error
+    if not isinstance(found, dict):
+        raise CorpusError(f"{path}, line {number}: expected a JSON object, found {row[:60]!r}.")
+    return found
+
+
+def _default(path: Path, given: Any, layers: Sequence[str], text: Path) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for name, value in given.items() if isinstance(given, dict) else [("default", given)]:
+        symbols = [value] if isinstance(value, str) else value
+        two = text.name.removesuffix(".gz").endswith(".pairs.tsv")
+        fits = isinstance(symbols, list) and all(isinstance(one, str) for one in symbols)
+        if name not in layers or not fits or len(symbols) not in ((1, 2) if two else (1,)):
+            raise CorpusError(
+                f'{path}, line 1: "default" gives a symbol to layers that "layers" lists (two symbols in a *.pairs.tsv '
+                f"file), not {value!r:.60} to {name!r}."
+            )
+        found[name] = tuple(symbols)
+    return found
+
+
+def _line(path: Path, number: int, row: str, layers: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    found = _object(path, number, row)
+    place = found.pop("line", None)
+    if type(place) is not int or place < 1:
+        raise CorpusError(
+            f'{path}, line {number}: "line" is the number of a line of the text, from 1, not {place!r:.60}.'
+        )
+    for name, value in found.items():
+        if name not in layers:
+            raise CorpusError(f'{path}, line {number}: the layer {name!r} is not among "layers" in line 1.')
+        if not isinstance(value, str):
+            found[name] = _spans(path, number, name, value)
+    return place, found
+
+
+def _spans(path: Path, number: int, name: str, value: Any) -> tuple[Span, ...]:
+    spans = []
+    for one in value if isinstance(value, list) else [value]:
+        kinds = [type(part) for part in one] if isinstance(one, list) else []
+        if kinds[:3] != [int, int, str] or kinds[3:] not in ([], [str]) or not 0 <= one[0] < one[1]:
+            raise CorpusError(
+                f"{path}, line {number}: a span of the layer '{name}' is [first character, end, symbol], or these and "
+                f"the text, not {one!r:.60}."
+            )
+        spans.append(Span(*one))
+    spans.sort(key=lambda span: span.begin)
+    for before, after in zip(spans, spans[1:], strict=False):
+        if after.begin < before.end:
+            raise CorpusError(
+                f"{path}, line {number}: the spans [{before.begin}, {before.end}] and [{after.begin}, {after.end}] of "
+                f"the layer '{name}' overlap. Keep one of them, or write the other into a layer of its own."
+            )
+    return tuple(spans)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,6 +16,7 @@ from ptmbench.bench.data.examples import parts_of
 from ptmbench.bench.plan import Cell
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.record import Record
+from ptmbench.models.channels import lacking
 from ptmbench.tasks.task import DataError, MissingData, Task
 
 
@@ -114,6 +115,8 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         with phase("train"):
             predictions = baselines.predict(cell.row.name, task, parts.train, parts.report)
     else:
+        if reason := lacking(models.load(cell.row.model).CARD.reads, task.needs):
+            raise NotApplicable("no-channel", reason)
         predictions = predictions_of(cell, context, task, settings, parts, outcome)
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)

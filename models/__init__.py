@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-_MACHINERY = {"__init__", "card", "corpus", "costs", "pretrainable", "tokenizers"}
+_MACHINERY = {"__init__", "card", "channels", "corpus", "costs", "pretrainable", "tokenizers"}
 
 
 _sound: set[ModuleType] = set()

@@ -11,6 +11,7 @@ from typing import Any
 
 from ptmbench.models._importing import fits
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.channels import CHANNELS
 from ptmbench.models.tokenizers import KINDS, Vocabulary
 
 SIZES = ("tiny", "mini", "small", "base")
@@ -25,6 +26,7 @@ _OPTIONAL = {"decode_flops": "size, vocabulary, length, targets", "embedding_flo
 _KINDS = {"representation": Representation, "architecture": Architecture, "year": int, "objectives": tuple} | {
     "extensions": tuple,
     "reported": tuple,
+    "reads": tuple,
 }
 """Types of the card's fields; all others are texts."""
 
@@ -55,6 +57,9 @@ def _card(card: Any, objectives: tuple[str, ...]) -> Iterator[str]:
     for name in card.objectives if isinstance(card.objectives, tuple) else ():
         if name not in objectives:
             yield f"CARD.objectives names {name!r}, which has no file in models/objectives."
+    for name in card.reads if isinstance(card.reads, tuple) else ():
+        if name not in CHANNELS:
+            yield f"CARD.reads names {name!r}, which is no channel. Channels: {', '.join(CHANNELS)}."
     if card.tokenizer not in KINDS:
         yield f"CARD.tokenizer is one of {', '.join(KINDS)}, not {card.tokenizer!r}."
     if isinstance(card.reported, tuple) and not all(isinstance(one, Reported) for one in card.reported):

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ptmbench.models.channels import TEXT
+
 
 class Representation(StrEnum):
     """First axis (survey, section 3.2): does a word's vector depend on its sentence?"""
@@ -66,6 +68,8 @@ class Card:
     """What a compressed model was made from."""
     licence: str = ""
     """Of the weights that the authors released."""
+    reads: tuple[str, ...] = TEXT
+    """The channels that the encoder reads (`models.channels`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

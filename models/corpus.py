@@ -61,9 +61,7 @@ class Corpus:
     """int64 [D + 1]: where documents would begin in ``ids`` if each stood between two marks; made when not given."""
     layers: Mapping[str, np.ndarray | Joined] = field(default_factory=dict)
     """Annotation by layer, int32 [N]: k at the first token of what the layer's k-th symbol annotates, -k at its other
-    tokens, 0 elsewhere (`models.text.annotations`)."""
-    symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The symbols of each layer; the first one is number 1."""
+    tokens, 0 elsewhere (`models.text.annotations`). The tokenizer knows the symbols."""
 
     def __post_init__(self) -> None:
         if self.openings is None:
@@ -142,7 +140,7 @@ def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = N
             corpus = tokenise(files, tokenizer, Path(folder), **options)
             arrays = {name: _in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")}
             layers = {name: _in_full(values) for name, values in corpus.layers.items()}
-        return Corpus(**arrays, layers=layers, symbols=corpus.symbols, fingerprint=corpus.fingerprint)
+        return Corpus(**arrays, layers=layers, fingerprint=corpus.fingerprint)
     folder = Path(cache) / f"corpus-{_fingerprint(files, tokenizer, options.get('deduplicate'))[:32]}"
     return opened([store(files, tokenizer, folder, **options)])
 
@@ -174,12 +172,11 @@ def store(
         complete = False
     for shard in found.values():
         made(shard)
-    numbers = annotations.numbering(files)
     if not complete:
         repeated = _repeated(files, deduplicate, processes, folder, fingerprint) if deduplicate else None
         names = map("shard-{:06}.safetensors".format, count())
         jobs = (
-            (piece, tokenizer, mask, folder / name, fingerprint, numbers)
+            (piece, tokenizer, mask, folder / name, fingerprint)
             for (piece, mask), name in zip(_marked(files, repeated), names, strict=False)
             if name not in found
         )
@@ -190,8 +187,8 @@ def store(
             _clear(folder)
             raise _changed(files)
     made_from = {"fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate}
-    if numbers:
-        made_from["layers"] = {name: list(symbols) for name, symbols in numbers.items()}
+    if tokenizer.symbols:
+        made_from["layers"] = list(tokenizer.symbols)
     stored = Stored(folder, {**(about or {}), **made_from}, tuple(found[name] for name in sorted(found)))
     if not stored.total("tokens"):
         raise _nothing_left(files)
@@ -229,26 +226,24 @@ def opened(corpora: Sequence[Stored]) -> Corpus:
         raise CorpusError(
             f"{names} were tokenised by different tokenizers. Tokenise them with one: `data tokenise --like FOLDER`."
         )
-    symbols = {name: tuple(found) for name, found in corpora[0].about.get("layers", {}).items()}
-    if any(stored.about.get("layers", {}) != corpora[0].about.get("layers", {}) for stored in corpora):
-        names = ", ".join(str(stored.folder) for stored in corpora)
-        raise CorpusError(f"{names} have different annotation layers or symbols. Tokenise their texts in one command.")
+    layers = tuple(corpora[0].about.get("layers", ()))
     found = [(stored.folder / shard.name, shard) for stored in corpora for shard in stored.shards if shard.documents]
     mapped = lru_cache(maxsize=_MAPPED)(lambda part: shards.mapped(found[part][0]))
-    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped, tuple(symbols))
+    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped, layers)
     if len(found) == 1:
         arrays |= {"ids": mapped(0)["ids"]}
-        arrays["layers"] = {name: mapped(0)[shards.LAYER + name] for name in symbols}
+        arrays["layers"] = {name: mapped(0)[shards.LAYER + name] for name in layers}
         arrays |= {name: _in_full(arrays[name]) for name in ("sentences", "documents", "openings")}
     prints = [stored.about["fingerprint"] for stored in corpora]
     whole = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
-    return Corpus(**arrays, symbols=symbols, fingerprint=whole)
+    return Corpus(**arrays, fingerprint=whole)
 
 
 def train_tokenizer(
     files: Sequence[Path], kind: str, size: int, cache: Path | None = None, *, lowercase: bool = False
 ) -> Tokenizer:
-    """A tokenizer trained on the sentences of ``files``, from the folder ``cache`` where it was made before.
+    """A tokenizer trained on the sentences of ``files``, from the folder ``cache`` where it was made before. It knows
+    the symbols of their annotation layers.
 
     Of more than `SAMPLE` characters, runs of documents are drawn that make up about as many, the same ones every time.
     """
@@ -258,6 +253,8 @@ def train_tokenizer(
         with suppress(ValueError):  # missing or damaged: trained anew
             return Tokenizer.load(stored)
     tokenizer = Tokenizer.train(kind, _Sentences(files), size, lowercase=lowercase)
+    if symbols := annotations.symbols_of(files):
+        tokenizer = tokenizer.with_symbols(symbols)
     if stored:
         tokenizer.save(stored)
     return tokenizer

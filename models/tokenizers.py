@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -59,6 +59,8 @@ class Vocabulary:
     template: Template = BERT
     pieces: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     absent: tuple[int, ...] = ()
+    symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, hash=False)
+    """The symbols of each annotation layer (`models.text.annotations`): languages, entities. Number 1 is the first."""
 
     @property
     def first(self) -> int:
@@ -76,12 +78,20 @@ class Tokenizer:
 
     ``vocabulary.size`` is the true number of ids: a small corpus can give fewer than were asked for, and nothing is
     padded up. ``imported`` says of a published vocabulary how it was before (see `models.published._vocabulary`) and
-    which template its model was trained with, and is None for one that was trained here.
+    which template its model was trained with, and is None for one that was trained here. ``symbols`` are those of the
+    annotation layers of the text that it was trained on, sorted, by layer.
     """
 
-    def __init__(self, kind: str, spec: dict[str, Any], imported: dict[str, Any] | None = None):
+    def __init__(
+        self,
+        kind: str,
+        spec: dict[str, Any],
+        imported: dict[str, Any] | None = None,
+        symbols: Mapping[str, Sequence[str]] | None = None,
+    ):
         """``spec`` is the `tokenizers` package's own JSON form."""
         self.kind, self.imported = kind, imported
+        self.symbols = {name: tuple(found) for name, found in sorted((symbols or {}).items())}
         self._spec = spec
         self._impl = tokenizers.Tokenizer.from_str(json.dumps(spec))
         pieces = [self._impl.id_to_token(i) for i in range(self._impl.get_vocab_size())]
@@ -91,7 +101,11 @@ class Tokenizer:
         laid = (imported or {}).get("template")
         template = Template(**{k: tuple(v) if isinstance(v, list) else v for k, v in laid.items()}) if laid else BERT
         self.vocabulary = Vocabulary(
-            size=len(pieces), template=template, pieces=tuple(pieces), absent=_absent((imported or {}).get("rows", ()))
+            size=len(pieces),
+            template=template,
+            pieces=tuple(pieces),
+            absent=_absent((imported or {}).get("rows", ())),
+            symbols=self.symbols,
         )
 
     @classmethod
@@ -131,7 +145,7 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the serialised form: two tokenizers that agree on it give the same ids for every text."""
-        return _fingerprint(self.kind, self._spec, self.imported)
+        return _fingerprint(self.kind, self._spec, self.imported, self.symbols)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -142,6 +156,15 @@ class Tokenizer:
     def spec(self) -> dict[str, Any]:
         """A copy of the `tokenizers` package's JSON form."""
         return json.loads(json.dumps(self._spec))
+
+    @cached_property
+    def numbers(self) -> dict[str, dict[str, int]]:
+        """The number of each symbol, from 1, by annotation layer."""
+        return {name: {symbol: n for n, symbol in enumerate(found, 1)} for name, found in self.symbols.items()}
+
+    def with_symbols(self, symbols: Mapping[str, Sequence[str]]) -> "Tokenizer":
+        """This tokenizer with the ``symbols`` of annotation layers."""
+        return Tokenizer(self.kind, self._spec, self.imported, symbols)
 
     @property
     def separable(self) -> bool:
@@ -154,6 +177,8 @@ class Tokenizer:
         content = {"format": FORMAT, "kind": self.kind, "sha256": self.fingerprint, "tokenizer": self._spec}
         if self.imported is not None:
             content["imported"] = self.imported
+        if self.symbols:
+            content["symbols"] = self.symbols
         return json.dumps(content, ensure_ascii=False)
 
     def save(self, path: Path) -> None:
@@ -176,7 +201,7 @@ class Tokenizer:
         try:
             content = json.loads(path.read_bytes())
             found, kind, seal, spec = (content[key] for key in ("format", "kind", "sha256", "tokenizer"))
-            imported = content.get("imported")
+            imported, symbols = content.get("imported"), content.get("symbols", {})
         except OSError as error:
             raise TokenizerError(f"Cannot read the tokenizer {path}: {error.strerror}.") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -187,10 +212,10 @@ class Tokenizer:
             raise TokenizerError(f"{path} has tokenizer format {found}; this version reads {FORMAT}. Train it anew.")
         if kind not in KINDS:
             raise TokenizerError(f"{path} names the unknown tokenizer kind '{kind}'. Kinds: {', '.join(KINDS)}.")
-        if _fingerprint(kind, spec, imported) != seal:
+        if _fingerprint(kind, spec, imported, symbols) != seal:
             raise TokenizerError(f"{path} is damaged: its content does not match its SHA-256. Train it anew.")
         try:
-            return cls(kind, spec, imported)
+            return cls(kind, spec, imported, symbols)
         except TokenizerError as error:
             raise TokenizerError(f"{path}: {error}") from error
         except Exception as error:  # the package's parser raises bare Exceptions
@@ -298,9 +323,15 @@ def _absent(rows: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(sorted(absent))
 
 
-def _fingerprint(kind: str, spec: dict[str, Any], imported: dict[str, Any] | None) -> str:
+def _fingerprint(
+    kind: str, spec: dict[str, Any], imported: dict[str, Any] | None, symbols: Mapping[str, Sequence[str]]
+) -> str:
     content = {"format": FORMAT, "kind": kind, "tokenizer": spec}
-    return hashlib.sha256(_canonical(content if imported is None else content | {"imported": imported})).hexdigest()
+    if imported is not None:
+        content["imported"] = imported
+    if symbols:
+        content["symbols"] = symbols
+    return hashlib.sha256(_canonical(content)).hexdigest()
 
 
 def _canonical(content: dict[str, Any]) -> bytes:

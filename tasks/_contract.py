@@ -20,7 +20,9 @@ _KINDS = {"form": Form, "source": Source, "files": Mapping, "extra": Mapping, "s
     "version": int,
 }
 """Types of the fields of a `Task`. `_TUPLES` and `_FUNCTIONS` are further ones, all others are texts."""
-_TUPLES = {"folders": str, "labels": str, "words": str, "answers": str, "downloads": Download, "metrics": object}
+_TUPLES = {"folders": str, "labels": str, "words": str, "answers": str, "downloads": Download, "metrics": object} | {
+    "needs": str
+}
 _FUNCTIONS = {"read": 2, "ask": 1, "decide": 1, "predictions": 1}
 """How many arguments each takes."""
 _OPTIONAL = ("ask", "decide", "predictions", "chance")

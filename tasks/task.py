@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptmbench.tasks.forms import Form, Scored
 
@@ -34,6 +34,25 @@ class Example:
     gold: Any = None
     group: str | None = None
     """Examples that share a group (the questions of one passage) are resampled together."""
+    channels: Mapping[str, Any] = field(default_factory=dict)
+    """What the example gives besides texts, by channel:
+
+    entities   (`Mention`, ...), and so all annotations of characters
+    languages  a symbol for each of ``inputs``
+    regions    R feature vectors of F numbers, for the regions of a picture
+    boxes      R boxes: left, top, right and bottom as shares of the picture
+    frames     A feature vectors of F numbers, for the frames of a sound
+    """
+
+
+class Mention(NamedTuple):
+    """Characters ``begin`` to ``end`` (past the last one) of the ``text``-th of `Example.inputs`, and the ``symbol``
+    that annotates them: an entity's name in a knowledge base, a sense."""
+
+    text: int
+    begin: int
+    end: int
+    symbol: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +116,9 @@ class Task:
     metrics: tuple[Metric, ...]
     headline: str
     """The value that the board shows: a name that one of ``metrics`` returns, or "a+b" for the mean of two of them."""
+    needs: tuple[str, ...] = ()
+    """Channels of `Example.channels` that the task cannot be asked without. To models that do not read them the task is
+    not applicable."""
     labels: tuple[str, ...] = ()
     """The classes of a classification task, the tags of a tagging task, in a fixed order."""
     words: tuple[str, ...] = ()

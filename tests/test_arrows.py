@@ -37,7 +37,7 @@ QUICK = (
 )
 """Modules of bench that the command line needs before any cell runs."""
 
-MACHINERY = {"__init__", "card", "corpus", "costs", "pretrainable", "tokenizers"}
+MACHINERY = {"__init__", "card", "channels", "corpus", "costs", "pretrainable", "tokenizers"}
 """Files in models/ that are no models."""
 
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))

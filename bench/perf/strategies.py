@@ -137,6 +137,8 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     from ptmbench.bench.engine.recipe import recipe_of
     from ptmbench.bench.pretrain import pretrain
     from ptmbench.models.corpus import tokenise
+    from ptmbench.models.text.annotations import symbols_of
+    from ptmbench.models.text.sidecars import write as write_sidecar
     from ptmbench.models.tokenizers import Tokenizer
 
     if what == "single":
@@ -148,7 +150,9 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     text, pairs = (folder / f"{os.getpid()}.{ending}" for ending in ("txt", "pairs.tsv"))
     text.write_text("\n\n".join("\n".join(document) for document in documents))
     pairs.write_text("\n".join("\t".join(two) for document in documents for two in pairwise(document)))
+    write_sidecar(pairs, [], default={"languages": ["en", "xx"]})
     tokenizer = Tokenizer.train("wordpiece", [sentence for document in documents for sentence in document], VOCABULARY)
+    tokenizer = tokenizer.with_symbols(symbols_of([pairs]))
     corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
     for model in names:
         for way, strategy in strategies.items():

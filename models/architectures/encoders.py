@@ -4,6 +4,8 @@ Source: Devlin et al. (2019), section 3; Vaswani et al. (2017), section 3.1; sha
 released configuration. Learned positions, layer-norm after each residual sum and on the embeddings.
 """
 
+from dataclasses import replace
+
 from ptmbench.models.card import Size
 from ptmbench.models.layers.config import (
     BERT,
@@ -33,6 +35,14 @@ def post_norm_stack(
         norm=NormConfig(width=D, epsilon=epsilon),
     )
     return StackConfig(block=block, layers=size.layers, shared=shared)
+
+
+def xlm(size: Size, vocabulary: int, languages: int) -> EncoderConfig:
+    """XLM's encoder: BERT's without segments and pooler, and a vector for each of ``languages``, added to each token's
+    (Lample and Conneau, 2019, section 3.4). Row 0 is for text of no known language, which the authors have not."""
+    plain = bert(size, vocabulary, pooler=False)
+    table = TableConfig(rows=languages + 1, width=plain.embeddings.norm.width)
+    return replace(plain, embeddings=replace(plain.embeddings, segments=None, channels=(("languages", table),)))
 
 
 def bert(

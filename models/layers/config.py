@@ -81,13 +81,17 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which `from_dict` reads."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {name: value.to_dict() if isinstance(value, Config) else value for name, value in values.items()}
-        plain = {
-            name: {"start": value.kind, "deviations": list(value.deviations)} if isinstance(value, Start) else value
-            for name, value in plain.items()
+        return {"class": type(self).__name__} | {
+            field.name: _plain(getattr(self, field.name)) for field in fields(self)
         }
-        return {"class": type(self).__name__, **plain}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Config):
+        return value.to_dict()
+    if isinstance(value, Start):
+        return {"start": value.kind, "deviations": list(value.deviations)}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 def from_dict(values: Mapping[str, Any]) -> Config:
@@ -99,7 +103,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
             return from_dict(value)
         if isinstance(value, Mapping) and "start" in value:
             return Start(kind=value["start"], deviations=tuple(value["deviations"]))
-        return tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+        return tuple(map(restored, value)) if isinstance(value, list) else value  # JSON has no tuples
 
     return known[values["class"]](**{name: restored(value) for name, value in values.items() if name != "class"})
 
@@ -311,7 +315,8 @@ class EmbeddingsConfig(Config):
     """The sum of token vectors, ``scale`` times as long, and of position and segment vectors, normalised by ``norm``.
 
     ``tokens`` is None where the table belongs to another layer, as a decoder's does to its encoder. ``rows`` is the
-    longest input.
+    longest input. ``channels`` are tables of further vectors that are added; the absolute values of the channel of the
+    same name (`models.channels`) choose their rows.
     """
 
     rows: int
@@ -320,6 +325,11 @@ class EmbeddingsConfig(Config):
     segments: TableConfig | None = None
     norm: NormConfig | None = None
     scale: float = 1.0
+    channels: tuple[tuple[str, TableConfig], ...] = ()
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield from super().parts()
+        yield from self.channels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,8 @@ class Embeddings(Layer):
         drop: Drop = NO_DROP,
         batch: Any = None,
     ) -> tf.Tensor:
-        """``positions`` [B, T], or [T], are 0 to T - 1 where not given; ``table`` are another layer's token vectors."""
+        """``positions`` [B, T], or [T], are 0 to T - 1 where not given; ``table`` are another layer's token vectors;
+        ``batch`` has the channels of the configuration, int32 [B, T]."""
         config = self.config
         x = self.tokens(tokens) if config.tokens is not None else tf.gather(table, tokens)  # [B, T, E]
         if config.scale != 1.0:
@@ -107,5 +108,7 @@ class Embeddings(Layer):
             else:  # a product with few rows: its gradient is a product too, not a scatter of B * T rows
                 kinds = tf.one_hot(tf.reshape(segments, [-1]), config.segments.rows, dtype=x.dtype)
                 x += tf.matmul(kinds, tf.cast(self.segments.whole(), x.dtype))
+        for name, _ in config.channels:
+            x += tf.reshape(getattr(self, name)(tf.abs(batch[name])), [-1, x.shape[-1]])
         x = self.through("sum", x, batch=batch)
         return drop(self.norm(x) if config.norm is not None else x)

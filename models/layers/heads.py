@@ -80,6 +80,18 @@ class MaskedLmConfig(HeadConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TiedLmConfig(HeadConfig):
+    """A masked language model that is nothing but the table of the token vectors and a bias."""
+
+    width: int
+    rate: float = 0.15
+    absent: tuple[int, ...] = ()
+
+    def row_flops(self, length: int) -> float:
+        return 2 * math.ceil(self.rate * length) * self.width * self.vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
 class SpanBoundaryConfig(HeadConfig):
     """SpanBERT's second head: two products over the two edges of a span and a vector of ``places`` numbers for each of
     its first ``longest`` tokens, each with layer-norm; then the table of the token vectors."""

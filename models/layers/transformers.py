@@ -60,13 +60,30 @@ class Network(Layer):
 
 @made_from(EncoderConfig)
 class Encoder(Network):
-    """Batch to `Encoding`; every token sees every token that is not padding."""
+    """Batch to `Encoding`. Every token sees every token that is not padding, within the limits of the channels
+    ``documents`` and ``attention`` where the batch has them; ``positions`` are 0 to T - 1 where it has none."""
 
     causal = False
 
     def embedded(self, batch: dict[str, Any], drop: Drop) -> tf.Tensor:
         """The vectors [B * T, E] that go into the stack, before they are widened."""
-        return self.embeddings(batch["tokens"], segments=batch.get("segments"), drop=drop, batch=batch)
+        given = {"positions": batch.get("positions"), "segments": batch.get("segments")}
+        return self.embeddings(batch["tokens"], **given, drop=drop, batch=self._with_channels(batch))
+
+    def _with_channels(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """``batch`` with zeros for the channels of further vectors that it lacks."""
+        missing = [name for name, _ in self.config.embeddings.channels if name not in batch]
+        return batch | {name: tf.zeros_like(batch["tokens"]) for name in missing}
+
+    def bias(self, batch: dict[str, Any]) -> tf.Tensor:
+        """What is added to the scores of attention, [B, 1, 1 or T, T]: it hides what a token does not see."""
+        bias = padding_bias(batch["tokens"])  # [B, 1, 1, T]
+        if (documents := batch.get("documents")) is not None:
+            same = tf.equal(documents[:, None, :, None], documents[:, None, None, :])  # [B, 1, T, T]
+            bias = tf.minimum(bias, tf.where(same, 0.0, HIDDEN))
+        if (attention := batch.get("attention")) is not None:
+            bias = tf.minimum(bias, tf.where(tf.equal(attention, 1), 0.0, HIDDEN)[:, None])
+        return bias
 
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
         tokens, config = batch["tokens"], self.config
@@ -75,7 +92,7 @@ class Encoder(Network):
         x = self.embedded(batch, drop)  # [B * T, E]
         if config.widening is not None:
             x = self.widening(x)  # [B * T, D]
-        bias = padding_bias(tokens)  # [B, 1, 1, T]
+        bias = self.bias(batch)
         if config.distances is not None:
             bias = self.distances(length=rows[1]) + bias  # [B, H, T, T]
         flat = self.stack(x, bias, rows=Rows(*rows), drop=drop)

@@ -18,7 +18,7 @@ import tensorflow as tf
 from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import Layer, made_from
-from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.layers.heads import MaskedLmConfig, TiedLmConfig
 from ptmbench.models.objectives import _absent
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -140,3 +140,13 @@ class MaskedLm(Layer):
 
     def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
         return self.score(self.logits(encoding.tokens, batch["masked_positions"]), batch, totals)
+
+
+@made_from(TiedLmConfig)
+class TiedLm(MaskedLm):
+    """A head of nothing but the token embedding [V, E] as the output layer, and a bias."""
+
+    def logits(self, tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
+        logits = product(gather(tokens, positions), self.owner.token_embedding, transposed=True)
+        return _absent.masked(tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32), self.config.absent)

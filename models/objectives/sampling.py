@@ -8,6 +8,7 @@ computed where it is asked, the other looked up.
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from ptmbench.models.corpus import Corpus
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.mixing import mixed
+from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.tokenizers import Vocabulary
 
 _ROUNDS = 10
@@ -69,10 +71,14 @@ class Runs:
 
     def starts(self, step: int, batch: int, seed: int) -> np.ndarray:
         """Where the ``batch`` windows of ``step`` begin, int64 [B]."""
-        first, last = step * batch // _BLOCK, ((step + 1) * batch - 1) // _BLOCK
+        return self.at(step * batch, batch, seed)
+
+    def at(self, number: int, count: int, seed: int) -> np.ndarray:
+        """Where ``count`` windows begin from the one with this ``number`` on, int64 [count]."""
+        first, last = number // _BLOCK, max(number, number + count - 1) // _BLOCK
         blocks = [_places(self.count, self.length, seed, block) for block in range(first, last + 1)]
-        begin = step * batch - first * _BLOCK
-        return np.concatenate(blocks)[begin : begin + batch]
+        begin = number - first * _BLOCK
+        return np.concatenate(blocks)[begin : begin + count]
 
     def __call__(self, step: int, batch: int, seed: int) -> np.ndarray:
         """The rows of ``step``, int32 [B, length]; the last run of an epoch goes on at the beginning of the corpus."""
@@ -124,6 +130,44 @@ def laid(
     for place, mark in ((0, vocabulary.cls), (length - 1, vocabulary.sep), (size + 1, vocabulary.sep)):
         tokens[row, place], where[row, place] = mark, -1
     return {"tokens": tokens, "segments": (column > inside + 1).astype(np.int32)}, where
+
+
+def bracketed(
+    corpus: Corpus, vocabulary: Vocabulary, length: int, begins: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows [CLS] text [SEP] [CLS] text [SEP] ... of texts that begin at ``begins`` [B, K] of the corpus and have
+    ``sizes`` [B, K] with both marks, 0 for none.
+
+    The tokens int32 [B, T], which are 0 behind the last text; the number of each token's text, int64 [B, T], K behind
+    the last one; and its place in the text, int64 [B, T], 0 for [CLS].
+    """
+    ends, column = np.cumsum(sizes, axis=1), np.arange(length)
+    which = (ends[:, :, None] <= column).sum(axis=1)  # [B, T]
+    inner = np.minimum(which, sizes.shape[1] - 1)
+    begin, size, end = (np.take_along_axis(values, inner, axis=1) for values in (begins, sizes, ends))
+    inside = column - end + size  # [B, T]
+    tokens = take(corpus.ids, begin + inside - 1)
+    tokens[inside == 0], tokens[inside == size - 1] = vocabulary.cls, vocabulary.sep
+    return np.where(which < sizes.shape[1], tokens, 0).astype(np.int32), which, inside
+
+
+def annotations(corpus: Corpus, where: np.ndarray, layers: Sequence[str]) -> dict[str, np.ndarray]:
+    """The values of annotation ``layers`` in the rows that ``where`` [B, T] describes: int32 [B, T] each, 0 for marks.
+
+    Raises `CorpusUnfit` if ``corpus`` lacks a layer.
+    """
+    check_layers(corpus, layers)
+    inside = where >= 0
+    return {name: take(corpus.layers[name], where) * inside for name in layers}
+
+
+def check_layers(corpus: Corpus, layers: Sequence[str]) -> None:
+    """Raises `CorpusUnfit` unless ``corpus`` has all annotation ``layers``."""
+    if missing := [name for name in layers if name not in corpus.layers]:
+        raise CorpusUnfit(
+            f"This model learns from annotated text, and the corpus has no layer '{missing[0]}'. Write it into a "
+            "sidecar file NAME.layers.jsonl for each text; models/text/sidecars.py shows the format."
+        )
 
 
 def heads(corpus: Corpus, where: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.corpus import Corpus
-from ptmbench.models.objectives.sampling import Runs, take
+from ptmbench.models.objectives.sampling import Runs, bracketed
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.pieces import CorpusUnfit
@@ -64,20 +64,9 @@ class Packed:
         sizes[:, :, 0] = np.minimum(sizes[:, :, 0], self.length)
         fits = (np.cumsum(sizes, axis=2) <= self.length).all(axis=0)  # [B, K]
         sizes *= fits
-        return self._laid(edges[0], sizes[0]), self._laid(edges[1], sizes[1])
-
-    def _laid(self, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """[CLS] text [SEP] [CLS] text [SEP] ..., int32 [B, T], of texts that begin at ``begins`` [B, K] of the corpus
-        and have ``sizes`` [B, K] with marks, 0 for none."""
-        ends, column = np.cumsum(sizes, axis=1), np.arange(self.length)
-        which = (ends[:, :, None] <= column).sum(axis=1)  # [B, T] the text of each column; K behind the last one
-        real = which < sizes.shape[1]
-        which = np.minimum(which, sizes.shape[1] - 1)
-        begin, size, end = (np.take_along_axis(values, which, axis=1) for values in (begins, sizes, ends))
-        inside = column - end + size  # [B, T] the place in the text, its [CLS] at 0
-        tokens = take(self.corpus.ids, begin + inside - 1)
-        tokens[inside == 0], tokens[inside == size - 1] = self.vocabulary.cls, self.vocabulary.sep
-        return np.where(real, tokens, 0).astype(np.int32)
+        sides = (bracketed(self.corpus, self.vocabulary, self.length, edges[n], sizes[n]) for n in range(2))
+        source, target = (tokens for tokens, _, _ in sides)
+        return source, target
 
 
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:

@@ -2,8 +2,8 @@
 
 A layer becomes an array int32 [N] beside the N token ids of a corpus: 0 where nothing is annotated, k at the first
 token of a span with the k-th symbol (counted from 1), and -k at its other tokens. A span that a sentence ends within
-goes on in the next sentence with -k. `numbering` gives the numbers of all symbols. The spans come from sidecar files
-(`models.text.sidecars`).
+goes on in the next sentence with -k. The spans come from sidecar files (`models.text.sidecars`). A tokenizer knows the
+symbols of the text that it was trained on (`symbols_of`); symbols that it does not know are passed over.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ Numbers = Mapping[str, Mapping[str, int]]
 """Layer to symbol to number, from 1."""
 
 
-def numbering(files: Sequence[Path]) -> dict[str, dict[str, int]]:
-    """The numbers of all symbols in the sidecars of ``files``, by layer; symbols are sorted. {} without sidecars."""
+def symbols_of(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
+    """All symbols in the sidecars of ``files``, by layer, sorted; {} without sidecars."""
     found: dict[str, set[str]] = {}
     for side in filter(None, map(read, expand(files))):
         for name in side.layers:
@@ -30,20 +30,21 @@ def numbering(files: Sequence[Path]) -> dict[str, dict[str, int]]:
         for line in side.lines.values():
             for name, value in line.layers.items():
                 found[name].update([value] if isinstance(value, str) else [span.symbol for span in value])
-    return {name: {symbol: n for n, symbol in enumerate(sorted(found[name]), 1)} for name in sorted(found)}
+    return {name: tuple(sorted(found[name])) for name in sorted(found)}
 
 
-def values(piece: Sequence[Part], tokenizer: Tokenizer, numbers: Numbers) -> Iterator[list[dict[str, np.ndarray]]]:
-    """For each document of ``piece`` and each of its sentences, the layers' values int32 [tokens of the sentence]."""
+def values(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[list[dict[str, np.ndarray]]]:
+    """For each document of ``piece`` and each of its sentences, the values int32 [tokens of the sentence] of the layers
+    that ``tokenizer`` knows."""
     for part in piece:
         side = read(part.path)
-        marks = placed(part, side, numbers) if side is not None else {}
+        marks = placed(part, side, tokenizer.numbers) if side is not None else {}
         seen = 0  # characters of the part up to here, without white space
         for document in part.documents():
             rows = []
             for sentence, (_, offsets) in zip(document, tokenizer.encode_with_offsets(document), strict=True):
                 places = seen + _inked(sentence)[np.array(offsets, np.int64).reshape(-1, 2)]  # [tokens, 2]
-                rows.append({name: _values(places, marks.get(name, _NONE)) for name in numbers})
+                rows.append({name: _values(places, marks.get(name, _NONE)) for name in tokenizer.symbols})
                 seen += len(sentence.replace(" ", ""))
             yield rows
 
@@ -74,8 +75,9 @@ def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]
                 spans = [_checked(span, text, side, line, name, part.path, number) for span in value]
             for span in spans:
                 begin, end = inked[span.begin], inked[span.end]
-                if begin < end:
-                    found[name].append((seen + begin, seen + end, numbers[name][span.symbol]))
+                symbol = numbers.get(name, {}).get(span.symbol)
+                if begin < end and symbol is not None:
+                    found[name].append((seen + begin, seen + end, symbol))
         seen += int(inked[-1])
     return {name: np.array(spans, np.int64).reshape(-1, 3) for name, spans in found.items()}
 

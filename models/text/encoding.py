@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from ptmbench.models.text import annotations, duplicates, shards
-from ptmbench.models.text.annotations import Numbers
 from ptmbench.models.text.pieces import CorpusError, Part
 from ptmbench.models.text.shards import Shard
 from ptmbench.models.text.words import Words
@@ -30,28 +29,20 @@ def signatures(piece: Sequence[Part], rule: str) -> np.ndarray:
 
 
 def make(
-    piece: Sequence[Part],
-    tokenizer: Tokenizer,
-    repeated: np.ndarray | None,
-    path: Path,
-    fingerprint: str,
-    numbers: Numbers | None = None,
+    piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, path: Path, fingerprint: str
 ) -> Shard:
     """Tokenise a piece into the shard at ``path``, and note beside it what was written and for which corpus."""
-    arrays, counts = encoded(piece, tokenizer, repeated, numbers)
+    arrays, counts = encoded(piece, tokenizer, repeated)
     shard = shards.write(path, arrays, counts)
     shards.note(path.with_suffix(".json"), {"fingerprint": fingerprint}, [shard])
     return shard
 
 
 def encoded(
-    piece: Sequence[Part],
-    tokenizer: Tokenizer,
-    repeated: np.ndarray | None = None,
-    numbers: Numbers | None = None,
+    piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """The arrays of a piece's shard, and a `models.text.shards.Shard`'s counts; ``repeated`` bool [D] leaves out
-    documents, and ``numbers`` are those of the annotations' symbols.
+    documents.
 
     Sentences without a token (of control characters, say) vanish, and documents that have no other.
     """
@@ -74,8 +65,8 @@ def encoded(
         "documents": documents_,
         "openings": sentences[documents_] + 2 * np.arange(len(documents_), dtype=np.uint32),
     }
-    if numbers:
-        arrays |= _layers(piece, tokenizer, repeated, numbers, len(arrays["ids"]))
+    if tokenizer.symbols:
+        arrays |= _layers(piece, tokenizer, repeated, len(arrays["ids"]))
     return arrays, {
         "tokens": len(arrays["ids"]),
         "sentences": len(sentences) - 1,
@@ -87,11 +78,11 @@ def encoded(
 
 
 def _layers(
-    piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, numbers: Numbers, tokens: int
+    piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, tokens: int
 ) -> dict[str, np.ndarray]:
     """The annotation of the piece's ``tokens``, an array for each layer."""
-    found: dict[str, list[np.ndarray]] = {name: [] for name in numbers}
-    for document, rows in enumerate(annotations.values(piece, tokenizer, numbers)):
+    found: dict[str, list[np.ndarray]] = {name: [] for name in tokenizer.symbols}
+    for document, rows in enumerate(annotations.values(piece, tokenizer)):
         if repeated is None or not repeated[document]:
             for row in rows:
                 for name, values in row.items():

@@ -12,7 +12,7 @@ from ptmbench.models.corpus import Corpus
 from ptmbench.models.tokenizers import Vocabulary
 
 every_model = pytest.mark.parametrize("name", models.names())
-VOCABULARY = Vocabulary(size=150)
+VOCABULARY = Vocabulary(size=150, symbols={"languages": ("en", "xx")})
 ROWS, LENGTH = 4, 24
 
 
@@ -56,6 +56,7 @@ def pairs() -> Corpus:
         sentences=np.array(ends),
         documents=np.arange(0, 361, 2),
         heads=np.ones(len(ids), bool),
+        layers={"languages": np.repeat(np.arange(360) % 2 + 1, np.diff(ends)).astype(np.int32)},
     )
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import CorpusError, content_hash, store, tokenise
+from ptmbench.models.corpus import CorpusError, content_hash, opened, store, tokenise, train_tokenizer
 from ptmbench.models.text import pieces as texts
+from ptmbench.models.text.annotations import symbols_of
+from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.sidecars import sidecar_of, write
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.tokenizers import Tokenizer, TokenizerError
 
 TEXT = "Berlin lies on the Spree.  It is old.\n\tParis lies on the Seine.\n\nDr. Smith saw New York. He left.\n"
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
@@ -31,9 +33,9 @@ def covered(corpus, cut: Tokenizer, layer: str) -> list[tuple[str, str]]:
     found: list[tuple[list[int], str]] = []
     for token, value in zip(corpus.ids, corpus.layers[layer], strict=True):
         if value > 0:
-            found.append(([int(token)], corpus.symbols[layer][value - 1]))
+            found.append(([int(token)], cut.symbols[layer][value - 1]))
         elif value < 0:
-            assert found and corpus.symbols[layer][-value - 1] == found[-1][1]
+            assert found and cut.symbols[layer][-value - 1] == found[-1][1]
             found[-1][0].append(int(token))
     return [(cut.decode(ids), symbol) for ids, symbol in found]
 
@@ -41,19 +43,20 @@ def covered(corpus, cut: Tokenizer, layer: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cached", [False, True])
 def test_spans_reach_the_tokens_that_they_cover(tmp_path, kind, cached):
-    text, cut = made(tmp_path), tokenizer(kind)
+    text = made(tmp_path)
     lines = [
         (1, {"entities": [[19, 24, "Q1707", "Spree"], [0, 6, "Q64"]]}),
         (2, {"entities": [[1, 6, "Q90", "Paris"]], "languages": "fr"}),
         (4, {"entities": [[4, 9, "Q1"], [14, 22, "Q60", "New York"]]}),
     ]
     write(text, lines, default={"languages": "en"})
+    cut = tokenizer(kind).with_symbols(symbols_of([text]))
     corpus = tokenise([text], cut, tmp_path / "cache" if cached else None)
     found = covered(corpus, cut, "entities")
     assert [symbol for _, symbol in found] == ["Q64", "Q1707", "Q90", "Q1", "Q60"]
     spelled = [words.lower().replace(" ", "") for words, _ in found]
     assert spelled == ["berlin", "spree", "paris", "smith", "newyork"] or kind == "unigram"
-    assert corpus.symbols == {"entities": ("Q1", "Q1707", "Q60", "Q64", "Q90"), "languages": ("en", "fr")}
+    assert cut.symbols == {"entities": ("Q1", "Q1707", "Q60", "Q64", "Q90"), "languages": ("en", "fr")}
     languages = np.abs(corpus.layers["languages"])
     bounds = corpus.sentences
     paris = int(corpus.layers["entities"].tolist().index(5))
@@ -74,7 +77,7 @@ def test_layouts_and_parts_of_a_text_agree(tmp_path, monkeypatch, name):
     lines = [(1 + step * n, {"entities": [[0, 6, "B"], [line.index("Paris"), line.index("Paris") + 5, "P"]]})
              for n, line in enumerate(plain)]  # fmt: skip
     write(text, lines)
-    cut = Tokenizer.train("word", plain, 100)
+    cut = Tokenizer.train("word", plain, 100).with_symbols(symbols_of([text]))
     whole = tokenise([text], cut)
     monkeypatch.setattr(texts, "PIECE", 100)
     pieces = tokenise([text], cut, tmp_path / "cache")
@@ -86,9 +89,10 @@ def test_layouts_and_parts_of_a_text_agree(tmp_path, monkeypatch, name):
 def test_translations_have_a_language_each(tmp_path):
     text = made(tmp_path, "A cat sat.\tEine Katze saß.\n only one\t\nIt ran.\tSie lief.\n", "a.pairs.tsv")
     write(text, [(3, {"languages": [[0, 7, "xx"], [8, 17, "yy"]]})], default={"languages": ["en", "de"]})
-    corpus = tokenise([text], Tokenizer.train("word", ["A cat sat. Eine Katze saß. It ran. Sie lief."] * 3, 60))
+    cut = train_tokenizer([text], "word", 60)
+    corpus = tokenise([text], cut)
     bounds = corpus.sentences
-    symbols = ["", *corpus.symbols["languages"]]
+    symbols = ["", *cut.symbols["languages"]]
     found = [
         {symbols[v] for v in np.abs(corpus.layers["languages"][a:b])} for a, b in zip(bounds, bounds[1:], strict=False)
     ]
@@ -98,18 +102,19 @@ def test_translations_have_a_language_each(tmp_path):
 def test_repeated_documents_go_with_their_annotation(tmp_path):
     text = made(tmp_path, "Berlin lies here.\n\nBerlin lies here.\n\nParis lies there.\n")
     write(text, [(1, {"entities": [[0, 6, "B"]]}), (3, {"entities": [[0, 6, "B"]]}), (5, {"entities": [[0, 5, "P"]]})])
-    cut = Tokenizer.train("word", [text.read_text()] * 3, 60)
+    cut = train_tokenizer([text], "word", 60)
     corpus = tokenise([text], cut, deduplicate="exact")
     assert [symbol for _, symbol in covered(corpus, cut, "entities")] == ["B", "P"]
 
 
 def test_a_sidecar_changes_the_fingerprint_and_no_token(tmp_path):
-    text, cut = made(tmp_path), tokenizer()
+    text = made(tmp_path)
+    cut = tokenizer().with_symbols({"entities": ["Q64"]})
     plain, before = tokenise([text], cut), content_hash([text])
     write(text, [(1, {"entities": [[0, 6, "Q64"]]})])
     annotated = tokenise([tmp_path], cut)
     assert content_hash([text]) != before and annotated.fingerprint != plain.fingerprint
-    assert annotated.ids.tolist() == plain.ids.tolist() and not plain.layers
+    assert annotated.ids.tolist() == plain.ids.tolist() and not plain.layers["entities"].any()
     with pytest.raises(CorpusError, match="Name the text instead"):
         tokenise([sidecar_of(text)], cut)
 
@@ -145,7 +150,7 @@ def test_a_wrong_first_line_is_told(tmp_path, content):
     text = made(tmp_path)
     sidecar_of(text).write_text(content.replace("SHA", hashlib.sha256(TEXT.encode()).hexdigest()) + "\n")
     with pytest.raises(CorpusError, match=rf"a\.txt.*{WRONG[content]}|{WRONG[content]}"):
-        tokenise([text], tokenizer())
+        train_tokenizer([text], "wordpiece", 320) and tokenise([text], tokenizer().with_symbols({"entities": ["Q"]}))
 
 
 @pytest.mark.parametrize("content", LINES)
@@ -154,25 +159,43 @@ def test_a_wrong_line_is_told_with_file_and_line(tmp_path, content):
     head = HEAD | {"text_sha256": hashlib.sha256(TEXT.encode()).hexdigest()}
     sidecar_of(text).write_text(json.dumps(head) + "\n" + content + "\n")
     with pytest.raises(CorpusError, match=rf"a\.txt\.layers\.jsonl, {LINES[content]}"):
-        tokenise([text], tokenizer())
+        train_tokenizer([text], "wordpiece", 320) and tokenise([text], tokenizer().with_symbols({"entities": ["Q"]}))
 
 
 def test_a_sidecar_that_is_no_text_is_told(tmp_path):
     text = made(tmp_path)
     sidecar_of(text).write_bytes(b"\xff\xfe")
     with pytest.raises(CorpusError, match="is not UTF-8"):
-        tokenise([text], tokenizer())
+        train_tokenizer([text], "wordpiece", 320) and tokenise([text], tokenizer().with_symbols({"entities": ["Q"]}))
 
 
-def test_tokenised_corpora_with_different_layers_are_not_joined(tmp_path):
-    from ptmbench.models.corpus import opened
+def test_a_tokenizer_keeps_its_symbols_and_passes_unknown_ones_over(tmp_path):
+    text = made(tmp_path)
+    plain = train_tokenizer([text], "wordpiece", 320)
+    write(text, [(1, {"entities": [[0, 6, "Q64"], [19, 24, "Q1707"]]})])
+    cut = train_tokenizer([text], "wordpiece", 320, tmp_path / "cache")
+    assert cut.symbols == cut.vocabulary.symbols == {"entities": ("Q1707", "Q64")} and not plain.symbols
+    assert cut.fingerprint != plain.fingerprint and cut.spec == plain.spec
+    cut.save(tmp_path / "t.json")
+    assert Tokenizer.load(tmp_path / "t.json").symbols == cut.symbols
+    other = made(tmp_path, "Paris saw Berlin.\n", "b.txt")
+    write(other, [(1, {"entities": [[0, 5, "Q90"], [10, 16, "Q64"]], "languages": "en"})])
+    corpus = tokenise([other], cut)
+    assert covered(corpus, cut, "entities") == [("Berlin", "Q64")] and list(corpus.layers) == ["entities"]
+    damaged = json.loads((tmp_path / "t.json").read_text()) | {"symbols": {"entities": ["Q1", "Q2"]}}
+    (tmp_path / "t.json").write_text(json.dumps(damaged))
+    with pytest.raises(TokenizerError, match="does not match its SHA-256"):
+        Tokenizer.load(tmp_path / "t.json")
 
-    cut, stored = tokenizer(), []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        text = made(tmp_path / name)
-        write(text, [(1, {"entities": [[0, 6, name]]})])
-        stored.append(store([text], cut, tmp_path / f"{name}-tokens"))
-    assert opened(stored[:1]).symbols == {"entities": ("a",)}
-    with pytest.raises(CorpusError, match="different annotation layers"):
-        opened(stored)
+
+def test_layers_over_many_shards_are_looked_up_as_one_array(tmp_path, monkeypatch):
+    text = made(tmp_path, "".join(f"Berlin {n} saw Paris.\n\n" for n in range(30)))
+    write(text, [(1 + 2 * n, {"entities": [[0, 6, "B"]]}) for n in range(30)])
+    cut = train_tokenizer([text], "word", 60)
+    monkeypatch.setattr(texts, "PIECE", 50)
+    store([text], cut, tmp_path / "whole")
+    corpus = opened([store([text], cut, tmp_path / "tokens")])
+    assert isinstance(corpus.layers["entities"], Joined)
+    values = corpus.layers["entities"].take(np.arange(-5, corpus.tokens + 5))
+    whole = tokenise([text], cut).layers["entities"]
+    assert values.tolist() == np.concatenate([whole[-5:], whole, whole[:5]]).tolist()

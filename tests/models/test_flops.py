@@ -11,7 +11,7 @@ from ptmbench.models.corpus import Corpus
 from ptmbench.models.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=8, heads=2, inner=16, length=64)
-VOCABULARY = Vocabulary(size=100)
+VOCABULARY = Vocabulary(size=100, symbols={"languages": ("en", "xx")})
 
 # Forward FLOPs per token of rows of 10 tokens at `SIZE`, two for each multiplication with its addition. A Transformer
 # layer: query, key, value and output 4 x 8 x 8, feed-forward 2 x 8 x 16, so 512 products; scores and mixing over 10
@@ -179,7 +179,7 @@ them for none. The five keys of each token of the Star-Transformer, which the fo
 every_model = pytest.mark.parametrize("name", models.names())
 
 
-@every_model
+@pytest.mark.parametrize("name", HAND)
 def test_formulas_are_the_hand_counts(name):
     module = models.load(name)
     encoder, whole = HAND[name]
@@ -283,4 +283,11 @@ def corpus(sentences):
     """Random words in sentences of ten, so many of which are a document."""
     ids = np.random.default_rng(0).integers(VOCABULARY.first, VOCABULARY.size, 2000).astype(np.int32)
     ends = np.arange(0, 2001, 10)
-    return Corpus(ids=ids, sentences=ends, documents=ends[::sentences] // 10, heads=np.ones(2000, bool))
+    languages = (np.arange(2000) // 10 % 2 + 1).astype(np.int32)
+    return Corpus(
+        ids=ids,
+        sentences=ends,
+        documents=ends[::sentences] // 10,
+        heads=np.ones(2000, bool),
+        layers={"languages": languages},
+    )

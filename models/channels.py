@@ -1,0 +1,51 @@
+"""Channels: the named inputs of a network, besides the text itself.
+
+Corpora, codecs and batches carry channels through without knowing what they mean. A model's card says which ones its
+encoder reads (``Card.reads``), and a task says which ones it cannot be asked without (``Task.needs``). A task is not
+applicable to a model that does not read what it needs.
+
+An annotation layer of a corpus (`models.text.annotations`) becomes the channel of its name.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+TEXT = ("tokens", "segments")
+"""What an encoder reads that reads text and nothing else."""
+
+
+class Channel(NamedTuple):
+    """A named input. Axes: B batch, T tokens, R regions, A audio frames, F features, D width. ``noun`` is its name in a
+    sentence."""
+
+    axes: str
+    dtype: str
+    noun: str
+
+
+CHANNELS = {
+    "tokens": Channel("BT", "int32", "text"),
+    "segments": Channel("BT", "int32", "the numbers of texts"),
+    "positions": Channel("BT", "int32", "positions"),
+    "documents": Channel("BT", "int32", "the numbers of documents"),
+    "attention": Channel("BTT", "int32", "an attention mask"),
+    "languages": Channel("BT", "int32", "languages"),
+    "entities": Channel("BT", "int32", "entities"),
+    "senses": Channel("BT", "int32", "word senses"),
+    "polarities": Channel("BT", "int32", "the polarity of words"),
+    "parts_of_speech": Channel("BT", "int32", "parts of speech"),
+    "vectors": Channel("BTD", "float32", "vectors in place of tokens"),
+    "regions": Channel("BRF", "float32", "image regions"),
+    "boxes": Channel("BR4", "float32", "the boxes of image regions"),
+    "frames": Channel("BAF", "float32", "audio frames"),
+}
+"""All channels by name. ``positions`` count from 0. Tokens see only tokens of their own number in ``documents``, and in
+``attention`` [B, queries, keys] those that have a 1. ``languages``, ``entities`` and other annotations have a symbol's
+number at the first token of what it annotates, its negative at the other tokens, and 0 elsewhere. ``boxes`` are left,
+top, right and bottom as shares of the picture."""
+
+
+def lacking(reads: Iterable[str], needs: Iterable[str]) -> str:
+    """Why a model that ``reads`` these channels cannot do what ``needs`` those, as "because ..."; "" if it can."""
+    missing = [CHANNELS[name].noun for name in needs if name not in set(reads)]
+    return f"because this model does not read {' or '.join(missing)}." if missing else ""

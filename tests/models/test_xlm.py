@@ -1,0 +1,130 @@
+"""XLM: its network against frozen arrays of `transformers`, what its rows hold, and what it does with a corpus."""
+
+import numpy as np
+import pytest
+
+from ptmbench import models
+from ptmbench.models.corpus import tokenise, train_tokenizer
+from ptmbench.models.layers.config import from_dict
+from ptmbench.models.objectives import tlm
+from ptmbench.models.text.pieces import CorpusUnfit
+from ptmbench.models.text.sidecars import write
+from tests.models.frozen import xlm as frozen
+from tests.models.networks import VOCABULARY, corpus, made, pairs, small
+
+
+def compare(logits: np.ndarray) -> None:
+    """XLM's scores of every piece at every place are ``logits`` [3, 10, V]."""
+    built, given, arrays = models.load("xlm").build(frozen.SIZE, frozen.VOCABULARY), frozen.inputs(), {}
+    arrays = dict(frozen.weights())
+    for variable in built.loss.variables:
+        variable.assign(arrays.pop(variable.path))
+    assert not arrays
+    places = np.tile(np.arange(10, dtype=np.int32), (3, 1))
+    (head,) = built.loss.heads
+    found = np.reshape(head.logits(built.encoder(given).tokens, places), logits.shape)
+    assert np.abs(found - logits)[given["tokens"] > 0].max() < 2e-5
+
+
+def test_logits_are_those_of_transformers():
+    with np.load(frozen.FILE) as file:
+        compare(file["logits"])
+
+
+@pytest.mark.parametrize("batch, length", [(4, 24), (5, 40), (1, 64), (8, 13)])
+def test_rows(batch, length):
+    """Rows of one language and rows of whole pairs take turns; languages and positions are those of each text."""
+    text = pairs()
+    bounds, ids = text.sentences, text.ids
+    spoken = {tuple(ids[a:b]): 1 + n % 2 for n, (a, b) in enumerate(zip(bounds, bounds[1:], strict=False))}
+    make = tlm.batches(text, VOCABULARY, batch, length)
+    clean = [rows_of(make, step, batch) for step in range(6)]
+    seen = set()
+    for step, rows in enumerate(clean):
+        for row in range(batch):
+            tokens, languages, positions, documents = (rows[name][row] for name in
+                                                       ("tokens", "languages", "positions", "documents"))  # fmt: skip
+            real = tokens > 0
+            if (step * batch + row) % 2 == 0:
+                assert real.all() and len(set(languages)) == 1 and set(documents) == {1}
+                assert positions.tolist() == list(range(length)) and tokens[0] == VOCABULARY.cls
+                whole = " ".join(map(str, tokens[1:])).split(f" {VOCABULARY.sep} ")[:-1]
+                texts = [tuple(map(int, part.split())) for part in whole]
+                assert all(spoken[part] == languages[0] for part in texts)
+                seen.add(int(languages[0]))
+                continue
+            assert (languages[real] > 0).all() and not languages[~real].any() and not documents[~real].any()
+            opens = np.flatnonzero(tokens == VOCABULARY.cls)
+            assert len(opens) % 2 == 0 and len(opens) >= 2
+            for number, (first, last) in enumerate(zip(opens, [*opens[1:], real.sum()], strict=True)):
+                inner = tuple(tokens[first + 1 : last - 1])
+                assert tokens[last - 1] == VOCABULARY.sep and len(set(languages[first:last])) == 1
+                assert positions[first:last].tolist() == list(range(last - first))
+                assert set(documents[first:last]) == {number // 2 + 1}
+                assert spoken.get(inner, languages[first]) == languages[first] == number % 2 + 1
+                assert inner in spoken or len(inner) == length // 2 - 2
+    assert seen == {1, 2}
+
+
+def rows_of(make, step: int, batch: int) -> dict[str, np.ndarray]:
+    """The rows of ``step`` before tokens were hidden, put together from the labels."""
+    rows = make(step, 3)
+    tokens = rows["tokens"].copy()
+    for row in range(batch):
+        used = rows["masked_weights"][row] > 0
+        tokens[row, rows["masked_positions"][row][used]] = rows["masked_labels"][row][used]
+    return rows | {"tokens": tokens}
+
+
+def test_every_pair_comes_once_in_an_epoch():
+    text, batch = pairs(), 6
+    make = tlm.batches(text, VOCABULARY, batch, 24)  # one pair fits into most rows
+    translations = tlm.Translations(text, VOCABULARY, 24, np.arange(0, 360, 2), np.tile([1, 2], 180))
+    rows = translations(0, translations.runs.count, 1)["tokens"]
+    starts = [tuple(row[1 : 1 + 3]) for row in rows]
+    assert translations.runs.length == 1 and len(starts) == 180
+    assert make(3, 5)["tokens"].tolist() == make(3, 5)["tokens"].tolist()
+
+
+def test_a_token_sees_its_own_pair_only():
+    encoder = made("xlm").built.encoder
+    batch = {name: value[None] for name, value in {
+        "tokens": np.arange(40, 52, dtype=np.int32), "languages": np.repeat([1, 2, 1, 2], 3).astype(np.int32),
+        "positions": np.tile([0, 1, 2], 4).astype(np.int32), "documents": np.repeat([1, 1, 2, 2], 3).astype(np.int32),
+    }.items()}  # fmt: skip
+    other = batch["tokens"].copy()
+    other[0, 7] += 30
+    moved = np.abs(encoder(batch).tokens - encoder(batch | {"tokens": other}).tokens).max(axis=(0, 2))
+    assert moved[:6].max() == 0.0 and moved[6:].min() > 1e-4
+    alone = {name: value[:, :6] for name, value in batch.items()}
+    assert np.allclose(encoder(alone).tokens, encoder(batch).tokens[:, :6], atol=1e-6)
+    for name in ("languages", "positions"):
+        changed = batch[name].copy()
+        changed[0, 0] = 2
+        assert np.abs(encoder(batch).tokens - encoder(batch | {name: changed}).tokens).max() > 1e-4
+
+
+def test_an_attention_mask_hides_tokens():
+    encoder = made("xlm").built.encoder
+    tokens, attention = np.arange(40, 46, dtype=np.int32)[None], np.ones((1, 6, 6), np.int32)
+    attention[0, :3, 3:] = 0
+    other = tokens.copy()
+    other[0, 4] += 30
+    before, after = (encoder({"tokens": one, "attention": attention}).tokens for one in (tokens, other))
+    assert np.abs(before - after)[0, :3].max() == 0.0 and np.abs(before - after)[0, 3:].max() > 1e-4
+
+
+def test_text_without_languages_or_translations_is_told(tmp_path):
+    with pytest.raises(CorpusUnfit, match="no layer 'languages'.*sidecar"):
+        tlm.batches(corpus(), VOCABULARY, 4, 24)
+    text = tmp_path / "a.txt"
+    text.write_text("It is here. It is there. It was here.\n\nWhere was it? Here it was.\n")
+    write(text, [], default={"languages": "en"})
+    cut = train_tokenizer([text], "word", 60)
+    with pytest.raises(CorpusUnfit, match="translations too.*pairs.tsv"):
+        tlm.batches(tokenise([text], cut), cut.vocabulary, 4, 24)
+
+
+def test_the_configuration_is_read_back():
+    config = models.load("xlm").describe(small(models.load("xlm")), VOCABULARY).encoder
+    assert from_dict(config.to_dict()) == config and dict(config.embeddings.channels)["languages"].rows == 3

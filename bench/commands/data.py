@@ -1,5 +1,5 @@
-"""``data make``, ``fetch``, ``ls``, ``check``: the data folder, before anything is trained on it; ``tokenise``: a
-corpus."""
+"""``data make``, ``fetch``, ``ls``, ``check``: the data folder, before anything is trained on it; ``annotate`` and
+``tokenise``: a corpus."""
 
 import shlex
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ import click
 
 from ptmbench.bench.commands.options import JOBS, KINDS, SEED, VOCABULARY, Existing, Location, Name, Number, Spread
 from ptmbench.bench.console import say
-from ptmbench.bench.errors import ENVIRONMENT, OK, printable
+from ptmbench.bench.errors import ENVIRONMENT, OK, UsageError, printable
 
 
 @click.group()
 def data() -> None:
-    """Make the embedded data, fetch official data, list or check a folder, tokenise."""
+    """Make the embedded data, fetch official data, list or check a folder, annotate and tokenise a corpus."""
 
 
 @data.command()
@@ -50,6 +50,38 @@ def ls(folder: Path | None, as_json: bool) -> None:
             f"\n{whole} of {len(states)} tasks complete, {some} in part; {missing} of {len(rows)} splits missing.",
             err=True,
         )
+
+
+@data.command()
+@click.argument("text", type=Existing("corpus file"))
+@click.option(
+    "--default",
+    "defaults",
+    multiple=True,
+    metavar="LAYER=SYMBOL",
+    help="Symbol of all tokens that no line annotates: languages=en, or for a *.pairs.tsv file languages=en,de.",
+)
+@click.option(
+    "--lines",
+    type=Existing("file of annotations"),
+    help='JSON lines that annotate lines of TEXT: {"line": 3, "entities": [[0, 6, "Q64"]]}.',
+)
+def annotate(text: Path, defaults: tuple[str, ...], lines: Path | None) -> None:
+    """Write the sidecar of TEXT, a file that annotates its tokens: languages, entities, senses.
+
+    models/text/sidecars.py shows the format.
+    """
+    from ptmbench.models.text import sidecars
+
+    found = {}
+    for default in defaults:
+        layer, equals, symbols = default.partition("=")
+        if not (layer and equals and symbols):
+            raise UsageError(f"--default {default} is no annotation. Write a layer, = and a symbol: languages=en.")
+        found[layer] = symbols.split(",") if "," in symbols else symbols
+    if not found and lines is None:
+        raise UsageError("There is nothing to annotate. Give --default LAYER=SYMBOL, or --lines FILE.")
+    click.echo(sidecars.write(text, sidecars.read_lines(lines) if lines else [], default=found))
 
 
 @data.command(cls=Spread)

@@ -18,6 +18,7 @@ of the line; in ``*.jsonl`` files, of its "text". Spans of one layer do not over
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,14 +70,38 @@ def write(
     text: Path, lines: Iterable[tuple[int, Mapping[str, Any]]], default: Mapping[str, str | list[str]] | None = None
 ) -> Path:
     """Write the sidecar of the file ``text``: pairs of a line's number, from 1, and its layers, as this module's
-    opening shows. Returns the sidecar's path. Raises `CorpusError` if the result does not fit the text."""
+    opening shows. Returns the sidecar's path.
+
+    Raises `CorpusError` if a line is not in the format; then the sidecar that was there before stays.
+    """
     rows = [{"line": number, **layers} for number, layers in lines]
     names = sorted({name for row in rows for name in row if name != "line"} | set(default or {}))
     head = {"format": FORMAT, "text_sha256": _sha256(text), "layers": names, "default": dict(default or {})}
     path = sidecar_of(text)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (head, *rows)), encoding="utf-8")
-    read(text)
+    content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (head, *rows)).encode()
+    _parsed(text, path, content)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        raise CorpusError(f"Cannot write the annotation {path}: {error.strerror or error}.") from error
     return path
+
+
+def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The lines of a file like a sidecar without its first line, for `write`.
+
+    Raises `CorpusError` for a line that is no JSON object with a "line".
+    """
+    found = []
+    for number, row in enumerate(_content(path).decode("utf-8", errors="replace").split("\n"), 1):
+        if row.strip():
+            line = _object(path, number, row)
+            if "line" not in line:
+                raise CorpusError(f'{path}, line {number}: it has no "line", the number of a line of the text.')
+            found.append((line.pop("line"), line))
+    return found
 
 
 def read(text: Path) -> Sidecar | None:
@@ -91,12 +116,21 @@ def read(text: Path) -> Sidecar | None:
 
 @lru_cache(maxsize=8)
 def _read(text: Path, path: Path, changed: int, size: int) -> Sidecar:
+    return _parsed(text, path, _content(path))
+
+
+def _content(path: Path) -> bytes:
     try:
-        rows = path.read_bytes().decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path} is not UTF-8 text. Write the annotation in UTF-8.") from error
+        return path.read_bytes()
     except OSError as error:
         raise CorpusError(f"Cannot read the annotation {path}: {error.strerror or error}.") from error
+
+
+def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
+    try:
+        rows = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{path} is not UTF-8 text. Write the annotation in UTF-8.") from error
     head = _object(path, 1, rows[0])
     if head.get("format") != FORMAT:
         raise CorpusError(

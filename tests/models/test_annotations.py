@@ -199,3 +199,11 @@ def test_layers_over_many_shards_are_looked_up_as_one_array(tmp_path, monkeypatc
     values = corpus.layers["entities"].take(np.arange(-5, corpus.tokens + 5))
     whole = tokenise([text], cut).layers["entities"]
     assert values.tolist() == np.concatenate([whole[-5:], whole, whole[:5]]).tolist()
+
+
+def test_a_sidecar_that_would_be_wrong_is_not_written(tmp_path):
+    text = made(tmp_path)
+    before = write(text, [(1, {"entities": [[0, 6, "Q64"]]})]).read_bytes()
+    with pytest.raises(CorpusError, match="overlap"):
+        write(text, [(1, {"entities": [[0, 6, "Q64"], [3, 8, "Q1"]]})])
+    assert sidecar_of(text).read_bytes() == before and len(list(tmp_path.iterdir())) == 2

@@ -77,6 +77,14 @@ def context(world, tokenizer, tmp_path):
     return Context(data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"})
 
 
+def test_a_model_that_does_not_read_what_the_task_needs_is_not_applicable(context, monkeypatch):
+    seeing = dataclasses.replace(load("sst2"), needs=("regions", "boxes"))
+    monkeypatch.setattr(cells.tasks, "load", lambda name: seeing)
+    found = cells.run(make("sst2", "bert", "finetune"), context)
+    assert (found.status, found.reason["code"]) == ("not_applicable", "no-channel")
+    assert found.reason["text"] == "because this model does not read image regions or the boxes of image regions."
+
+
 @pytest.mark.parametrize("task, model, adaptation", FORMS)
 def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, adaptation):
     result = cells.run(make(task, model, adaptation), context)

@@ -15,7 +15,10 @@ Differs from the paper in that both languages are one vocabulary: what is spelle
 Nearest relative: word2vec (`models.word2vec`), which is the first two terms.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import BiSkipConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -48,34 +51,25 @@ LEARNING_RATE = 1e-2
 """As for skip-gram (`models.word2vec`)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = BiSkipConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The table of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.word_vectors import WordVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import biskip
 
-    encoder = WordVectors(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = biskip.BiSkip.over(encoder, described.heads[0])
     return Pretrainable(
         encoder=encoder,
-        loss=biskip.BiSkip(encoder),
+        loss=loss,
         batches=lambda corpus, batch, length: biskip.batches(corpus, vocabulary, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: the same, the words' and the contexts' vectors."""
-    return 2 * vocabulary.size * size.width, 2 * vocabulary.size * size.width
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
-    return 0.0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the scores with the tokens of its block and those beside
-    it, and with the row's noise words of both languages."""
-    noise = 2 * 64  # words per row
-    blocks = -(-length // 32)
-    block = -(-length // blocks)
-    near = (block + 2 * min(20, block)) * blocks * block / length
-    return 3 * 2 * size.width * (near + noise)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -12,7 +12,10 @@ of the window, and smoother, so that frequent words profit more than rare ones.
 Nearest relative: word2vec's skip-gram (`models.word2vec`), the same two tables with the arrow turned round.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import MeansConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -45,30 +48,25 @@ LEARNING_RATE = 1e-2
 """With `tiny`, after 100 steps of 4096 tokens of wikitext-2, the loss is 2.77; with 1e-3 4.09."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = MeansConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The table of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.word_vectors import WordVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import cbow
 
-    encoder = WordVectors(size, vocabulary.size)
-    return Pretrainable(encoder=encoder, loss=cbow.Cbow(encoder), batches=cbow.batches)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = cbow.Cbow.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=cbow.batches,
+    )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: the same, the contexts' and the answers' vectors."""
-    return 2 * vocabulary.size * size.width, 2 * vocabulary.size * size.width
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
-    return 0.0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: means over the tokens of a block and beside it, whose shares have no
-    gradient, and three times the scores with the row's noise words."""
-    noise = 64  # words per row
-    blocks = -(-length // 32)
-    block = -(-length // blocks)
-    means = (block + 2 * 5) * blocks * block / length
-    return 2 * 2 * size.width * means + 3 * 2 * size.width * noise
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

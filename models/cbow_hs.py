@@ -12,7 +12,10 @@ ways of word2vec that needs no noise.
 Nearest relative: `models.cbow`, the same means told from noise.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import MeansTreeConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -42,35 +45,25 @@ LEARNING_RATE = 1e-2
 """That of `models.cbow` and `models.word2vec_hs`, whose halves it joins."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = MeansTreeConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The table of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.word_vectors import WordVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import hierarchical_softmax
 
-    encoder = WordVectors(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = hierarchical_softmax.HierarchicalCbow.over(encoder, described.heads[0])
     return Pretrainable(
         encoder=encoder,
-        loss=hierarchical_softmax.HierarchicalCbow(encoder),
+        loss=loss,
         batches=lambda corpus, batch, length: hierarchical_softmax.batches(corpus, vocabulary.size, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: the same, the words' and the inner nodes' vectors."""
-    weights = (2 * vocabulary.size - 1) * size.width
-    return weights, weights
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
-    return 0.0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: means over the tokens of a block and beside it, whose shares have no
-    gradient, and three times the scores of the nodes on its way."""
-    turns = max(1, (vocabulary.size - 1).bit_length()) + 8  # down the tree
-    blocks = -(-length // 32)
-    block = -(-length // blocks)
-    means = (block + 2 * 5) * blocks * block / length
-    return 2 * 2 * size.width * means + 3 * 2 * size.width * turns
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -13,7 +13,10 @@ Nearest relative: ELMo (`models.elmo`), the same network as two language models,
 Here both directions share the words' vectors, and a layer has a projection.
 """
 
+from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import Context2VecConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -40,34 +43,25 @@ SIZES = {
 }
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = Context2VecConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=recurrent_encoders.elmo(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.lstm import BidirectionalLstm
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import context2vec
 
-    encoder = BidirectionalLstm(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = context2vec.Context2Vec.over(encoder, described.heads[0])
     return Pretrainable(
         encoder=encoder,
-        loss=context2vec.Context2Vec(encoder),
+        loss=loss,
         batches=lambda corpus, batch, length: context2vec.batches(corpus, vocabulary, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: of what is read, and of what is predicted."""
-    P, C, D, V = size.width // 2, size.inner, size.width, vocabulary.size
-    direction = 2 * P * 4 * C + 4 * C + C * P
-    return V * P + V * D + size.layers * 2 * direction + 2 * (D * D + D), V * P + V * D
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products of both directions."""
-    P, C = size.width // 2, size.inner
-    return 2 * size.layers * 2 * (2 * P * 4 * C + C * P)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times both directions, the network on top and the noise words."""
-    predicted, noise = (length - 2) / length, 64
-    top = predicted * 2 * (2 * size.width * size.width + size.width * noise)
-    return 3 * (encoder_flops_per_token(size, length) + top)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ptmbench.models.card import Size
-from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, EncoderConfig, Parameters
+from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, Parameters
 from ptmbench.models.layers.heads import HeadConfig
+from ptmbench.models.layers.recurrent_config import AttendingConfig, BidirectionalConfig, LeftToRightConfig
+from ptmbench.models.layers.vector_heads import BiLmConfig
 from ptmbench.models.tokenizers import Vocabulary
 
 _NO_WORDS = Vocabulary(size=1)
@@ -25,7 +27,7 @@ _NO_WORDS = Vocabulary(size=1)
 class EncoderModel:
     """An encoder and the heads that objectives put on it."""
 
-    encoder: EncoderConfig
+    encoder: Config
     heads: tuple[HeadConfig, ...]
 
     @property
@@ -88,8 +90,8 @@ class Written:
 class SequenceModel:
     """An encoder and a decoder. ``targets`` tells how many tokens the decoder writes for a row of pre-training."""
 
-    encoder: EncoderConfig
-    decoder: DecoderConfig
+    encoder: Config
+    decoder: DecoderConfig | AttendingConfig
     vocabulary: int
     targets: Callable[[int], float]
 
@@ -163,3 +165,89 @@ def causal_costs(describe: Describe) -> tuple[Callable, Callable, Callable, Call
         return describe(size, vocabulary).forward_flops(length) / length
 
     return *sequence_costs(describe), likelihood_flops_per_token
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentModel(CausalModel):
+    """A left-to-right language model of recurrent layers."""
+
+    encoder: LeftToRightConfig
+
+    @property
+    def _word(self) -> float:
+        return 2 * self.encoder.tokens.width * self.vocabulary
+
+    def likelihood_flops(self, length: int) -> float:
+        """FLOPs of asking how probable a row of ``length`` is."""
+        return self.forward_flops(length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoencoderModel(RecurrentModel):
+    """A network that reads a row and then writes it again, all of it but the mark that it begins with."""
+
+    def forward_flops(self, length: int) -> float:
+        """FLOPs of a forward pass of reading and writing a row."""
+        return self.decode_flops(length, length - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BidirectionalModel:
+    """A language model in each direction over the same words."""
+
+    encoder: BidirectionalConfig
+    head: BiLmConfig
+
+    @property
+    def layers(self) -> tuple[Config, ...]:
+        return (self.encoder, self.head)
+
+    def encoder_flops(self, length: int) -> float:
+        """FLOPs of the network's forward pass over a row of ``length``."""
+        return self.encoder.flops(length)
+
+    def forward_flops(self, length: int) -> float:
+        """FLOPs of a forward pass of both directions with their predictions."""
+        return self.encoder.flops(length) + 2 * self.head.row_flops(length)
+
+    def likelihood_flops(self, length: int) -> float:
+        """FLOPs of asking the forward direction how probable a row of ``length`` is."""
+        return self.encoder.direction_flops(length) + self.head.row_flops(length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablesModel(EncoderModel):
+    """An encoder of which pre-training reads the tables alone, and not what it computes of them."""
+
+    def forward_flops(self, length: int) -> float:
+        """FLOPs of a forward pass of the heads."""
+        return sum(head.row_flops(length) for head in self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowModel(EncoderModel):
+    """Word vectors and one head that predicts each word from those before it."""
+
+    def likelihood_flops(self, length: int) -> float:
+        """FLOPs of asking how probable a row of ``length`` is."""
+        return self.forward_flops(length)
+
+
+def likelihood_costs(describe: Callable) -> tuple[Callable, Callable, Callable, Callable]:
+    """What `encoder_costs` gives, and ``likelihood_flops_per_token`` of a model that has ``likelihood_flops``."""
+
+    def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
+        """FLOPs per token of asking how probable a row of ``length`` is."""
+        return describe(size, vocabulary).likelihood_flops(length) / length
+
+    return *encoder_costs(describe), likelihood_flops_per_token
+
+
+def embedding_cost(describe: Callable) -> Callable:
+    """``embedding_flops_per_token`` of a model whose word vectors are computed."""
+
+    def embedding_flops_per_token(size: Size) -> float:
+        """FLOPs per token of computing its vector."""
+        return describe(size, _NO_WORDS).encoder.embeddings.flops(1)
+
+    return embedding_flops_per_token

@@ -15,7 +15,9 @@ and target and the output layer are one table. Nearest relative: ELMo (`models.e
 models, which need no pairs.
 """
 
+from ptmbench.models.architectures import recurrent_translators
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -49,13 +51,21 @@ LEARNING_RATE = 3e-3
 """As for ELMo (`models.elmo`)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
+    """What the network of ``size`` is made of."""
+    encoder, decoder = recurrent_translators.cove(size, vocabulary)
+    return SequenceModel(encoder, decoder, vocabulary.size, Written(share=1.0, marks=1))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.lstm_translator import Decoder, Encoder
+    from ptmbench.models.layers.translator import built
     from ptmbench.models.objectives import translation
 
-    encoder = Encoder(size, vocabulary.size, vocabulary.cls)
-    loss = translation.Translation(encoder, Decoder(size, encoder), vocabulary.cls)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
+    loss = translation.Translation(encoder, decoder, vocabulary.cls)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -65,30 +75,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too."""
-    E, C, V = size.width // 2, size.width // 4, vocabulary.size
-    encoder = size.layers * 2 * ((E + C) * 4 * C + 4 * C)
-    decoder = size.layers * (2 * E * 4 * E + 4 * E) + E * 4 * E + (E * E + E) + (2 * E * E + E)
-    return V * E + V + encoder + decoder, V * E
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: both products of each layer and direction, whatever the
-    ``length``."""
-    E, C = size.width // 2, size.width // 4
-    return size.layers * 2 * 2 * (E + C) * 4 * C
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per token of the source: three times the forward pass, with as long a row of targets, of
-    which the last one is not gone on from."""
-    return 3 * decode_flops(size, vocabulary, length, length - 1) / length
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length`` of the source."""
-    E = size.width // 2
-    cells = size.layers * 2 * E * 4 * E + E * 4 * E  # the first layer reads what was said besides the token
-    looks = E * E + 2 * length * E + 2 * E * E
-    return length * encoder_flops_per_token(size, length) + targets * 2 * (cells + looks + E * vocabulary.size)
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

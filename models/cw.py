@@ -16,7 +16,10 @@ Nearest relative: `models.nnlm`, which looks to the left only and predicts; word
 the network as well.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import WindowRankingConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -46,26 +49,25 @@ SIZES = {
 }
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = WindowRankingConfig(width=size.width, inner=size.inner)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The table and the network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.word_vectors import WordVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import ranking
 
-    encoder = WordVectors(size, vocabulary.size)
-    return Pretrainable(encoder=encoder, loss=ranking.WindowRanking(encoder, size.inner), batches=ranking.batches)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = ranking.WindowRanking.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=ranking.batches,
+    )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table."""
-    table = vocabulary.size * size.width
-    return table + 11 * size.width * size.inner + 2 * size.inner, table
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
-    return 0.0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times a window of 11, another middle, and both scores."""
-    return 3 * 2 * (12 * size.width * size.inner + 2 * size.inner)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -14,7 +14,10 @@ Nearest relative: GPT (`models.gpt`), a language model in one direction only, ma
 where GPT keeps the last layer, ELMo offers them all.
 """
 
+from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import BidirectionalModel, likelihood_costs
+from ptmbench.models.layers.vector_heads import BiLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -52,13 +55,21 @@ LEARNING_RATE = 3e-3
 """With `tiny`, after 150 steps of 1024 tokens of wikitext-2 and novels, the loss is 6.59; with 1e-3 6.92."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> BidirectionalModel:
+    """What the network of ``size`` is made of."""
+    network = recurrent_encoders.elmo(size, vocabulary.size)
+    head = BiLmConfig(width=network.embeddings.width, vocabulary=vocabulary.size)
+    return BidirectionalModel(encoder=network, head=head)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.lstm import BidirectionalLstm
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import bilm, lm
 
-    encoder = BidirectionalLstm(size, vocabulary.size)
-    loss = bilm.BiLm(encoder)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = bilm.BiLm.over(encoder, described.head)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -67,24 +78,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too."""
-    P, C, V = size.width // 2, size.inner, vocabulary.size
-    direction = 2 * P * 4 * C + 4 * C + C * P
-    return V * P + V + size.layers * 2 * direction, V * P
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products of both directions."""
-    P, C = size.width // 2, size.inner
-    return 2 * size.layers * 2 * (2 * P * 4 * C + C * P)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass, both directions with the vocabulary."""
-    return 3 * 2 * likelihood_flops_per_token(size, vocabulary, length)
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is: one direction, and the vocabulary once."""
-    return encoder_flops_per_token(size, length) / 2 + (length - 1) / length * 2 * (size.width // 2) * vocabulary.size
+parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

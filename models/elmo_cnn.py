@@ -15,7 +15,10 @@ Nearest relative: ELMo (`models.elmo`), which looks tokens up in a table that is
 one.
 """
 
+from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import BidirectionalModel, embedding_cost, likelihood_costs
+from ptmbench.models.layers.vector_heads import SpelledBiLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -53,17 +56,24 @@ LEARNING_RATE = 3e-3
 
 _FILTERS = {1: 32, 2: 32, 3: 64, 4: 128, 5: 256, 6: 512, 7: 1024}
 """How many filters there are of each width, at a width D of 1024."""
-_LETTERS, _LETTER = 50, 16
-"""Symbols of a word, and the width of a symbol's vector (see `models.architectures.character_lstm`)."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> BidirectionalModel:
+    """What the network of ``size`` is made of."""
+    filters = tuple((window, _filters(count, size)) for window, count in _FILTERS.items())
+    network = recurrent_encoders.elmo_cnn(size, vocabulary, filters)
+    head = SpelledBiLmConfig(width=network.embeddings.width, vocabulary=vocabulary.size)
+    return BidirectionalModel(encoder=network, head=head)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.character_lstm import CharacterLstm
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import bilm, lm
 
-    encoder = CharacterLstm(size, vocabulary, _filters(size))
-    loss = bilm.SpelledBiLm(encoder, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = bilm.SpelledBiLm.over(encoder, described.head)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -72,45 +82,10 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the tables: of the symbols that are read and the words that are told."""
-    P, C, V, F = size.width // 2, size.inner, vocabulary.size, sum(count for _, count in _filters(size))
-    tables = (256 + vocabulary.first + 3) * _LETTER + V * P
-    letters = sum((wide * _LETTER + 1) * count for wide, count in _filters(size))
-    direction = 2 * P * 4 * C + 4 * C + C * P
-    return tables + letters + 2 * (F + 1) * 2 * F + (F + 1) * P + V + size.layers * 2 * direction, tables
+parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)
+embedding_flops_per_token = embedding_cost(describe)
 
 
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: letters, and both directions."""
-    return embedding_flops_per_token(size) + 2 * _direction(size)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass, both directions with the vocabulary."""
-    letters = embedding_flops_per_token(size)
-    return 3 * (letters + 2 * (likelihood_flops_per_token(size, vocabulary, length) - letters))
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is: letters, one direction, and the vocabulary."""
-    words = (length - 1) / length * 2 * (size.width // 2) * vocabulary.size
-    return embedding_flops_per_token(size) + _direction(size) + words
-
-
-def embedding_flops_per_token(size: Size) -> float:
-    """FLOPs per token of the filters at all their places, the two highway layers and the projection."""
-    F = sum(count for _, count in _filters(size))
-    places = sum((_LETTERS - wide + 1) * wide * count for wide, count in _filters(size))
-    return 2 * (places * _LETTER + 2 * F * 2 * F + F * (size.width // 2))
-
-
-def _filters(size: Size) -> list[tuple[int, int]]:
-    """Widths of filters, and how many each has in this size."""
-    return [(wide, max(1, count * size.width // 1024)) for wide, count in _FILTERS.items()]
-
-
-def _direction(size: Size) -> float:
-    """FLOPs per token of the layers of one direction."""
-    P, C = size.width // 2, size.inner
-    return 2 * size.layers * (2 * P * 4 * C + C * P)
+def _filters(count: int, size: Size) -> int:
+    """How many of ``count`` filters there are in ``size``."""
+    return max(1, count * size.width // 1024)

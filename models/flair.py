@@ -15,7 +15,10 @@ is their output layer too; and the word vectors that the paper's best tagger add
 Nearest relative: ELMo (`models.elmo`), where the same two models read words.
 """
 
+from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import BidirectionalModel, likelihood_costs
+from ptmbench.models.layers.vector_heads import BiLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -47,13 +50,21 @@ LEARNING_RATE = 3e-3
 """As for ELMo (`models.elmo`)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> BidirectionalModel:
+    """What the network of ``size`` is made of."""
+    network = recurrent_encoders.flair(size, vocabulary)
+    head = BiLmConfig(width=network.embeddings.width, vocabulary=vocabulary.size)
+    return BidirectionalModel(encoder=network, head=head)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.string_lstm import StringLstm
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import bilm, lm
 
-    encoder = StringLstm(size, vocabulary)
-    loss = bilm.BiLm(encoder)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = bilm.BiLm.over(encoder, described.head)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -62,22 +73,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too."""
-    C, V = size.width // 2, vocabulary.size
-    return V * C + V + size.layers * 2 * (2 * C * 4 * C + 4 * C), V * C
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products of both directions."""
-    return 2 * size.layers * 2 * 2 * (size.width // 2) * 4 * (size.width // 2)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass, both directions with the vocabulary."""
-    return 3 * 2 * likelihood_flops_per_token(size, vocabulary, length)
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is: one direction, and the vocabulary once."""
-    return encoder_flops_per_token(size, length) / 2 + (length - 1) / length * 2 * (size.width // 2) * vocabulary.size
+parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

@@ -14,7 +14,10 @@ Nearest relative: `models.word2vec`, which meets the same pairs one by one and f
 paper trains by AdaGrad (`--set optimizer=adagrad`); here the default optimizer serves all models alike.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import GloveConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -48,25 +51,25 @@ LEARNING_RATE = 1e-2
 """That of `models.word2vec`, another pair of tables."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = GloveConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.sums(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The tables of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.summed_vectors import SummedVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import glove
 
-    encoder = SummedVectors(size, vocabulary.size)
-    return Pretrainable(encoder=encoder, loss=glove.Glove(encoder), batches=glove.batches)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = glove.Glove.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=glove.batches,
+    )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: both vectors of each word, and both biases."""
-    return 2 * vocabulary.size * (size.width + 1), 2 * vocabulary.size * size.width
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
-    return 0.0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token, which here is a pair of words: three times one product."""
-    return 3 * 2 * size.width
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

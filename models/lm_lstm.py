@@ -13,7 +13,9 @@ thing differs here: token vectors are as wide as the state, so that their table 
 Nearest relative: GPT (`models.gpt`), the same objective and the same fine-tuning with attention in place of recurrence.
 """
 
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import RecurrentModel, causal_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -44,12 +46,17 @@ LEARNING_RATE = 3e-3
 """As for ELMo (`models.elmo`)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> RecurrentModel:
+    """What the network of ``size`` is made of."""
+    return RecurrentModel(encoder=recurrent_decoders.lstm(size, vocabulary.size), vocabulary=vocabulary.size)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.left_lstm import LeftLstm
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import lm
 
-    encoder = LeftLstm(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = lm.CausalLm(encoder)
     return Pretrainable(
         encoder=encoder,
@@ -61,28 +68,10 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too."""
-    D, table = size.width, vocabulary.size * size.width
-    return table + size.layers * (2 * D * 4 * D + 4 * D), table
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: the two products of each layer, whatever the ``length``."""
-    return size.layers * 2 * 2 * size.width * 4 * size.width
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and vocabulary."""
-    return 3 * likelihood_flops_per_token(size, vocabulary, length)
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is."""
-    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
-    whole = (length + targets) * encoder_flops_per_token(size, length + targets)
-    return whole + targets * 2 * size.width * vocabulary.size
+(
+    parameters,
+    encoder_flops_per_token,
+    flops_per_token,
+    decode_flops,
+    likelihood_flops_per_token,
+) = causal_costs(describe)

@@ -14,7 +14,9 @@ that it trains several times as fast as an LSTM on accelerators. It is fine-tune
 Nearest relative: ULMFiT (`models.ulmfit`), the same with an LSTM.
 """
 
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import RecurrentModel, likelihood_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -49,12 +51,18 @@ ADAM = {"beta1": 0.8, "beta2": 0.99}
 here it stays."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> RecurrentModel:
+    """What the network of ``size`` is made of."""
+    network = recurrent_decoders.qrnn(size, vocabulary.size)
+    return RecurrentModel(encoder=network, vocabulary=vocabulary.size, output_bias=True)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.qrnn import Qrnn
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import awd_lm, lm
 
-    encoder = Qrnn(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = awd_lm.AwdLm(encoder)
     return Pretrainable(
         encoder=encoder,
@@ -64,28 +72,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too and has a bias there."""
-    table = vocabulary.size * size.width
-    return table + vocabulary.size + sum(3 * units * (inputs + 1) for inputs, units in _layers(size)), table
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: one product for each layer, whatever the ``length``."""
-    return sum(2 * inputs * 3 * units for inputs, units in _layers(size))
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and vocabulary."""
-    return 3 * likelihood_flops_per_token(size, vocabulary, length)
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is."""
-    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
-
-
-def _layers(size: Size) -> list[tuple[int, int]]:
-    """Inputs, the token before among them in the first layer, and units of each layer."""
-    units = [size.inner] * (size.layers - 1) + [size.width]
-    return list(zip([2 * size.width, *units[:-1]], units, strict=True))
+parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

@@ -13,7 +13,10 @@ Nearest relative: GPT (`models.gpt`), the same question asked of all the words b
 vectors to the output, which the paper found to be of no help, are left out.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import WindowModel, likelihood_costs
+from ptmbench.models.layers.vector_heads import WindowLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -40,13 +43,20 @@ SIZES = {
 }
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> WindowModel:
+    """What the network of ``size`` is made of."""
+    head = WindowLmConfig(width=size.width, inner=size.inner, words=vocabulary.size)
+    return WindowModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The table and the network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.word_vectors import WordVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import lm, window_lm
 
-    encoder = WordVectors(size, vocabulary.size)
-    loss = window_lm.WindowLm(encoder, size.inner)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = window_lm.WindowLm.over(encoder, described.heads[0])
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -55,22 +65,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    return V * D + 4 * D * F + F + F * V + V, V * D
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
-    return 0.0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass."""
-    return 3 * likelihood_flops_per_token(size, vocabulary, length)
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is: the first token is not predicted."""
-    return 2 * 4 * size.width * size.inner + (length - 1) / length * 2 * size.inner * vocabulary.size
+parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

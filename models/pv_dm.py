@@ -13,7 +13,10 @@ descent with all else frozen. The paper averages or concatenates, and prefers th
 Nearest relative: `models.cbow`, without the document; `models.pv_dbow`, without the words.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import TablesModel, encoder_costs
+from ptmbench.models.layers.vector_heads import NoiseWordsConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -52,33 +55,25 @@ LEARNING_RATE = 1e-2
 """That of `models.cbow`, whose loss it has."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> TablesModel:
+    """What the network of ``size`` is made of."""
+    head = NoiseWordsConfig(width=size.width)
+    return TablesModel(encoder=word_vectors.paragraphs_in_context(size, vocabulary), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The tables of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.paragraph_vectors import DmVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import paragraph_vectors
 
-    encoder = DmVectors(size, vocabulary)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = paragraph_vectors.ParagraphVectors.over(encoder, described.heads[0])
     return Pretrainable(
         encoder=encoder,
-        loss=paragraph_vectors.ParagraphVectors(encoder),
+        loss=loss,
         batches=lambda corpus, batch, length: paragraph_vectors.batches(corpus, size.inner, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: the texts' vectors, the
-    words' as neighbours and as answers, and the noise."""
-    tables = (size.inner + 2 * vocabulary.size) * size.width
-    return tables + vocabulary.size, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: the neighbours' scores with the token and 64 noise words once, and
-    10 steps, each with the text's scores of the row's tokens and of the noise, and with the way back."""
-    return 2 * size.width * 65 + 10 * 2 * 2 * size.width * (1 + 64 / length)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the scores with the row's noise words."""
-    noise = 64  # words per row
-    return 3 * 2 * size.width * noise
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -14,7 +14,9 @@ Nearest relative: LM-LSTM (`models.lm_lstm`), the same network as a plain langua
 same idea with noise in the source and attention to all of it.
 """
 
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import AutoencoderModel, sequence_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -45,12 +47,17 @@ LEARNING_RATE = 3e-3
 """As for ELMo (`models.elmo`)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> AutoencoderModel:
+    """What the network of ``size`` is made of."""
+    return AutoencoderModel(encoder=recurrent_decoders.lstm(size, vocabulary.size), vocabulary=vocabulary.size)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.left_lstm import LeftLstm
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import sequence_autoencoder
 
-    encoder = LeftLstm(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = sequence_autoencoder.SequenceAutoencoder(encoder)
     return Pretrainable(
         encoder=encoder,
@@ -61,23 +68,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too."""
-    D, table = size.width, vocabulary.size * size.width
-    return table + size.layers * (2 * D * 4 * D + 4 * D), table
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: the two products of each layer, whatever the ``length``."""
-    return size.layers * 2 * 2 * size.width * 4 * size.width
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times reading the row and writing all of it but [CLS]."""
-    return 3 * decode_flops(size, vocabulary, length, length - 1) / length
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
-    whole = (length + targets) * encoder_flops_per_token(size, length + targets)
-    return whole + targets * 2 * size.width * vocabulary.size
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -13,7 +13,10 @@ vectors: this is left out here, where every model has the same vocabulary.
 Nearest relative: SA-LSTM (`models.sa_lstm`), which writes the sentence itself.
 """
 
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import SkipThoughtConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -51,33 +54,25 @@ LEARNING_RATE = 3e-3
 """As for ELMo (`models.elmo`)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = SkipThoughtConfig(width=size.width, words=vocabulary.size, cls=vocabulary.cls)
+    return EncoderModel(encoder=recurrent_decoders.gru(size, vocabulary), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.gru import LeftGru
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import skip_thought
 
-    encoder = LeftGru(size, vocabulary)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = skip_thought.SkipThought.over(encoder, described.heads[0])
     return Pretrainable(
         encoder=encoder,
-        loss=skip_thought.SkipThought(encoder, vocabulary.cls),
+        loss=loss,
         batches=lambda corpus, batch, length: skip_thought.batches(corpus, vocabulary, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table: three GRUs, two of them under a condition, and the
-    output layer."""
-    D, table = size.width, vocabulary.size * size.width
-    return 2 * table + 6 * D * D + 2 * 9 * D * D, table
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: the products with input and state, whatever the ``length``."""
-    return 2 * 6 * size.width**2
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the encoder, two decoders with a condition, and two
-    predictions."""
-    D = size.width
-    return 3 * (encoder_flops_per_token(size, length) + 2 * (2 * 9 * D**2 + 2 * D * vocabulary.size))
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

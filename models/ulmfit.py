@@ -15,7 +15,9 @@ and averages both; this is the forward one.
 Nearest relative: LM-LSTM (`models.lm_lstm`), the same recipe without all that care.
 """
 
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import RecurrentModel, causal_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -58,12 +60,18 @@ ADAM = {"beta1": 0.7, "beta2": 0.99}
 """Howard and Ruder (2018), section 4.1."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> RecurrentModel:
+    """What the network of ``size`` is made of."""
+    network = recurrent_decoders.awd_lstm(size, vocabulary.size)
+    return RecurrentModel(encoder=network, vocabulary=vocabulary.size, output_bias=True)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.awd_lstm import AwdLstm
+    from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import awd_lm, lm
 
-    encoder = AwdLstm(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = awd_lm.AwdLm(encoder)
     return Pretrainable(
         encoder=encoder,
@@ -75,34 +83,10 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too and has a bias there."""
-    table = vocabulary.size * size.width
-    return table + vocabulary.size + sum(4 * cells * (inputs + cells + 1) for inputs, cells in _layers(size)), table
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: the two products of each layer, whatever the ``length``."""
-    return sum(2 * 4 * cells * (inputs + cells) for inputs, cells in _layers(size))
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and vocabulary."""
-    return 3 * likelihood_flops_per_token(size, vocabulary, length)
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is."""
-    return encoder_flops_per_token(size, length) + (length - 1) / length * 2 * size.width * vocabulary.size
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
-    whole = (length + targets) * encoder_flops_per_token(size, length + targets)
-    return whole + targets * 2 * size.width * vocabulary.size
-
-
-def _layers(size: Size) -> list[tuple[int, int]]:
-    """Inputs and cells of each layer."""
-    cells = [size.inner] * (size.layers - 1) + [size.width]
-    return list(zip([size.width, *cells[:-1]], cells, strict=True))
+(
+    parameters,
+    encoder_flops_per_token,
+    flops_per_token,
+    decode_flops,
+    likelihood_flops_per_token,
+) = causal_costs(describe)

@@ -14,7 +14,10 @@ Nearest relative: BERT's MLM (`models.bert`), which also predicts a word from it
 once, in order, and through a deep network that is kept.
 """
 
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import NegativeSamplingConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -45,30 +48,25 @@ LEARNING_RATE = 1e-2
 """After 400 steps on wikitext-2 and novels the loss is 2.50, with 3e-3 2.60, with 1e-3 2.85."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = NegativeSamplingConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The table of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.word_vectors import WordVectors
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import skipgram
 
-    encoder = WordVectors(size, vocabulary.size)
-    return Pretrainable(encoder=encoder, loss=skipgram.SkipGram(encoder), batches=skipgram.batches)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = skipgram.SkipGram.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=skipgram.batches,
+    )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: the same, the words' and the contexts' vectors."""
-    return 2 * vocabulary.size * size.width, 2 * vocabulary.size * size.width
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token: a lookup multiplies nothing."""
-    return 0.0
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the scores with the tokens of its block and those beside
-    it, and with the row's noise words."""
-    noise = 64  # words per row
-    blocks = -(-length // 32)
-    block = -(-length // blocks)
-    near = (block + 2 * 5) * blocks * block / length
-    return 3 * 2 * size.width * (near + noise)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -1,48 +1,60 @@
-"""A lookup table: one vector per token, whatever stands around it. Mikolov et al. (2013), section 3.
+"""Tables of vectors of words and whole texts: representations that know no context.
 
-The one representation of the survey's first axis that knows no context, in the same clothes as the others, so that
-every head and adaptation serves it too.
+Sources: Mikolov et al. (2013), section 3; Pennington et al. (2014), section 4.2; Bojanowski et al. (2017), section 3.2;
+Le and Mikolov (2014). The survey's first axis begins with them; they are encoders like the others, so that every head
+and adaptation serves them too. Their layers are in `models.layers.vectors`.
 """
 
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-from ptmbench.models.architectures.parts import check_length, dropout, shape
 from ptmbench.models.card import Size
-from ptmbench.models.pretrainable import Encoding
+from ptmbench.models.layers.vectors_config import (
+    ParagraphsConfig,
+    ParagraphsInContextConfig,
+    SubwordVectorsConfig,
+    SummedVectorsConfig,
+    WordVectorsConfig,
+    table,
+)
+from ptmbench.models.tokenizers import Vocabulary
 
 
-def initializer(width: int) -> keras.initializers.Initializer:
-    """Uniform, with products of two vectors near 0.
-
-    The authors' program starts far smaller, and with zeros for contexts: neither table then has a gradient to speak of
-    until the other has grown, and a small budget cannot wait for that.
-    """
-    return keras.initializers.RandomUniform(-(width**-0.5), width**-0.5)
+def words(size: Size, vocabulary: int) -> WordVectorsConfig:
+    """One table."""
+    return WordVectorsConfig(tokens=table(vocabulary, size.width), length=size.length)
 
 
-class WordVectors(keras.layers.Layer):
-    """Batch to `Encoding` of depth 0. ``pooled`` is the mean over the tokens (a bag of words has no better place).
+def sums(size: Size, vocabulary: int) -> SummedVectorsConfig:
+    """Two tables, for words in the middle and around it."""
+    both = table(vocabulary, size.width)
+    return SummedVectorsConfig(tokens=both, contexts=both, length=size.length)
 
-    ``length`` bounds memory only. ``dropout`` is read when a graph is traced.
-    """
 
-    causal = False
-    recurrent = False
-    depth = 0
+def subwords(size: Size, vocabulary: Vocabulary) -> SubwordVectorsConfig:
+    """A table of words and one of F vectors that their n-grams share."""
+    return SubwordVectorsConfig(
+        tokens=table(vocabulary.size, size.width),
+        ngrams=table(size.inner, size.width),
+        length=size.length,
+        first=vocabulary.first,
+        pieces=vocabulary.pieces or (),
+    )
 
-    def __init__(self, size: Size, vocabulary: int, name: str = "encoder"):
-        super().__init__(name=name)
-        self.width, self.length, self.dropout = size.width, size.length, 0.1
-        self.table = self.add_weight((vocabulary, size.width), initializer(size.width), name="vectors")
-        self.built = True
 
-    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
-        tokens = batch["tokens"]
-        check_length(shape(tokens)[1], self.length, "encoder")
-        vectors = dropout(tf.gather(self.table.value, tokens), self.dropout, seed, 0)  # [B, T, D]
-        present = tf.cast(tf.not_equal(tokens, 0), vectors.dtype)[:, :, None]  # [B, T, 1]
-        pooled = tf.reduce_sum(vectors * present, axis=1) / tf.maximum(tf.reduce_sum(present, axis=1), 1.0)  # [B, D]
-        return Encoding(tokens=vectors, pooled=pooled, layers=(vectors,))
+def paragraphs(size: Size, vocabulary: Vocabulary) -> ParagraphsConfig:
+    """DBOW: a text's vector predicts its words by itself. Texts that are trained on have a row of a table each; from F
+    texts on, rows are shared."""
+    return ParagraphsConfig(**_texts(size, vocabulary))
+
+
+def paragraphs_in_context(size: Size, vocabulary: Vocabulary) -> ParagraphsInContextConfig:
+    """DM: a text's vector predicts a word together with the words around it."""
+    return ParagraphsInContextConfig(**_texts(size, vocabulary), tokens=table(vocabulary.size, size.width))
+
+
+def _texts(size: Size, vocabulary: Vocabulary) -> dict:
+    return {
+        "documents": table(size.inner, size.width),
+        "answers": table(vocabulary.size, size.width),
+        "length": size.length,
+        "first": vocabulary.first,
+        "unknown": vocabulary.unk,
+    }

@@ -53,6 +53,11 @@ NORMAL = Start(kind="random_normal")
 """Normal with standard deviation 0.02, uncut (Radford et al., 2018, section 4.1; BART's and XLNet's authors' code)."""
 
 
+def uniform(limit: float) -> Start:
+    """Values from -``limit`` to ``limit``, all as likely."""
+    return Start(kind="random_uniform", deviations=(limit / 3**0.5,))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Base of all configurations. A field that is a configuration itself describes a layer inside this one."""

@@ -52,6 +52,9 @@ def initializer(start: Start) -> Any:
         return sinusoids
     if not start.deviations:
         return start.kind
+    if start.kind == "random_uniform":
+        limit = 3**0.5 * start.deviations[0]
+        return keras.initializers.RandomUniform(-limit, limit)
     cls = {"truncated_normal": keras.initializers.TruncatedNormal, "random_normal": keras.initializers.RandomNormal}
     if len(start.deviations) == 1:
         return cls[start.kind](stddev=start.deviations[0])

@@ -5,7 +5,6 @@ differ by their configurations alone: where norms stand, activations, kinds of p
 dropout are numbered from 0 in encoders and left-to-right decoders, and from 1000 in decoders of encoder-decoders.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -18,30 +17,18 @@ from ptmbench.models.layers.blocks import Stack  # noqa: F401
 from ptmbench.models.layers.config import CausalConfig, DecoderConfig, EncoderConfig, TableConfig
 from ptmbench.models.layers.core import Drop, Layer, Rows, built, made_from, recomputed
 from ptmbench.models.layers.embeddings import future_bias, padding_bias
+from ptmbench.models.layers.encoding import EncodingLayer, mean
 from ptmbench.models.pretrainable import Encoding
 
 __all__ = ["CausalTransformer", "Decoder", "Encoder", "built"]
 
 
-DROPOUT = 0.1
-"""Share of dropout where nothing else is set."""
-
-
-def mean(x: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-    """The mean [B, D] of x [B, T, D] over the tokens [B, T] that are not padding."""
-    present = tf.cast(tf.not_equal(tokens, 0), x.dtype)[:, :, None]  # [B, T, 1]
-    return tf.reduce_sum(x * present, 1) / tf.maximum(tf.reduce_sum(present, 1), 1.0)
-
-
-class Network(Layer):
-    """What encoders and left-to-right decoders share: ``width`` D, ``depth`` L, ``heads`` H, ``length`` of the longest
-    input, and the share of ``dropout``, which is read when a graph is traced."""
-
-    recurrent = False
+class Network(EncodingLayer):
+    """What encoders and left-to-right decoders share: ``width`` D, ``depth`` L, ``heads`` H, and the ``length`` of the
+    longest input."""
 
     def __init__(self, config: EncoderConfig | CausalConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.dropout = DROPOUT
         self.width, self.depth = config.stack.block.norm.width, config.stack.layers
         self.length, self.heads = config.embeddings.rows, config.stack.block.attention.heads
 
@@ -49,13 +36,6 @@ class Network(Layer):
     def token_embedding(self) -> keras.Variable:
         """[V, E], which objectives tie their output layer to."""
         return self.embeddings.tokens.table
-
-    def changes(self) -> dict[str, Any]:
-        return super().changes() | ({"dropout": self.dropout} if self.dropout != DROPOUT else {})
-
-    def restore(self, changes: Mapping[str, Any], path: str) -> None:
-        super().restore(changes, path)
-        self.dropout = changes.get("dropout", DROPOUT)
 
 
 @made_from(EncoderConfig)

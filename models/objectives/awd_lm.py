@@ -18,7 +18,8 @@ ALPHA, BETA = 2.0, 1.0
 
 
 class AwdLm(CausalLm):
-    """``loss`` of an encoder with ``outputs`` (see `models.architectures.awd_lstm`) besides what `CausalLm` asks.
+    """``loss`` of an encoder with ``outputs`` (see `models.layers.recurrent_networks.Awd`) besides what `CausalLm`
+    asks.
 
     The output layer is the table of word vectors with a bias of its own, as in the code of the papers' authors
     (salesforce/awd-lstm-lm; fastai's `awd_lstm_lm_config` with ``out_bias``).

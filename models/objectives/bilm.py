@@ -11,21 +11,20 @@ Where token vectors are no table but made of letters, the output layer is one of
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import BiLmConfig, SpelledBiLmConfig
+from ptmbench.models.objectives._loss import Loss
 
-class BiLm(keras.layers.Layer):
-    """``loss`` of an encoder with ``forward``, ``backward`` and ``token_embedding`` (see `models.architectures.lstm`).
+
+@made_from(BiLmConfig)
+class BiLm(Loss):
+    """``loss`` of an encoder with ``forward``, ``both`` and ``token_embedding`` (see
+    `models.layers.recurrent_networks.Bidirectional`).
 
     The output layer is the transposed table of token vectors (Press & Wolf, 2017) and a bias of its own.
     """
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder = encoder
-        self.bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")
-        self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"neighbours": tf.math.count_nonzero(_neighbours(tf.transpose(batch["tokens"])), dtype=tf.int32)}
@@ -35,7 +34,7 @@ class BiLm(keras.layers.Layer):
         tokens = tf.transpose(batch["tokens"])  # [T, B]
         total = tf.cast(tf.maximum(totals["neighbours"], 1), tf.float32)
         weights = tf.cast(_neighbours(tokens), tf.float32) / total  # [T - 1, B]
-        forward, backward = self._tops(batch["tokens"], seed)  # [T, B, P]
+        forward, backward = self._tops(batch["tokens"], seed)
         forward, backward = self._nll(forward[:-1], tokens[1:]), self._nll(backward[1:], tokens[:-1])  # [T - 1, B]
         forward, backward = tf.reduce_sum(forward * weights), tf.reduce_sum(backward * weights)
         return {"loss": (forward + backward) / 2.0, "forward_nll": forward, "backward_nll": backward}
@@ -70,35 +69,25 @@ class BiLm(keras.layers.Layer):
 
     def _logits(self, x: tf.Tensor) -> tf.Tensor:
         """[N, P] to float32 [N, V]."""
-        return tf.cast(tf.nn.bias_add(tf.matmul(x, self._words(), transpose_b=True), self.bias), tf.float32)
+        return tf.cast(tf.nn.bias_add(tf.matmul(x, self._words(), transpose_b=True), self.output_bias), tf.float32)
 
     def _tops(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """The last layer of both directions, [T, B, P] each."""
-        return self.encoder.forward(tokens, seed)[-1], self.encoder.backward(tokens, seed)[-1]
+        forward, backward = self.encoder.both(tokens, seed)
+        return forward[-1], backward[-1]
 
     def _words(self) -> Any:
         """The vectors that states are compared with, [V, P]."""
         return self.encoder.token_embedding
 
 
+@made_from(SpelledBiLmConfig)
 class SpelledBiLm(BiLm):
-    """The same for an encoder that spells (see `models.architectures.character_lstm`): the output layer is a table of
-    ``words`` [V, P], which nothing else reads."""
-
-    def __init__(self, encoder: keras.layers.Layer, vocabulary: int, name: str = "loss"):
-        keras.layers.Layer.__init__(self, name=name)
-        self.encoder = encoder
-        start = keras.initializers.RandomNormal(stddev=encoder.state**-0.5)
-        self.words = self.add_weight((vocabulary, encoder.state), start, name="output_words")
-        self.bias = self.add_weight((vocabulary,), "zeros", name="output_bias")
-        self.built = True
-
-    def _tops(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        forward, backward = self.encoder.both(tokens, seed)
-        return forward[-1], backward[-1]
+    """The same for an encoder that spells (see `models.layers.spelling`): the output layer is a table of ``words``
+    [V, P], which nothing else reads."""
 
     def _words(self) -> Any:
-        return self.words
+        return self.words.whole()
 
 
 def _neighbours(tokens: tf.Tensor) -> tf.Tensor:

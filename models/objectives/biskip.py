@@ -21,14 +21,14 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import BAND, SHARED, WINDOW, BiSkipConfig
 from ptmbench.models.objectives.sampling import Runs, generator, take
-from ptmbench.models.objectives.skipgram import FAR, NEGATIVES, SHARED, WINDOW, SkipGram, blocks, subsampling
+from ptmbench.models.objectives.skipgram import FAR, NEGATIVES, SkipGram, blocks, subsampling
 from ptmbench.models.objectives.translation import check
 from ptmbench.models.pretrainable import Batches
 from ptmbench.models.tokenizers import Vocabulary
 
-BAND = 4 * WINDOW
-"""W'."""
 _BLOCK = 1 << 20  # tokens that are counted together
 
 
@@ -106,6 +106,7 @@ def _drawn(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     return np.stack(found, axis=1).astype(np.int32)
 
 
+@made_from(BiSkipConfig)
 class BiSkip(SkipGram):
     """``loss`` of a table of word vectors: with skip-gram's second table, of the words as contexts."""
 
@@ -117,12 +118,12 @@ class BiSkip(SkipGram):
         pairs = tf.cast(contexts_of(batch), tf.float32)  # [B, N, S, R]
         centres = self.encoder(batch, seed=seed).tokens  # [B, T, D]
         own, _ = blocks(centres, BAND)  # [B, N, S, D]
-        _, around = blocks(tf.gather(self.contexts.value, batch["tokens"]), BAND)  # [B, N, R, D]
+        _, around = blocks(self.contexts(batch["tokens"]), BAND)  # [B, N, R, D]
         near = tf.cast(tf.matmul(own, around, transpose_b=True), tf.float32)  # [B, N, S, R]
         total = tf.reduce_sum(tf.math.softplus(-near) * pairs)
         _, languages = blocks(tf.convert_to_tensor(batch["languages"]), BAND)  # [B, N, R]
         for language in (0, 1):
-            noise = tf.gather(self.contexts.value, batch["noise"][:, language])  # [B, K, D]
+            noise = self.contexts(batch["noise"][:, language])  # [B, K, D]
             far = tf.cast(tf.matmul(centres, noise, transpose_b=True), tf.float32)  # [B, T, K]
             false, _ = blocks(tf.reduce_mean(tf.math.softplus(far), axis=2))  # [B, N, S]
             into = tf.cast(languages == language, tf.float32)[:, :, None]  # [B, N, 1, R]

@@ -12,25 +12,21 @@ subsampling or by the ends of its sentence has no context and is not predicted.
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ptmbench.models.architectures.parts import shape
-from ptmbench.models.architectures.word_vectors import initializer
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import MeansConfig
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.skipgram import NEGATIVES, batches, blocks, contexts_of
 
 __all__ = ["Cbow", "batches", "context_means"]
 
 
-class Cbow(keras.layers.Layer):
+@made_from(MeansConfig)
+class Cbow(Loss):
     """``loss`` of a table of word vectors, which are the contexts' here: holds the second table, of the words as
     answers."""
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder = encoder
-        self.answers = self.add_weight(encoder.table.shape, initializer(encoder.width), name="answers")
-        self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"words": words_with_context(batch)}
@@ -38,9 +34,9 @@ class Cbow(keras.layers.Layer):
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         means, weights = context_means(self.encoder(batch, seed=seed).tokens, batch)  # [B, T, D], [B, T]
-        answers = tf.gather(self.answers.value, batch["tokens"])  # [B, T, D]
+        answers = self.answers(batch["tokens"])  # [B, T, D]
         near = tf.cast(tf.reduce_sum(means * answers, axis=2), tf.float32)  # [B, T]
-        far = tf.matmul(means, tf.gather(self.answers.value, batch["noise"]), transpose_b=True)  # [B, T, K]
+        far = tf.matmul(means, self.answers(batch["noise"]), transpose_b=True)  # [B, T, K]
         false = tf.reduce_mean(tf.math.softplus(tf.cast(far, tf.float32)), axis=2)  # [B, T]
         total = tf.cast(tf.maximum(totals["words"], 1), tf.float32)
         return {"loss": tf.reduce_sum(weights * (tf.math.softplus(-near) + NEGATIVES * false)) / total}

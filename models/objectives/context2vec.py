@@ -11,18 +11,19 @@ Rows are [CLS] text [SEP] here where the authors take sentences; the two marks a
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.products import product
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import SHARED, Context2VecConfig
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import FullSentences, generator
 from ptmbench.models.pretrainable import Batches
 from ptmbench.models.tokenizers import Vocabulary
 
-NEGATIVES, SHARED = 10, 64
-"""k, and the noise words of a row."""
+NEGATIVES = 10
+"""k."""
 
 
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
@@ -39,20 +40,10 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class Context2Vec(keras.layers.Layer):
-    """``loss`` of an encoder with ``forward`` and ``backward`` (see `models.architectures.lstm`): holds the MLP and the
-    words' own vectors."""
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder, width = encoder, encoder.width
-        self.hidden = self.add_weight((width, width), "glorot_uniform", name="hidden")
-        self.hidden_bias = self.add_weight((width,), "zeros", name="hidden_bias")
-        self.output_kernel = self.add_weight((width, width), "glorot_uniform", name="output_kernel")
-        self.output_bias = self.add_weight((width,), "zeros", name="output_bias")
-        words = (encoder.token_embedding.shape[0], width)
-        self.targets = self.add_weight(words, keras.initializers.RandomNormal(stddev=width**-0.5), name="targets")
-        self.built = True
+@made_from(Context2VecConfig)
+class Context2Vec(Loss):
+    """``loss`` of an encoder with ``both`` directions (see `models.layers.recurrent_networks.Bidirectional`): holds the
+    MLP and the words' own vectors."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"words": tf.math.count_nonzero(_words(batch), dtype=tf.int32)}
@@ -61,21 +52,19 @@ class Context2Vec(keras.layers.Layer):
         totals = totals or self.totals(batch)
         tokens = tf.convert_to_tensor(batch["tokens"])
         contexts = self.contexts(tokens, seed)  # [B, T - 2, D]
-        targets = tf.gather(self.targets.value, tokens[:, 1:-1])
+        targets = self.targets(tokens[:, 1:-1])
         near = tf.cast(tf.reduce_sum(contexts * targets, axis=2), tf.float32)  # [B, T - 2]
-        far = tf.matmul(contexts, tf.gather(self.targets.value, batch["noise"]), transpose_b=True)  # [B, T - 2, K]
+        far = tf.matmul(contexts, self.targets(batch["noise"]), transpose_b=True)  # [B, T - 2, K]
         false = tf.reduce_mean(tf.math.softplus(tf.cast(far, tf.float32)), axis=2)
         each = (tf.math.softplus(-near) + NEGATIVES * false) * tf.cast(_words(batch), tf.float32)
         return {"loss": tf.reduce_sum(each) / tf.cast(tf.maximum(totals["words"], 1), tf.float32)}
 
     def contexts(self, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
         """c_t of all tokens [B, T] but the first and the last, [B, T - 2, D]."""
-        before = self.encoder.forward(tokens, seed)[-1][:-2]  # [T - 2, B, D / 2]
-        behind = self.encoder.backward(tokens, seed)[-1][2:]
-        both = tf.transpose(tf.concat([before, behind], axis=2), [1, 0, 2])  # [B, T - 2, D]
-        flat = tf.reshape(both, [-1, self.encoder.width])
-        hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(flat, self.hidden), self.hidden_bias))
-        return tf.reshape(tf.nn.bias_add(product(hidden, self.output_kernel), self.output_bias), tf.shape(both))
+        before, behind = (layers[-1] for layers in self.encoder.both(tokens, seed))  # [T, B, D / 2]
+        both = tf.transpose(tf.concat([before[:-2], behind[2:]], axis=2), [1, 0, 2])  # [B, T - 2, D]
+        hidden = tf.nn.relu(self.inner(tf.reshape(both, [-1, self.encoder.width])))
+        return tf.reshape(self.outer(hidden), tf.shape(both))
 
 
 def _words(batch: dict[str, Any]) -> tf.Tensor:

@@ -13,12 +13,14 @@ nothing to do with the text, like that of the authors' program.
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.architectures.parts import dropout
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import GloveConfig
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.pretrainable import Batches
 
@@ -65,16 +67,9 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     return make
 
 
-class Glove(keras.layers.Layer):
-    """``loss`` of an encoder with ``table`` and ``contexts``: holds the biases."""
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder = encoder
-        words = encoder.table.shape[0]
-        self.bias = self.add_weight((words,), "zeros", name="bias")
-        self.context_bias = self.add_weight((words,), "zeros", name="context_bias")
-        self.built = True
+@made_from(GloveConfig)
+class Glove(Loss):
+    """``loss`` of a `models.layers.vectors.SummedVectors`: holds the biases."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.size(batch["tokens"])}
@@ -82,8 +77,8 @@ class Glove(keras.layers.Layer):
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         one, other = batch["tokens"], batch["others"]  # [B, T]
-        words = dropout(tf.gather(self.encoder.table.value, one), self.encoder.dropout, seed, 0)  # [B, T, D]
-        contexts = dropout(tf.gather(self.encoder.contexts.value, other), self.encoder.dropout, seed, 1)
+        words = dropout(self.encoder.tokens(one), self.encoder.dropout, seed, 0)  # [B, T, D]
+        contexts = dropout(self.encoder.contexts(other), self.encoder.dropout, seed, 1)
         # Not a product of matrices of one row and one column, which takes 2.3 times as long.
         product = tf.cast(tf.reduce_sum(words * contexts, axis=2), tf.float32)  # [B, T]
         biases = tf.gather(self.bias.value, one) + tf.gather(self.context_bias.value, other)

@@ -15,24 +15,20 @@ would be deeper than ``depth(V)``, the smallest counts are raised until it is no
 import heapq
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.architectures.parts import shape
-from ptmbench.models.architectures.word_vectors import initializer
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import MeansTreeConfig, TreeConfig, depth
 from ptmbench.models.objectives import skipgram
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.cbow import context_means, words_with_context
 from ptmbench.models.pretrainable import Batches
 
 SLOTS = 2 * skipgram.WINDOW
 """Words at most whose windows hold a given word."""
-
-
-def depth(vocabulary: int) -> int:
-    """Turns at most on the way to one of ``vocabulary`` words."""
-    return max(1, (vocabulary - 1).bit_length()) + 8
 
 
 def tree(counts: np.ndarray, deepest: int) -> np.ndarray:
@@ -104,25 +100,19 @@ def holders(places: np.ndarray, windows: np.ndarray) -> np.ndarray:
     return found
 
 
-class _Hierarchical(keras.layers.Layer):
+class _Hierarchical(Loss):
     """Holds the vectors of the tree's inner nodes, of which a tree of V words has V - 1."""
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder = encoder
-        nodes = (encoder.table.shape[0] - 1, encoder.width)
-        self.nodes = self.add_weight(nodes, initializer(encoder.width), name="nodes")
-        self.built = True
 
     def surprise(self, paths: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
         """- ln p(w | h) of the words with ``paths`` [B, T, L], each for its own ``vectors`` [B, T, C, D]: float32
         [B, T, C]."""
-        nodes = tf.gather(self.nodes.value, tf.maximum(tf.abs(paths) - 1, 0))  # [B, T, L, D]
+        nodes = self.nodes(tf.maximum(tf.abs(paths) - 1, 0))  # [B, T, L, D]
         turns = tf.cast(tf.matmul(nodes, vectors, transpose_b=True), tf.float32)  # [B, T, L, C]
         signs = tf.cast(tf.sign(paths), tf.float32)[:, :, :, None]  # [B, T, L, 1]
         return tf.reduce_sum(tf.abs(signs) * tf.math.softplus(-signs * turns), axis=2)
 
 
+@made_from(TreeConfig)
 class HierarchicalSkipGram(_Hierarchical):
     """``loss``: each word from each neighbour."""
 
@@ -140,6 +130,7 @@ class HierarchicalSkipGram(_Hierarchical):
         return {"loss": tf.reduce_sum(nll * tf.cast(centres >= 0, tf.float32)) / total}
 
 
+@made_from(MeansTreeConfig)
 class HierarchicalCbow(_Hierarchical):
     """``loss``: each word from the mean of its neighbours."""
 

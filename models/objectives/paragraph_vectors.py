@@ -3,7 +3,7 @@
     L = mean over words w of  - ln s(u_w . h_w) - k E_{n ~ p} ln s(- u_n . h_w),        p(n) ~ count(n)^(3/4)
 
 with h_w the vector of the text alone (DBOW) or its mean with those of the words around w (DM), as
-`models.architectures.paragraph_vectors` has it. The paper takes a hierarchical softmax; this is the negative sampling
+`models.layers.vectors.Paragraphs` has it. The paper takes a hierarchical softmax; this is the negative sampling
 of Mikolov, Sutskever et al. (2013), equation 4, which gensim's Doc2Vec takes, too.
 
 A text is a document of the corpus. Frequent words are dropped as in `models.objectives.skipgram`, but leave a hole:
@@ -13,14 +13,16 @@ from the noise that it is shown: - mean ln softmax(q)_n has a gradient for q alo
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.paragraph_vectors import NEGATIVES, WINDOW
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import SHARED, NoiseWordsConfig
+from ptmbench.models.layers.vectors import NEGATIVES, WINDOW
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
-from ptmbench.models.objectives.skipgram import SHARED, subsampling
+from ptmbench.models.objectives.skipgram import subsampling
 from ptmbench.models.pretrainable import Batches
 
 
@@ -53,13 +55,9 @@ def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:
     return make
 
 
-class ParagraphVectors(keras.layers.Layer):
-    """``loss`` of the tables of `models.architectures.paragraph_vectors`, which hold all that learns."""
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder = encoder
-        self.built = True
+@made_from(NoiseWordsConfig)
+class ParagraphVectors(Loss):
+    """``loss`` of the tables of a `models.layers.vectors.Paragraphs`, which hold all that learns."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -70,12 +68,11 @@ class ParagraphVectors(keras.layers.Layer):
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         batch = {name: tf.convert_to_tensor(value) for name, value in batch.items()}
-        answers = self.encoder.answers.value
         beside, number = self.encoder.context(batch["tokens"], batch["windows"], batch["documents"])
-        h = tf.gather(self.encoder.documents.value, batch["documents"]) + beside
+        h = self.encoder.documents(batch["documents"]) + beside
         h /= 1.0 + number[:, :, None]  # [B, T, D]
-        near = tf.reduce_sum(h * tf.gather(answers, batch["tokens"]), axis=2)  # [B, T]
-        far = tf.matmul(h, tf.gather(answers, batch["noise"]), transpose_b=True)  # [B, T, K]
+        near = tf.reduce_sum(h * self.encoder.answers(batch["tokens"]), axis=2)  # [B, T]
+        far = tf.matmul(h, self.encoder.answers(batch["noise"]), transpose_b=True)  # [B, T, K]
         false = tf.reduce_mean(tf.math.softplus(tf.cast(far, tf.float32)), axis=2)  # [B, T]
         each = tf.math.softplus(-tf.cast(near, tf.float32)) + NEGATIVES * false
         there = tf.cast(batch["windows"] > 0, tf.float32)

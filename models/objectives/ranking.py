@@ -13,17 +13,16 @@ second window differs from the first in one place.
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.architectures.parts import shape
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import WindowRankingConfig
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.pretrainable import Batches
-
-SIDE = 5
-WINDOW = 2 * SIDE + 1
 
 
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
@@ -41,19 +40,9 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     return make
 
 
-class WindowRanking(keras.layers.Layer):
-    """``loss`` of a table of word vectors: holds the network that scores windows, of ``hidden`` units."""
-
-    def __init__(self, encoder: keras.layers.Layer, hidden: int, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder, self.hidden = encoder, hidden
-        # [D, 11 F]: the parts of M for the places of a window, from the first on, side by side. The units begin with
-        # a variance of 1: were they small, HardTanh would be linear, and all but the middle word cancel out of L.
-        start = keras.initializers.RandomNormal(stddev=(3 / WINDOW) ** 0.5)
-        self.places = self.add_weight((encoder.width, WINDOW * hidden), start, name="places")
-        self.bias = self.add_weight((hidden,), "zeros", name="bias")
-        self.score = self.add_weight((hidden, 1), "glorot_uniform", name="score")
-        self.built = True
+@made_from(WindowRankingConfig)
+class WindowRanking(Loss):
+    """``loss`` of a table of word vectors: holds the network that scores windows."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"windows": tf.size(batch["tokens"])}
@@ -61,16 +50,17 @@ class WindowRanking(keras.layers.Layer):
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         rows, length = shape(batch["tokens"])
-        width, hidden = self.encoder.width, self.hidden
+        width, hidden, window = self.encoder.width, self.config.inner, self.config.window
+        side = window // 2
         vectors = tf.reshape(self.encoder(batch, seed=seed).tokens, [-1, width])  # [B * T, D]
-        parts = tf.reshape(tf.matmul(vectors, self.places), [rows, length, WINDOW, hidden])
-        padded = tf.pad(parts, [[0, 0], [SIDE, SIDE], [0, 0], [0, 0]])
-        written = sum(padded[:, place : place + length, place] for place in range(WINDOW)) + self.bias  # [B, T, F]
+        parts = tf.reshape(self.places(vectors), [rows, length, window, hidden])
+        padded = tf.pad(parts, [[0, 0], [side, side], [0, 0], [0, 0]])
+        written = sum(padded[:, place : place + length, place] for place in range(window)) + self.bias  # [B, T, F]
         # With the same seed what is dropped of a word is dropped of the other one, too: it must not tell them apart.
         others = tf.reshape(self.encoder({"tokens": batch["others"]}, seed=seed).tokens, [-1, width])
-        middle = self.places.value[:, SIDE * hidden : (SIDE + 1) * hidden]
+        middle = self.places.whole()[:, side * hidden : (side + 1) * hidden]
         other = tf.reshape(tf.matmul(others, tf.cast(middle, others.dtype)), [rows, length, hidden])
-        changed = written - parts[:, :, SIDE] + tf.cast(other, parts.dtype)
+        changed = written - parts[:, :, side] + tf.cast(other, parts.dtype)
         margin = 1.0 - self._scored(written) + self._scored(changed)  # [B * T]
         total = tf.cast(totals["windows"], tf.float32)
         return {
@@ -80,5 +70,5 @@ class WindowRanking(keras.layers.Layer):
 
     def _scored(self, hidden: tf.Tensor) -> tf.Tensor:
         """[B, T, F] before the HardTanh to scores, float32 [B * T]."""
-        flat = tf.clip_by_value(tf.reshape(hidden, [-1, self.hidden]), -1.0, 1.0)
-        return tf.cast(tf.matmul(flat, self.score), tf.float32)[:, 0]
+        flat = tf.clip_by_value(tf.reshape(hidden, [-1, self.config.inner]), -1.0, 1.0)
+        return tf.cast(self.score(flat), tf.float32)[:, 0]

@@ -12,13 +12,14 @@ The last sentence of a row is what fits. Each sentence is written from [CLS] on;
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.gru import Gru
-from ptmbench.models.architectures.products import product
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import Layer, made_from
+from ptmbench.models.layers.recurrent_networks import over_rows
+from ptmbench.models.layers.vector_heads import SkipThoughtConfig
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Sentences
 from ptmbench.models.pretrainable import Batches
 from ptmbench.models.tokenizers import Vocabulary
@@ -50,16 +51,14 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class SkipThought(keras.layers.Layer):
-    """``loss`` of a `models.architectures.gru.LeftGru`: holds the two decoders and the output layer."""
+@made_from(SkipThoughtConfig)
+class SkipThought(Loss):
+    """``loss`` of a `models.layers.recurrent_networks.SentenceGru`: holds the two decoders and the output layer."""
 
-    def __init__(self, encoder: keras.layers.Layer, cls: int, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder, self.cls = encoder, cls
-        self.decoders = {side: Gru(self, encoder.width, True, f"from_{side}") for side in ("before", "after")}
-        vocabulary = encoder.token_embedding.shape[0]
-        self.output_kernel = self.add_weight((encoder.width, vocabulary), "glorot_uniform", name="output")
-        self.built = True
+    @property
+    def decoders(self) -> dict[str, Layer]:
+        """The decoder that is told the sentence before its own one, and the one that is told the sentence after."""
+        return {"before": self.from_before, "after": self.from_after}
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         counts = [
@@ -70,15 +69,15 @@ class SkipThought(keras.layers.Layer):
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         batch = {name: tf.convert_to_tensor(value) for name, value in batch.items()}
-        fresh = batch["inputs"] == self.cls
+        fresh = batch["inputs"] == self.config.cls
         always = tf.ones_like(fresh)
         _, states = self.encoder.states(batch["tokens"], fresh, seed)  # [B, T, D]
         inputs, total = self.encoder.embed(batch["inputs"], seed, 1), 0.0
         for side, decoder in self.decoders.items():
             there = batch[side] >= 0
             vectors = tf.gather(states, tf.maximum(batch[side], 0), batch_dims=1)  # [B, T, D]
-            written = decoder(inputs, fresh, always, vectors)
-            logits = product(tf.reshape(written, [-1, self.encoder.width]), self.output_kernel)  # [B * T, V]
+            written = over_rows(decoder, inputs, fresh, always, vectors)
+            logits = self.logits(tf.reshape(written, [-1, self.encoder.width]))  # [B * T, V]
             nll = tf.nn.sparse_softmax_cross_entropy_with_logits(
                 tf.reshape(batch["tokens"], [-1]), tf.cast(logits, tf.float32)
             )

@@ -17,24 +17,22 @@ objective, its expectation over noise estimated from K samples instead of k, and
 import math
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.architectures.parts import shape
-from ptmbench.models.architectures.word_vectors import initializer
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import BLOCK, SHARED, WINDOW, NegativeSamplingConfig
+from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.pretrainable import Batches
 
-WINDOW, NEGATIVES, SHARED = 5, 5, 64
-"""W, k and K."""
+NEGATIVES = 5
+"""k. W and K are `WINDOW` and `SHARED`."""
 THRESHOLD = 1e-3
 """t of the authors' program (the paper's 1e-5 is for a billion words), raised where it would drop words of average
 frequency: a vocabulary of subwords, or of a small world, has few rare ones."""
-BLOCK = 32
-"""S at most. 16 and 64 take up to 1.3 times as long (rows of 512 tokens, width 100); without blocks a row of T tokens
-takes T / (S + 2 W) times the products."""
 FAR = 1 << 16
 """Between the places of two texts; wider than any window."""
 
@@ -88,14 +86,9 @@ def subsampling(counts: np.ndarray) -> tuple[np.ndarray, float]:
     return keep, float(frequency @ np.minimum(keep, 1.0))
 
 
-class SkipGram(keras.layers.Layer):
+@made_from(NegativeSamplingConfig)
+class SkipGram(Loss):
     """``loss`` of a table of word vectors: holds the second table, of the words as contexts."""
-
-    def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder = encoder
-        self.contexts = self.add_weight(encoder.table.shape, initializer(encoder.width), name="contexts")
-        self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.math.count_nonzero(contexts_of(batch), dtype=tf.int32)}
@@ -105,9 +98,9 @@ class SkipGram(keras.layers.Layer):
         tokens, pairs = batch["tokens"], tf.cast(contexts_of(batch), tf.float32)  # [B, T], [B, N, S, R]
         centres = self.encoder(batch, seed=seed).tokens  # [B, T, D]
         own, _ = blocks(centres)  # [B, N, S, D]
-        _, around = blocks(tf.gather(self.contexts.value, tokens))  # [B, N, R, D]
+        _, around = blocks(self.contexts(tokens))  # [B, N, R, D]
         near = tf.cast(tf.matmul(own, around, transpose_b=True), tf.float32)  # [B, N, S, R]
-        far = tf.matmul(centres, tf.gather(self.contexts.value, batch["noise"]), transpose_b=True)  # [B, T, K]
+        far = tf.matmul(centres, self.contexts(batch["noise"]), transpose_b=True)  # [B, T, K]
         false = tf.reduce_mean(tf.math.softplus(tf.cast(far, tf.float32)), axis=2)  # [B, T]
         each, _ = blocks(false)  # [B, N, S]
         each *= tf.reduce_sum(pairs, axis=3)  # times the pairs of each centre

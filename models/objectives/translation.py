@@ -7,7 +7,7 @@ each a document of two sentences. Rows hold as many pairs as fit on both sides, 
 takes fewer pieces: of the microworld's pairs in rows of 128 (a vocabulary of 1000), 54 % of the source and 92 % of the
 target are text. The source row is [CLS] x [SEP] [CLS] x' [SEP] ..., the target row [CLS] y [SEP] [CLS] y' [SEP] ... in
 the same order, and a network that translates such rows must keep the pairs apart by their [CLS] (see
-`models.architectures.lstm_translator`). What begins a target is given: [CLS] is never predicted.
+`models.layers.translator`). What begins a target is given: [CLS] is never predicted.
 """
 
 from typing import Any

@@ -10,28 +10,17 @@ H applied to four vectors is a sum over the places: what a token contributes to 
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ptmbench.models.architectures.parts import shape
-from ptmbench.models.architectures.products import product
+from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.vector_heads import WindowLmConfig
+from ptmbench.models.objectives._loss import Loss
 
-ORDER = 4
-"""Words that are looked back at: n - 1 of an n-gram of 5, as on the Brown corpus (table 1); on AP News n is 6."""
 
-
-class WindowLm(keras.layers.Layer):
-    """``loss`` of a table of word vectors: holds the network, of ``hidden`` units, and the output layer."""
-
-    def __init__(self, encoder: keras.layers.Layer, hidden: int, name: str = "loss"):
-        super().__init__(name=name)
-        self.encoder, self.hidden, words = encoder, hidden, encoder.table.shape[0]
-        # [D, 4 F]: the parts of H for the word just before, the one before that, and so on, side by side.
-        self.places = self.add_weight((encoder.width, ORDER * hidden), "glorot_uniform", name="places")
-        self.bias = self.add_weight((hidden,), "zeros", name="bias")
-        self.output_kernel = self.add_weight((hidden, words), "glorot_uniform", name="output_kernel")
-        self.output_bias = self.add_weight((words,), "zeros", name="output_bias")
-        self.built = True
+@made_from(WindowLmConfig)
+class WindowLm(Loss):
+    """``loss`` of a table of word vectors: holds the network and the output layer."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"tokens": tf.math.count_nonzero(batch["tokens"][:, 1:], dtype=tf.int32)}
@@ -60,16 +49,15 @@ class WindowLm(keras.layers.Layer):
     def _logits(self, batch: dict[str, Any], seed: Any) -> tf.Tensor:
         """Float32 [B * (T - 1), V] for tokens 1 ... T - 1."""
         tokens = batch["tokens"]
-        rows, length = shape(tokens)
+        (rows, length), order, inner = shape(tokens), self.config.order, self.config.inner
         vectors = tf.reshape(self.encoder(batch, seed=seed).tokens, [-1, self.encoder.width])  # [B * T, D]
-        parts = tf.reshape(tf.matmul(vectors, self.places), [rows, length, ORDER, self.hidden])
+        parts = tf.reshape(self.places(vectors), [rows, length, order, inner])
         hidden = self.bias
-        for back in range(1, ORDER + 1):  # to the prediction of token t comes what token t - back says
+        for back in range(1, order + 1):  # to the prediction of token t comes what token t - back says
             said = tf.pad(parts[:, :, back - 1], [[0, 0], [back, 0], [0, 0]])[:, 1:length]  # [B, T - 1, F]
             if "documents" in batch:
                 numbers = tf.pad(batch["documents"], [[0, 0], [back, 0]], constant_values=-1)[:, :length]
                 same = tf.equal(numbers, batch["documents"])[:, 1:, None]
                 said = tf.where(same, said, tf.zeros_like(said))
             hidden = hidden + said
-        logits = product(tf.reshape(tf.tanh(hidden), [-1, self.hidden]), self.output_kernel)
-        return tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32)
+        return tf.cast(self.logits(tf.reshape(tf.tanh(hidden), [-1, inner])), tf.float32)

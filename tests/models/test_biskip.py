@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures.word_vectors import WordVectors
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.vector_heads import BiSkipConfig
+from ptmbench.models.layers.vectors import built
 from ptmbench.models.objectives import biskip
 from ptmbench.models.objectives.skipgram import FAR
 from ptmbench.models.text.pieces import CorpusUnfit
@@ -111,11 +113,16 @@ def _sides(batch):
     return batch["languages"], 1 - batch["languages"]
 
 
+def made(width, words) -> biskip.BiSkip:
+    encoder = built(word_vectors.words(Size(layers=0, width=width), words), name="encoder")
+    return biskip.BiSkip.over(encoder, BiSkipConfig(width=width, words=words))
+
+
 def test_the_loss_is_the_equation():
-    encoder = WordVectors(Size(layers=0, width=6), 60)
-    loss = biskip.BiSkip(encoder)
+    loss = made(6, 60)
+    encoder = loss.encoder
     encoder.table.assign(np.random.default_rng(0).normal(size=(60, 6)))
-    loss.contexts.assign(np.random.default_rng(1).normal(size=(60, 6)))
+    loss.contexts.table.assign(np.random.default_rng(1).normal(size=(60, 6)))
     batch = {
         "tokens": np.array([[40, 50, 41, 51, 42, 43]], np.int32),  # 40 41 42 beside 50 51, and 43 of another pair
         "languages": np.array([[0, 1, 0, 1, 0, 0]], np.int32),
@@ -125,7 +132,7 @@ def test_the_loss_is_the_equation():
     }
     first = [(40, 41), (41, 40), (41, 42), (42, 41), (50, 41), (50, 42), (51, 40), (51, 42)]
     second = [(40, 51), (41, 51), (42, 50), (50, 51), (51, 50)]
-    v, u = np.asarray(encoder.table, np.float64), np.asarray(loss.contexts, np.float64)
+    v, u = np.asarray(encoder.table, np.float64), np.asarray(loss.contexts.table, np.float64)
     each = [
         -math.log(sigmoid(u[c] @ v[w])) - 5 * np.mean([math.log(sigmoid(-u[n] @ v[w])) for n in noise])
         for found, noise in ((first, (44, 45)), (second, (55,)))
@@ -146,9 +153,9 @@ def test_words_come_to_lie_beside_their_translations():
         topics = rng.choice(10, 2)
         said = np.concatenate([37 + 3 * topic + rng.permutation(3) for topic in topics])
         texts += [said, said[::-1] + 30]
-    encoder = WordVectors(Size(layers=0, width=16), 100)
+    loss = made(16, 100)
+    encoder = loss.encoder
     encoder.dropout = 0.0
-    loss = biskip.BiSkip(encoder)
     make, optimizer = biskip.batches(corpus(texts), Vocabulary(size=100), 16, 128), tf.keras.optimizers.Adam(0.02)
 
     @tf.function

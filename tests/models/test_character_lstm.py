@@ -6,14 +6,18 @@ import keras
 import numpy as np
 import pytest
 
-from ptmbench.models.architectures import character_lstm
-from ptmbench.models.architectures.character_lstm import CharacterLstm, symbols
+from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Size
+from ptmbench.models.layers import spelling
+from ptmbench.models.layers.recurrent_config import LstmConfig
+from ptmbench.models.layers.recurrent_networks import built
+from ptmbench.models.layers.vector_heads import SpelledBiLmConfig
 from ptmbench.models.objectives.bilm import SpelledBiLm
 from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from tests.models.test_recurrent import kernels
 
 SIZE = Size(layers=2, width=8, inner=5, length=30)
-FILTERS = [(1, 2), (2, 3), (7, 4)]
+FILTERS = ((1, 2), (2, 3), (7, 4))
 WORDS = ("the", "a", "Zoë", "unbelievable", "x" * 60, "y" * 48)
 PIECES = (*(f"[{number}]" for number in range(37)), *WORDS, "##ing")
 VOCABULARY = Vocabulary(size=len(PIECES), pieces=PIECES)
@@ -24,7 +28,8 @@ LENGTHS = (6, 3)
 @cache
 def made() -> SpelledBiLm:
     keras.utils.set_random_seed(1)
-    loss = SpelledBiLm(CharacterLstm(SIZE, VOCABULARY, FILTERS), VOCABULARY.size)
+    encoder = built(recurrent_encoders.elmo_cnn(SIZE, VOCABULARY, FILTERS), name="encoder")
+    loss = SpelledBiLm.over(encoder, SpelledBiLmConfig(width=4, vocabulary=VOCABULARY.size))
     for variable in loss.variables:  # away from 0, so that every term counts and some cells reach their bound
         variable.assign(3 * np.asarray(variable) + 0.1)
     return loss
@@ -34,16 +39,21 @@ def sigmoid(x):
     return np.exp(-np.logaddexp(0, -x))
 
 
-def weights(values):
-    return {name: np.asarray(value, np.float64) for name, value in vars(values).items()}
+def symbols(vocabulary):
+    return spelling.symbols(vocabulary.pieces or (), vocabulary.size, vocabulary.first)
+
+
+def weights(layer):
+    """The own weights of a layer by name."""
+    return {name: np.asarray(getattr(layer, name), np.float64) for name in layer.config.weights()}
 
 
 def word(number):
     """The vector of one word, symbol by symbol."""
-    encoder = made().encoder
-    z = np.asarray(encoder.letters, np.float64)[symbols(VOCABULARY)[number]]  # [50, 16]
+    speller = made().encoder.embeddings
+    z = np.asarray(speller.letters.table, np.float64)[symbols(VOCABULARY)[number]]  # [50, 16]
     found = []
-    for (wide, count), layer in zip(FILTERS, map(weights, encoder.filters), strict=True):
+    for (wide, count), layer in ((pair, weights(getattr(speller, f"filters_{pair[0]}"))) for pair in FILTERS):
         for f in range(count):
             sums = [
                 sum(z[p + k] @ layer["kernel"][k, :, f] for k in range(wide)) + layer["bias"][f]
@@ -51,20 +61,21 @@ def word(number):
             ]
             found.append(max(0.0, *sums))
     y = np.array(found)
-    for layer in map(weights, encoder.highways):
+    for layer in (weights(highway.gates) for highway in (speller.highway_0, speller.highway_1)):
         gate, new = np.split(y @ layer["kernel"] + layer["bias"], 2)
         y = sigmoid(gate) * np.maximum(new, 0) + (1 - sigmoid(gate)) * y
-    return y @ np.asarray(encoder.project, np.float64) + np.asarray(encoder.project_bias, np.float64)
+    last = weights(speller.projection)
+    return y @ last["kernel"] + last["bias"]
 
 
 def lstm(x, w, bound=3.0):
     """x [T, P] to h [T, P], with cells and projections inside ``bound``."""
-    w = weights(w)
-    h, c, result = np.zeros(w["project"].shape[1]), np.zeros(w["project"].shape[0]), []
+    kernel, bias, u, r = (np.asarray(v, np.float64) for v in kernels(w))
+    h, c, result = np.zeros(r.shape[1]), np.zeros(r.shape[0]), []
     for x_t in x:
-        g, i, f, o = np.split(x_t @ w["input"] + h @ w["recurrent"] + w["bias"], 4)
+        g, i, f, o = np.split(x_t @ kernel + h @ u + bias, 4)
         c = np.clip(sigmoid(f) * c + sigmoid(i) * np.tanh(g), -bound, bound)
-        h = np.clip((sigmoid(o) * np.tanh(c)) @ w["project"], -bound, bound)
+        h = np.clip((sigmoid(o) * np.tanh(c)) @ r, -bound, bound)
         result.append(h)
     return np.array(result)
 
@@ -74,9 +85,9 @@ def layers_of(row, bound=3.0):
     encoder, x = made().encoder, np.array([word(number) for number in row])
     forward, backward = [x], [x]
     for index in range(2):
-        new = lstm(forward[-1], encoder.forward_layers[index], bound)
+        new = lstm(forward[-1], encoder.forward_stack.members[index], bound)
         forward.append(new + (forward[-1] if index else 0))
-        new = lstm(backward[-1][::-1], encoder.backward_layers[index], bound)[::-1]
+        new = lstm(backward[-1][::-1], encoder.backward_stack.members[index], bound)[::-1]
         backward.append(new + (backward[-1] if index else 0))
     return forward, backward
 
@@ -94,18 +105,22 @@ def test_encoder_is_the_papers():
 
 def test_cells_and_projections_are_bounded_each_by_itself():
     """One cell, one number: i and o open and g 1, so that the cell counts 1, 2, 3, 3, and h is R tanh(c)."""
-    inputs = np.tile(np.array([[[50.0, 50.0, 50.0, 50.0]]], np.float32), (5, 1, 1))
-    small, large = (
-        np.asarray(character_lstm.recur(inputs, np.zeros((1, 4), np.float32), np.array([[r]], np.float32))).ravel()
-        for r in (2.0, -40.0)
-    )
+    layer = built(LstmConfig(inputs=1, cells=1, projection=1, clip=3.0), name="layer")
+    layer.gates.kernel.assign(np.full((1, 4), 50.0))
+    layer.recurrent.kernel.assign(np.zeros((1, 4)))
+
+    def states(r):
+        layer.projection.kernel.assign([[r]])
+        return np.asarray(layer(np.ones((5, 1, 1), np.float32))[0]).ravel()
+
+    small, large = states(2.0), states(-40.0)
     assert np.allclose(small, 2 * np.tanh([1, 2, 3, 3, 3]), atol=1e-6)
     assert np.allclose(large, -3.0)
 
 
 def test_loss_and_likelihood_are_the_papers():
     loss = made()
-    table, bias = np.asarray(loss.words, np.float64), np.asarray(loss.bias, np.float64)
+    table, bias = np.asarray(loss.words.table, np.float64), np.asarray(loss.output_bias, np.float64)
 
     def log_p(x, targets):
         scores = x @ table.T + bias
@@ -156,13 +171,13 @@ def test_spelling_makes_relatives():
     """Words that share most letters are nearer to each other than to a stranger, before anything was learnt."""
     keras.utils.set_random_seed(1)
     pieces = (*PIECES[:37], "writers", "writer", "sky")
-    encoder = CharacterLstm(
-        Size(layers=1, width=64, inner=8), Vocabulary(size=40, pieces=pieces), [(n, 8 * n) for n in range(1, 8)]
-    )
-    one, relative, stranger = np.asarray(encoder.spelled(np.array([[37, 38, 39]], np.int32)))[:, 0]
+    filters = tuple((n, 8 * n) for n in range(1, 8))
+    config = recurrent_encoders.elmo_cnn(Size(layers=1, width=64, inner=8), Vocabulary(size=40, pieces=pieces), filters)
+    speller = built(config.embeddings, name="words")
+    one, relative, stranger = np.asarray(speller(np.array([37, 38, 39], np.int32)))
     assert np.linalg.norm(one - relative) < 0.7 * np.linalg.norm(one - stranger)
 
 
 def test_odd_width_is_a_sentence():
     with pytest.raises(ValueError, match="even width"):
-        CharacterLstm(Size(layers=1, width=7, inner=5), VOCABULARY, FILTERS)
+        recurrent_encoders.elmo_cnn(Size(layers=1, width=7, inner=5), VOCABULARY, FILTERS)

@@ -110,10 +110,12 @@ def test_both_directions_count_alike_and_an_end_has_one():
     loss, encoder = made.loss, made.encoder
 
     def says(states, place):
-        return tf.nn.log_softmax(states[-1][place, :1] @ tf.transpose(encoder.token_embedding) + loss.bias).numpy()[0]
+        return tf.nn.log_softmax(
+            states[-1][place, :1] @ tf.transpose(encoder.token_embedding) + loss.output_bias
+        ).numpy()[0]
 
     tokens = tf.constant(WORDS[:1])
-    ahead, back = encoder.forward(tokens), encoder.backward(tokens)
+    ahead, back = encoder.both(tokens)
     found = made.fill({"tokens": tokens, "places": tf.constant([3])}).numpy()[0]
     np.testing.assert_allclose(found, (says(ahead, 2) + says(back, 4)) / 2, atol=1e-5)
     first = made.fill({"tokens": tokens, "places": tf.constant([0])}).numpy()[0]

@@ -1,5 +1,6 @@
 """LM-LSTM, SA-LSTM, AWD-LSTM and QRNN against the same things written down in NumPy, and against torch's LSTM."""
 
+from dataclasses import replace
 from functools import cache
 
 import keras
@@ -8,17 +9,17 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.models.architectures import awd_lstm
-from ptmbench.models.architectures.awd_lstm import AwdLstm
-from ptmbench.models.architectures.left_lstm import LeftLstm
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.architectures.parts import dropout
-from ptmbench.models.architectures.qrnn import Qrnn
 from ptmbench.models.card import Size
+from ptmbench.models.layers.core import Drop
+from ptmbench.models.layers.recurrent import Lstm, locked
+from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.objectives import awd_lm
 from ptmbench.models.objectives.lm import CausalLm
 from ptmbench.models.objectives.sequence_autoencoder import SequenceAutoencoder
 from ptmbench.models.tokenizers import Vocabulary
-from tests.models.test_recurrent import corpus, log_softmax, sigmoid
+from tests.models.test_recurrent import corpus, kernels, log_softmax, sigmoid
 
 SIZE = Size(layers=2, width=6, inner=10, length=30)
 TOKENS = np.array([[2, 40, 41, 42, 3], [2, 43, 3, 0, 0]], np.int32)
@@ -26,9 +27,10 @@ SEED = tf.constant([4, 5])
 
 
 @cache
-def encoder(kind=LeftLstm):
+def encoder(kind="lstm", **changes):
+    """A network of `recurrent_decoders`, of which ``changes`` are made in the configuration."""
     keras.utils.set_random_seed(1)
-    made = kind(SIZE, 50)
+    made = built(replace(getattr(recurrent_decoders, kind)(SIZE, 50), **changes), name="encoder")
     for variable in made.variables:  # away from 0, so that every term counts
         variable.assign(2 * np.asarray(variable))
     made.dropout = 0.0
@@ -37,7 +39,7 @@ def encoder(kind=LeftLstm):
 
 def lstm(x, layer, recurrent=None, state=None):
     """x [T, C'] to h [T, C] and the last (h, c): Zaremba et al. (2014), section 3.1."""
-    w, b, u = (np.asarray(v, np.float64) for v in (layer.input, layer.bias, layer.recurrent))
+    w, b, u = (np.asarray(v, np.float64) for v in kernels(layer))
     u = u if recurrent is None else recurrent
     h, c = state or (np.zeros(len(u)), np.zeros(len(u)))
     result = []
@@ -58,7 +60,7 @@ def through(ids, network, states=None):
     return x, kept
 
 
-@pytest.mark.parametrize("kind", (LeftLstm, AwdLstm))
+@pytest.mark.parametrize("kind", ("lstm", "awd_lstm"))
 def test_encoder_is_the_papers(kind):
     network = encoder(kind)
     encoding = network({"tokens": TOKENS})
@@ -91,7 +93,7 @@ def test_language_model_is_the_papers():
 
 def test_awd_loss_is_the_papers():
     """Term by term, from the states before and after their dropout."""
-    network = encoder(AwdLstm)
+    network = encoder("awd_lstm")
     network.dropout = 0.4
     try:
         values = awd_lm.AwdLm(network)({"tokens": TOKENS}, seed=SEED)
@@ -113,26 +115,30 @@ def test_awd_loss_is_the_papers():
 def test_what_awd_drops(monkeypatch):
     """Words for all their places, entries of U once a batch, entries of states for all steps of a row; each at its
     rate."""
-    network, wide = encoder(AwdLstm), 400
+    network, wide = encoder("awd_lstm"), 400
     network.dropout = 0.4
     try:
-        assert [network.rate(what) for what in awd_lstm.SHARES] == pytest.approx([0.5, 0.05, 0.4, 0.3, 0.4])
-        mask = np.asarray(network.locked(tf.ones([7, 3, wide]), "hidden", SEED, 1, axis=0))
+        kinds = ("weights", "embedding", "input", "hidden", "output")
+        assert [network.drop(what, None, 0).rate for what in kinds] == pytest.approx([0.5, 0.05, 0.4, 0.3, 0.4])
+        mask = np.asarray(locked(tf.ones([7, 3, wide]), network.drop("hidden", SEED, 1), axis=0))
         assert (mask == mask[:1]).all() and not (mask[0, 0] == mask[0, 1]).all()
         assert (mask == 0).mean() == pytest.approx(0.3, abs=0.05)
-        seen, over = [], awd_lstm.over
-        monkeypatch.setattr(awd_lstm, "over", lambda x, *rest: (seen.append(rest), over(x, *rest))[1])
+        seen, call = [], Lstm.call
+        monkeypatch.setattr(
+            Lstm, "call", lambda layer, x, drop: (seen.append((layer, drop)), call(layer, x, drop=drop))[1]
+        )
         network.run(tf.constant([[40, 40], [41, 40]]), SEED, None)
     finally:
         network.dropout = 0.0
-    for index, (layer, recurrent, _) in enumerate(seen):
-        expected = dropout(layer.recurrent.value, 0.5, SEED, 100 + index)
+    assert [layer for layer, _ in seen] == network.stack.members
+    for index, (layer, drop) in enumerate(seen):
+        recurrent = drop(layer.recurrent.whole())
+        expected = dropout(layer.recurrent.kernel.value, 0.5, SEED, 100 + index)
         assert np.array_equal(recurrent, expected) and (np.asarray(recurrent) == 0).mean() > 0.3
 
 
-def test_words_are_dropped_everywhere(monkeypatch):
-    network = encoder(AwdLstm)
-    monkeypatch.setattr(awd_lstm, "SHARES", dict.fromkeys(awd_lstm.SHARES, 0.0) | {"embedding": 1.0})
+def test_words_are_dropped_everywhere():
+    network = encoder("awd_lstm", embedding_rate=1.0, input_rate=0.0)
     network.dropout = 0.5
     try:
         ids = np.tile(np.arange(5, 50), (2, 2)).T  # each word four times
@@ -147,12 +153,13 @@ def test_words_are_dropped_everywhere(monkeypatch):
 
 def test_qrnn_is_the_papers():
     """Step by step from the equations: window 2 below, 1 above."""
-    network = encoder(Qrnn)
+    network = encoder("qrnn")
     encoding = network({"tokens": TOKENS})
     for row, length in enumerate((5, 3)):
         x = np.asarray(network.token_embedding, np.float64)[TOKENS[row, :length]]
         for index, layer in enumerate(network.stack):
-            kernel, bias, c, result = np.asarray(layer.kernel, np.float64), np.asarray(layer.bias), 0.0, []
+            gates, c, result = layer.gates, 0.0, []
+            kernel, bias = np.asarray(gates.kernel, np.float64), np.asarray(gates.bias)
             for t in range(length):
                 before = x[t - 1] if t else np.zeros_like(x[0])
                 z, f, o = np.split((x[t] if index else np.concatenate([before, x[t]])) @ kernel + bias, 3)
@@ -167,17 +174,20 @@ def test_qrnn_is_the_papers():
 def test_awd_is_torchs_lstm_with_dropped_weights():
     """torch's own LSTM, layer by layer, with the recurrent matrix that our mask leaves."""
     torch = pytest.importorskip("torch")
-    network = encoder(AwdLstm)
+    network = encoder("awd_lstm")
     network.dropout = 0.4
     try:
         x = np.random.default_rng(0).normal(size=(9, 2, 6)).astype(np.float32)
         for index, layer in enumerate(network.stack):
-            u = np.asarray(dropout(layer.recurrent.value, network.rate("weights"), SEED, 100 + index))
-            got, _ = awd_lstm.over(tf.constant(x), layer, tf.constant(u), None)
+            drop = Drop(0.5, SEED, 100 + index)
+            u = np.asarray(dropout(layer.recurrent.kernel.value, 0.5, SEED, 100 + index))
+            got, _ = layer(tf.constant(x), drop=drop)
             peer = torch.nn.LSTM(x.shape[-1], len(u))
             with torch.no_grad():
                 order = [1, 2, 0, 3]  # torch has i, f, g, o
-                for target, array in (("weight_ih_l0", layer.input), ("weight_hh_l0", u), ("bias_ih_l0", layer.bias)):
+                for target, array in zip(
+                    ("weight_ih_l0", "bias_ih_l0", "weight_hh_l0"), (*kernels(layer)[:2], u), strict=True
+                ):
                     parts = np.split(np.asarray(array), 4, axis=-1)
                     value = np.concatenate([parts[i] for i in order], axis=-1)
                     getattr(peer, target).copy_(torch.from_numpy(np.ascontiguousarray(value.T)))

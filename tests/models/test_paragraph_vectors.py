@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures import paragraph_vectors as tables
+from ptmbench.models.architectures.word_vectors import paragraphs, paragraphs_in_context
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers import vectors as tables
+from ptmbench.models.layers.vector_heads import NoiseWordsConfig
 from ptmbench.models.objectives import paragraph_vectors
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -26,27 +28,27 @@ AROUND = {0: (1,), 1: (0,), 3: (0, 1, 4), 4: (3,), 5: (6,), 6: (5,)}
 
 def made(kind):
     """An encoder with random weights, and these by name as float64."""
-    encoder, rng = kind(SIZE, VOCABULARY), np.random.default_rng(0)
+    encoder, rng = tables.built(kind(SIZE, VOCABULARY), name="encoder"), np.random.default_rng(0)
     encoder.dropout = 0.0
-    names = ("documents", "answers", "noise", "table")
-    for name in names[: 4 if kind is tables.DmVectors else 3]:
-        weight = getattr(encoder, name)
+    weights = {"documents": encoder.documents.table, "answers": encoder.answers.table, "noise": encoder.noise}
+    weights["table"] = encoder.table
+    for weight in list(weights.values())[: 4 if kind is paragraphs_in_context else 3]:
         weight.assign(0.7 * rng.normal(size=weight.shape))
-    return encoder, {name: np.asarray(getattr(encoder, name), np.float64) for name in names}
+    return encoder, {name: np.asarray(weight, np.float64) for name, weight in weights.items()}
 
 
 def surprise(x):
     return np.log1p(np.exp(-x))
 
 
-@pytest.mark.parametrize("kind", [tables.DbowVectors, tables.DmVectors])
+@pytest.mark.parametrize("kind", [paragraphs, paragraphs_in_context])
 def test_loss_is_the_papers(kind):
     encoder, weights = made(kind)
-    loss = paragraph_vectors.ParagraphVectors(encoder)
+    loss = paragraph_vectors.ParagraphVectors.over(encoder, NoiseWordsConfig(width=encoder.width))
     tokens, u, each = BATCH["tokens"][0], weights["answers"], []
     for place, others in AROUND.items():
         h = weights["documents"][BATCH["documents"][0, place]]
-        if kind is tables.DmVectors:
+        if kind is paragraphs_in_context:
             h = np.mean([h, *(weights["table"][tokens[other]] for other in others)], axis=0)
         each.append(surprise(u[tokens[place]] @ h) + 5 * np.mean([surprise(-u[n] @ h) for n in (46, 47, 46)]))
     with tf.GradientTape() as tape:
@@ -58,7 +60,7 @@ def test_loss_is_the_papers(kind):
     assert np.allclose(tape.gradient(value, encoder.noise.value), shares, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [tables.DbowVectors, tables.DmVectors])
+@pytest.mark.parametrize("kind", [paragraphs, paragraphs_in_context])
 def test_a_new_text_is_found_by_descent(kind):
     """Against ten steps along the slope of L(d), measured by differences. Marks and padding are no words, and [UNK] is:
     in training it was."""
@@ -72,7 +74,7 @@ def test_a_new_text_is_found_by_descent(kind):
         each = []
         for place, word in words.items():
             h = d
-            if kind is tables.DmVectors:
+            if kind is paragraphs_in_context:
                 near = [weights["table"][w] for p, w in words.items() if 0 < abs(p - place) <= 3]
                 h = (d + sum(near)) / (1 + len(near))
             each.append(surprise(u[word] @ h) + 5 * np.mean(surprise(-u[noise] @ h)))
@@ -92,7 +94,7 @@ def test_a_new_text_is_found_by_descent(kind):
 
 
 def test_noise_for_new_texts_is_cut_from_its_distribution():
-    encoder, _ = made(tables.DbowVectors)
+    encoder, _ = made(paragraphs)
     shares = np.full(50, 1e-9)
     shares[[40, 41, 44]] = 0.5, 0.125, 0.375
     encoder.noise.assign(np.log(shares))

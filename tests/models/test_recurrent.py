@@ -9,10 +9,12 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.models.architectures.lstm import BidirectionalLstm, recur
-from ptmbench.models.architectures.word_vectors import WordVectors
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.recurrent_config import LstmConfig
+from ptmbench.models.layers.vector_heads import NegativeSamplingConfig
+from ptmbench.models.layers.vectors import built
 from ptmbench.models.objectives import skipgram
 from ptmbench.models.objectives.bilm import BiLm
 from ptmbench.models.tokenizers import Vocabulary
@@ -24,8 +26,8 @@ TOKENS = np.array([[2, 40, 41, 42, 3], [2, 43, 3, 0, 0]], np.int32)
 @cache
 def elmo() -> BiLm:
     keras.utils.set_random_seed(1)
-    loss = BiLm(BidirectionalLstm(SIZE, 50))
-    loss.bias.assign(np.linspace(-0.5, 0.5, 50))
+    loss = models.load("elmo").build(SIZE, Vocabulary(size=50)).loss
+    loss.output_bias.assign(np.linspace(-0.5, 0.5, 50))
     for variable in loss.encoder.variables:  # away from 0, so that every term counts
         variable.assign(3 * np.asarray(variable))
     return loss
@@ -35,9 +37,15 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
+def kernels(layer):
+    """W, b and U of an LSTM layer, and R where it has one."""
+    own = [layer.gates.kernel, layer.gates.bias, layer.recurrent.kernel]
+    return own + ([layer.projection.kernel] if layer.config.projection else [])
+
+
 def lstm(x, w):
     """x [T, P] to h [T, P]: equations (1) to (6) of Sak et al. (2014), section 2, without peepholes."""
-    w_input, bias, u, r = (np.asarray(v, np.float64) for v in (w.input, w.bias, w.recurrent, w.project))
+    w_input, bias, u, r = (np.asarray(v, np.float64) for v in kernels(w))
     h, c, result = np.zeros(r.shape[1]), np.zeros(r.shape[0]), []
     for x_t in x:
         g, i, f, o = np.split(x_t @ w_input + h @ u + bias, 4)
@@ -52,9 +60,9 @@ def layers_of(row, encoder):
     x = np.asarray(encoder.token_embedding, np.float64)[row]
     forward, backward = [x], [x]
     for index in range(2):
-        new = lstm(forward[-1], encoder.forward_layers[index])
+        new = lstm(forward[-1], encoder.forward_stack.members[index])
         forward.append(new + (forward[-1] if index else 0))
-        new = lstm(backward[-1][::-1], encoder.backward_layers[index])[::-1]
+        new = lstm(backward[-1][::-1], encoder.backward_stack.members[index])[::-1]
         backward.append(new + (backward[-1] if index else 0))
     return [np.concatenate(pair, axis=1) for pair in zip(forward, backward, strict=True)]
 
@@ -87,7 +95,7 @@ def log_softmax(x):
 
 def test_loss_and_likelihood_are_the_papers():
     loss = elmo()
-    table, bias = np.asarray(loss.encoder.token_embedding, np.float64), np.asarray(loss.bias, np.float64)
+    table, bias = np.asarray(loss.encoder.token_embedding, np.float64), np.asarray(loss.output_bias, np.float64)
     forward, backward, likelihood = [], [], np.zeros(TOKENS.shape)
     for row, length in enumerate((5, 3)):
         ids = TOKENS[row, :length]
@@ -106,22 +114,26 @@ def test_loss_and_likelihood_are_the_papers():
 
 
 def test_gradient_through_the_loop():
+    """Of the input and of every weight of a layer with projection, against finite differences."""
     rng = np.random.default_rng(0)
-    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((4, 2, 12), (2, 12), (3, 2))]
+    layer = built(LstmConfig(inputs=5, cells=3, projection=2), name="lstm")
+    x = tf.Variable(rng.normal(size=(4, 2, 5)).astype(np.float32))
+    tensors = [x, *(weight.value for weight in layer.trainable_variables)]
+    for tensor in tensors:
+        tensor.assign(rng.normal(size=tensor.shape))
 
-    def value(*tensors):
-        return tf.reduce_sum(tf.sin(recur(*tensors)))
+    def value():
+        return tf.reduce_sum(tf.sin(layer(x)[0]))
 
-    tensors = [tf.constant(a) for a in arrays]
     with tf.GradientTape() as tape:
-        tape.watch(tensors)
-        result = value(*tensors)
-    for index, gradient in enumerate(tape.gradient(result, tensors)):
-        direction = rng.normal(size=arrays[index].shape).astype(np.float32)
-        ends = []
+        result = value()
+    for tensor, gradient in zip(tensors, tape.gradient(result, tensors), strict=True):
+        direction = rng.normal(size=tensor.shape).astype(np.float32)
+        before, ends = tensor.numpy(), []
         for sign in (1e-2, -1e-2):
-            moved = [a + sign * direction if n == index else a for n, a in enumerate(arrays)]
-            ends.append(float(value(*map(tf.constant, moved))))
+            tensor.assign(before + sign * direction)
+            ends.append(float(value()))
+        tensor.assign(before)
         assert (ends[0] - ends[1]) / 2e-2 == pytest.approx(
             float(np.sum(direction * gradient.numpy())), rel=2e-2, abs=1e-3
         )
@@ -138,13 +150,13 @@ def test_layers_that_nobody_reads_are_not_run(name):
 
 def test_fresh_cells_remember():
     keras.utils.set_random_seed(1)
-    bias = np.asarray(BidirectionalLstm(SIZE, 50).forward_layers[0].bias)
+    bias = np.asarray(elmo().encoder.forward_stack.layer_0.gates.bias) / 3
     assert bias.tolist() == [0] * 10 + [1] * 5 + [0] * 5
 
 
 def test_odd_width_is_a_sentence():
     with pytest.raises(ValueError, match="even width"):
-        BidirectionalLstm(Size(layers=1, width=7, inner=5), 50)
+        models.load("elmo").build(Size(layers=1, width=7, inner=5), Vocabulary(size=50))
 
 
 def corpus(sizes, ids=None) -> Corpus:
@@ -154,13 +166,18 @@ def corpus(sizes, ids=None) -> Corpus:
     return Corpus(ids.astype(np.int32), sentences, np.array([0, len(sizes)]), np.ones(total, bool))
 
 
+def words_loss(words) -> skipgram.SkipGram:
+    encoder = built(word_vectors.words(Size(layers=0, width=6), words), name="encoder")
+    return skipgram.SkipGram.over(encoder, NegativeSamplingConfig(width=6, words=words))
+
+
 def test_skipgram_loss_is_the_papers():
     """Every pair inside a window, none across a sentence end, none with a dropped token; pair by pair."""
     keras.utils.set_random_seed(2)
-    encoder = WordVectors(Size(layers=0, width=6), 60)
-    loss = skipgram.SkipGram(encoder)
+    loss = words_loss(60)
+    encoder = loss.encoder
     encoder.table.assign(np.random.default_rng(0).normal(size=(60, 6)))
-    loss.contexts.assign(np.random.default_rng(1).normal(size=(60, 6)))
+    loss.contexts.table.assign(np.random.default_rng(1).normal(size=(60, 6)))
     batch = {
         "tokens": np.array([[40, 41, 42, 43, 44, 45, 46]], np.int32),
         "windows": np.array([[2, 1, 0, 3, 1, 2, 1]], np.int32),  # 42 was dropped
@@ -168,7 +185,7 @@ def test_skipgram_loss_is_the_papers():
         "noise": np.array([[50, 51, 50]], np.int32),
     }
     pairs = [(40, 41), (40, 43), (41, 40), (41, 43), (43, 41), (43, 44), (43, 40), (44, 43), (45, 46), (46, 45)]
-    v, u = np.asarray(encoder.table, np.float64), np.asarray(loss.contexts, np.float64)
+    v, u = np.asarray(encoder.table, np.float64), np.asarray(loss.contexts.table, np.float64)
     each = [
         -math.log(sigmoid(u[c] @ v[w])) - 5 * np.mean([math.log(sigmoid(-u[n] @ v[w])) for n in (50, 51, 50)])
         for w, c in pairs
@@ -225,8 +242,7 @@ def test_stretches_of_which_nothing_is_kept_are_empty_rows():
 
 def test_blocks_change_nothing(monkeypatch):
     """Rows of 70 tokens in blocks of 32, of 7, and in one: the same loss, and the pairs that brute force finds."""
-    encoder = WordVectors(Size(layers=0, width=6), 90)
-    loss = skipgram.SkipGram(encoder)
+    loss = words_loss(90)
     batch = skipgram.batches(corpus([11] * 300, np.random.default_rng(0).integers(37, 90, 3300)), 3, 70)(2, 1)
     batch["windows"][1, 60:] = 0  # filled up
     expected = sum(
@@ -245,7 +261,7 @@ def test_blocks_change_nothing(monkeypatch):
 
 def test_word_vectors_know_no_context():
     keras.utils.set_random_seed(2)
-    encoder = WordVectors(Size(layers=0, width=6), 60)
+    encoder = built(word_vectors.words(Size(layers=0, width=6), 60), name="encoder")
     encoding = encoder({"tokens": TOKENS})
     table = np.asarray(encoder.table)
     assert np.array_equal(encoding.tokens, table[TOKENS]) and len(encoding.layers) == 1

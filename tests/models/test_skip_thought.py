@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures.gru import LeftGru, recur
+from ptmbench import models
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.recurrent import states_of_gru
 from ptmbench.models.objectives import skip_thought
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -21,9 +22,8 @@ def corpus():
 
 
 def made():
-    encoder = LeftGru(Size(layers=1, width=WIDTH, length=40), VOCABULARY)
-    encoder.dropout = 0.0
-    loss, rng = skip_thought.SkipThought(encoder, VOCABULARY.cls), np.random.default_rng(1)
+    loss = models.load("skip_thought").build(Size(layers=1, width=WIDTH, length=40), VOCABULARY).loss
+    loss.encoder.dropout, rng = 0.0, np.random.default_rng(1)
     for weight in loss.variables:
         weight.assign(rng.normal(size=weight.shape))
     return loss
@@ -35,8 +35,8 @@ def sigmoid(x):
 
 def step(gru, h, x, c=None):
     """The paper's equations, one gate after the other."""
-    w, u, uc = (np.asarray(v, np.float64) for v in (gru.kernel, gru.gates, gru.candidate))
-    condition = np.zeros(3 * WIDTH) if c is None else c @ np.asarray(gru.condition, np.float64)
+    w, u, uc = (np.asarray(v, np.float64) for v in (gru.gates.kernel, gru.recurrent.kernel, gru.candidate.kernel))
+    condition = np.zeros(3 * WIDTH) if c is None else c @ np.asarray(gru.condition.kernel, np.float64)
     part = {name: slice(WIDTH * i, WIDTH * (i + 1)) for i, name in enumerate(("r", "z", "new"))}
     r = sigmoid(x @ w[:, part["r"]] + h @ u[:, part["r"]] + condition[part["r"]])
     z = sigmoid(x @ w[:, part["z"]] + h @ u[:, part["z"]] + condition[part["z"]])
@@ -55,14 +55,14 @@ def test_small_changes_add_up_in_bfloat16():
     """A gate that is nearly shut lets 1/1097 of the difference through; rounded after each step, the state would stay
     at 1/4. The recurrence has a closed form: 1 - (1 - z)^T, times the candidate."""
     steps = 2000
-    inputs = np.zeros((1, steps, 3), np.float32)
-    inputs[:, :, 1], inputs[:, :, 2] = -7.0, 3.0
-    fresh, present = np.zeros((1, steps), bool), np.ones((1, steps), bool)
+    sums = np.zeros((steps, 1, 3), np.float32)
+    sums[:, :, 1], sums[:, :, 2] = -7.0, 3.0
+    fresh, present = tf.zeros([steps, 1, 1], tf.bool), tf.ones([steps, 1, 1], tf.bool)
     gates, candidate = (tf.zeros([1, width], tf.bfloat16) for width in (2, 1))
-    states = recur(tf.constant(inputs, tf.bfloat16), gates, candidate, fresh, present)
+    states = states_of_gru(tf.constant(sums, tf.bfloat16), gates, candidate, fresh, present)
     assert states.dtype == tf.bfloat16
     expected = np.tanh(3.0) * (1 - (1 - sigmoid(-7.0)) ** steps)
-    assert float(states[0, -1, 0]) == pytest.approx(expected, rel=0.02)
+    assert float(states[-1, 0, 0]) == pytest.approx(expected, rel=0.02)
 
 
 def test_the_encoder_passes_over_marks():
@@ -84,7 +84,7 @@ def test_loss_writes_the_neighbours_of_each_sentence():
     places = np.cumsum([0, 3, 2, 4, 2])
     batch = {"tokens": np.array([sum(sentences, [])], np.int32), "inputs": [], "before": [], "after": []}
     total, count = 0.0, 0
-    table, output = (np.asarray(v, np.float64) for v in (loss.encoder.token_embedding, loss.output_kernel))
+    table, output = (np.asarray(v, np.float64) for v in (loss.encoder.token_embedding, loss.logits.kernel))
     for i, words in enumerate(sentences):
         batch["inputs"] += [2, *words[:-1]]
         for side, other in (("before", i - 1), ("after", i + 1)):

@@ -6,9 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from ptmbench.models.architectures.string_lstm import StringLstm, openings
+from ptmbench.models.architectures.recurrent_encoders import flair
 from ptmbench.models.card import Size
+from ptmbench.models.layers import spelling
+from ptmbench.models.layers.recurrent_networks import Strings, built
 from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from tests.models.test_recurrent import kernels
 
 TEXT = ["the sky is blue, and the sea is not.", "Zoë sees a ▁ and the sea", "a tree is an idea"] * 4
 SENTENCES = [["the", "sea", ",", "Zoë", "q"], ["a", "tree"]]  # no text has a q: it is unknown
@@ -20,9 +23,13 @@ def tokenizer() -> Tokenizer:
 
 
 @cache
-def made(layers: int = 1) -> StringLstm:
+def made(layers: int = 1) -> Strings:
     keras.utils.set_random_seed(1)
-    return StringLstm(Size(layers=layers, width=8, length=64), tokenizer().vocabulary)
+    return built(flair(Size(layers=layers, width=8, length=64), tokenizer().vocabulary), name="encoder")
+
+
+def openings(vocabulary):
+    return spelling.openings(vocabulary.pieces or (), vocabulary.size, vocabulary.first, vocabulary.unk)
 
 
 def rows() -> tuple[np.ndarray, list[list[tuple[int, int, int]]]]:
@@ -48,7 +55,7 @@ def states(ids, layers):
     """The states [T, C] of every layer above the vectors of ``ids``, from left to right."""
     x, result = np.asarray(made(len(layers)).token_embedding, np.float64)[ids], []
     for layer in layers:
-        w, b, u = (np.asarray(v, np.float64) for v in (layer.input, layer.bias, layer.recurrent))
+        w, b, u = (np.asarray(v, np.float64) for v in kernels(layer))
         h, c, out = np.zeros(len(u)), np.zeros(len(u)), []
         for x_t in x:
             g, i, f, o = np.split(x_t @ w + h @ u + b, 4)
@@ -67,8 +74,8 @@ def test_a_word_is_the_states_at_its_ends(layers):
     encoding = encoder({"tokens": tokens})
     for row, spans in enumerate(words):
         ids = tokens[row][tokens[row] > 0]
-        forward = states(ids, encoder.forward_layers)
-        backward = [x[::-1] for x in states(ids[::-1], encoder.backward_layers)]
+        forward = states(ids, encoder.forward_stack)
+        backward = [x[::-1] for x in states(ids[::-1], encoder.backward_stack)]
         for depth in range(layers):
             for mark, first, last in spans:
                 expected = np.concatenate([forward[depth][last], backward[depth][first]])
@@ -100,9 +107,10 @@ def test_language_models_read_every_character():
     """What is trained is the states themselves, not the words' vectors."""
     encoder, (tokens, _) = made(), rows()
     ids = tokens[1][tokens[1] > 0]
-    forward, backward = encoder.forward(tokens)[-1], encoder.backward(tokens)[-1]
-    assert np.allclose(np.asarray(forward)[: len(ids), 1], states(ids, encoder.forward_layers)[0], atol=1e-5)
-    expected = states(ids[::-1], encoder.backward_layers)[0][::-1]
+    forward, backward = (layers[-1] for layers in encoder.both(tokens))
+    assert np.array_equal(encoder.forward(tokens)[-1], forward)
+    assert np.allclose(np.asarray(forward)[: len(ids), 1], states(ids, encoder.forward_stack)[0], atol=1e-5)
+    expected = states(ids[::-1], encoder.backward_stack)[0][::-1]
     assert np.allclose(np.asarray(backward)[: len(ids), 1], expected, atol=1e-5)
 
 
@@ -125,4 +133,4 @@ def test_where_spellings_are_unknown_every_token_is_a_word():
 
 def test_odd_width_is_a_sentence():
     with pytest.raises(ValueError, match="even width"):
-        StringLstm(Size(layers=1, width=7), Vocabulary(size=50))
+        flair(Size(layers=1, width=7), Vocabulary(size=50))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures.lstm_translator import Decoder, Encoder
 from ptmbench.models.architectures.parts import watching
+from ptmbench.models.architectures.recurrent_translators import cove
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.translator import built
 from ptmbench.models.objectives.translation import Packed, Translation, batches
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.tokenizers import Vocabulary
@@ -87,8 +88,9 @@ def test_what_is_no_corpus_of_pairs_is_told():
 @cache
 def networks():
     keras.utils.set_random_seed(2)
-    encoder = Encoder(SIZE, 50, CLS)
-    loss = Translation(encoder, Decoder(SIZE, encoder), CLS)
+    reads, writes = cove(SIZE, Vocabulary(size=50))
+    encoder = built(reads, name="encoder")
+    loss = Translation(encoder, built(writes, encoder, name="decoder"), CLS)
     rng = np.random.default_rng(3)
     for variable in loss.variables:  # away from 0, so that every term counts
         variable.assign(np.asarray(variable) + rng.normal(0, 0.3, variable.shape).astype(np.float32))
@@ -104,8 +106,9 @@ def read(ids):
     """The word vectors and the states of each layer [T, E] of one text."""
     encoder, _ = networks()
     layers = [array(encoder.token_embedding)[ids]]
-    for ways in encoder.stack:
-        ahead, back = lstm(layers[-1], ways[0])[0], lstm(layers[-1][::-1], ways[1])[0][::-1]
+    for layer in encoder.stack:
+        ahead, back = layer.forward_lstm, layer.backward_lstm
+        ahead, back = lstm(layers[-1], ahead)[0], lstm(layers[-1][::-1], back)[0][::-1]
         layers.append(np.concatenate([ahead, back], axis=1))
     return layers
 
@@ -114,16 +117,16 @@ def translated(ids, written):
     """ln p [S, V] after each token of ``written``, and where the decoder looked [S, T], by the paper's equations."""
     encoder, loss = networks()
     decoder, table, states = loss.decoder, array(encoder.token_embedding), read(ids)[-1]
-    kept, a, found, looks = [None] * len(decoder.stack), np.zeros(8), [], []
+    kept, a, found, looks = [None] * len(decoder.members), np.zeros(8), [], []
     for token in written:
         x = np.concatenate([table[token], a])
-        for index, layer in enumerate(decoder.stack):
+        for index, layer in enumerate(decoder.members):
             (x,), kept[index] = lstm(x[None], layer, state=kept[index])
-        scores = states @ (x @ array(decoder.query_kernel) + array(decoder.query_bias))
+        scores = states @ (x @ array(decoder.query.kernel) + array(decoder.query.bias))
         look = np.exp(scores - scores.max())
         look /= look.sum()
         both = np.concatenate([look @ states, x])
-        a = np.tanh(both @ array(decoder.joint_kernel) + array(decoder.joint_bias))
+        a = np.tanh(both @ array(decoder.joint.kernel) + array(decoder.joint.bias))
         found.append(log_softmax((a @ table.T + array(decoder.output_bias))[None])[0])
         looks.append(look)
     return np.array(found), np.array(looks)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures.subword_vectors import SubwordVectors, hashed, ngrams, spelled
-from ptmbench.models.architectures.summed_vectors import SummedVectors
-from ptmbench.models.architectures.word_vectors import WordVectors
+from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers import vector_heads
+from ptmbench.models.layers.vectors import built, hashed, ngrams, spelled
 from ptmbench.models.objectives import cbow, context2vec, glove, hierarchical_softmax, ranking, skipgram, window_lm
 from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 
@@ -38,7 +38,7 @@ def random(seed, *shape):
 
 def table(words=60):
     """A table of random vectors, and these."""
-    encoder = WordVectors(SIZE, words)
+    encoder = built(word_vectors.words(SIZE, words), name="encoder")
     encoder.table.assign(random(0, words, 6))
     return encoder, np.asarray(encoder.table, np.float64)
 
@@ -52,9 +52,9 @@ def surprise(x):
 
 def test_cbow_loss_is_the_papers():
     encoder, v = table()
-    loss = cbow.Cbow(encoder)
-    loss.answers.assign(random(1, 60, 6))
-    u = np.asarray(loss.answers, np.float64)
+    loss = cbow.Cbow.over(encoder, vector_heads.MeansConfig(width=6, words=60))
+    loss.answers.table.assign(random(1, 60, 6))
+    u = np.asarray(loss.answers.table, np.float64)
     each = []
     for word, context in AROUND.items():
         h = v[list(context)].mean(axis=0)
@@ -86,8 +86,8 @@ def test_tree_is_no_deeper_than_asked():
 
 def test_probabilities_of_all_words_add_up_to_one():
     encoder, _ = table(20)
-    loss = hierarchical_softmax.HierarchicalCbow(encoder)
-    loss.nodes.assign(random(1, 19, 6))
+    loss = hierarchical_softmax.HierarchicalCbow.over(encoder, vector_heads.MeansTreeConfig(width=6, words=20))
+    loss.nodes.table.assign(random(1, 19, 6))
     paths = hierarchical_softmax.tree(np.arange(1, 21) ** 2, 13)
     h = tf.constant(np.tile(random(2, 6), (1, 20, 1, 1)), tf.float32)
     nll = loss.surprise(tf.constant(paths[None]), h)
@@ -97,9 +97,10 @@ def test_probabilities_of_all_words_add_up_to_one():
 @pytest.mark.parametrize("kind", ["HierarchicalSkipGram", "HierarchicalCbow"])
 def test_hierarchical_losses_are_the_papers(kind):
     encoder, v = table()
-    loss = getattr(hierarchical_softmax, kind)(encoder)
-    loss.nodes.assign(random(1, 59, 6))
-    u = np.asarray(loss.nodes, np.float64)
+    config = vector_heads.MeansTreeConfig if kind == "HierarchicalCbow" else vector_heads.TreeConfig
+    loss = getattr(hierarchical_softmax, kind).over(encoder, config(width=6, words=60))
+    loss.nodes.table.assign(random(1, 59, 6))
+    u = np.asarray(loss.nodes.table, np.float64)
     paths = hierarchical_softmax.tree(np.arange(1, 61), 14)
     centres = hierarchical_softmax.holders(ROW["places"], ROW["windows"])
     batch = ROW | {"paths": paths[ROW["tokens"]], "centres": centres}
@@ -164,12 +165,18 @@ def test_an_epoch_of_glove_has_every_pair_once():
     )
 
 
+def glove_loss() -> glove.Glove:
+    encoder = built(word_vectors.sums(SIZE, 60), name="encoder")
+    return glove.Glove.over(encoder, vector_heads.GloveConfig(width=6, words=60))
+
+
 def test_glove_loss_is_the_papers():
-    loss = glove.Glove(SummedVectors(SIZE, 60))
+    loss = glove_loss()
     for number, variable in enumerate(loss.variables):
         variable.assign(random(number, *variable.shape))
     w, c, b, d = (
-        np.asarray(x, np.float64) for x in (loss.encoder.table, loss.encoder.contexts, loss.bias, loss.context_bias)
+        np.asarray(x, np.float64)
+        for x in (loss.encoder.table, loss.encoder.contexts.table, loss.bias, loss.context_bias)
     )
     pairs = [(40, 41, 0.1), (41, 40, 50.0), (42, 42, 100.0), (43, 50, 3000.0)]
     weights = [0.1**0.75 / 100**0.75, 0.5**0.75, 1.0, 1.0]
@@ -190,7 +197,7 @@ def test_bfloat16_does_not_round_counts():
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
-        loss = glove.Glove(SummedVectors(SIZE, 60))
+        loss = glove_loss()
     finally:
         keras.config.set_dtype_policy(policy)
     for variable in loss.variables:
@@ -227,8 +234,8 @@ def test_pieces_are_spelled_as_words():
 def test_a_word_is_the_mean_of_itself_and_its_ngrams():
     tokenizer = Tokenizer.train("word", ["where is the wharf"], 100)
     vocabulary = tokenizer.vocabulary
-    encoder = SubwordVectors(SIZE, vocabulary)
-    words, shared = np.asarray(encoder.table), np.asarray(encoder.ngrams)
+    encoder = built(word_vectors.subwords(SIZE, vocabulary), name="encoder")
+    words, shared = np.asarray(encoder.table), np.asarray(encoder.ngrams.table)
     (ids,) = tokenizer.encode(["the where"])
     found = np.asarray(encoder({"tokens": np.array([[2, *ids]], np.int32)}).tokens)[0]
     assert np.allclose(found[0], words[2])  # [CLS] is not spelled
@@ -240,14 +247,14 @@ def test_a_word_is_the_mean_of_itself_and_its_ngrams():
 def test_words_are_composed_under_xla_as_without():
     """Vectors and gradients of both tables, an n-gram's summed over all its words."""
     vocabulary = Tokenizer.train("word", ["where is the wharf of the whale"], 100).vocabulary
-    encoder = SubwordVectors(SIZE, vocabulary)
+    encoder = built(word_vectors.subwords(SIZE, vocabulary), name="encoder")
     tokens = tf.constant(np.arange(vocabulary.size, dtype=np.int32)[None])
     goals = tf.constant(random(0, 1, vocabulary.size, 6), tf.float32)
 
     def slopes():
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(encoder({"tokens": tokens}).tokens * goals)
-        return loss, *map(tf.convert_to_tensor, tape.gradient(loss, [encoder.table.value, encoder.ngrams.value]))
+        return loss, *map(tf.convert_to_tensor, tape.gradient(loss, [encoder.table.value, encoder.ngrams.table.value]))
 
     for compiled, eager in zip(tf.function(slopes, jit_compile=True)(), slopes(), strict=True):
         assert np.allclose(compiled, eager, atol=1e-5)
@@ -265,10 +272,10 @@ def test_words_are_composed_under_xla_as_without():
 
 def test_ranking_loss_is_the_papers():
     encoder, v = table()
-    loss = ranking.WindowRanking(encoder, 4)
-    for number, variable in enumerate((loss.places, loss.bias, loss.score)):
+    loss = ranking.WindowRanking.over(encoder, vector_heads.WindowRankingConfig(width=6, inner=4))
+    for number, variable in enumerate((loss.places.kernel, loss.bias, loss.score.kernel)):
         variable.assign((0.3, 0.3, 3.0)[number] * random(number, *variable.shape))
-    m, d, a = (np.asarray(x, np.float64) for x in (loss.places, loss.bias, loss.score))
+    m, d, a = (np.asarray(x, np.float64) for x in (loss.places.kernel, loss.bias, loss.score.kernel))
     tokens, others = np.random.default_rng(3).integers(37, 60, (2, 1, 14)).astype(np.int32)
     padded = np.concatenate([np.zeros((5, 6)), v[tokens[0]], np.zeros((5, 6))])
 
@@ -290,7 +297,7 @@ def test_ranking_loss_is_the_papers():
 def test_dropout_does_not_tell_a_word_from_the_random_one():
     """A window scores as much as itself, whatever is dropped of it."""
     encoder, _ = table()
-    loss = ranking.WindowRanking(encoder, 4)
+    loss = ranking.WindowRanking.over(encoder, vector_heads.WindowRankingConfig(width=6, inner=4))
     encoder.dropout = 0.5
     tokens = np.random.default_rng(3).integers(37, 60, (2, 14)).astype(np.int32)
     values = loss({"tokens": tokens, "others": tokens}, seed=tf.constant([1, 2]))
@@ -311,10 +318,12 @@ def test_random_words_are_any_of_the_dictionary():
 
 def test_window_lm_is_equation_one():
     encoder, v = table()
-    loss = window_lm.WindowLm(encoder, 5)
-    for number, variable in enumerate((loss.places, loss.bias, loss.output_kernel, loss.output_bias)):
+    loss = window_lm.WindowLm.over(encoder, vector_heads.WindowLmConfig(width=6, inner=5, words=60))
+    for number, variable in enumerate((loss.places.kernel, loss.bias, loss.logits.kernel, loss.logits.bias)):
         variable.assign(random(number, *variable.shape))
-    h, d, u, b = (np.asarray(x, np.float64) for x in (loss.places, loss.bias, loss.output_kernel, loss.output_bias))
+    h, d, u, b = (
+        np.asarray(x, np.float64) for x in (loss.places.kernel, loss.bias, loss.logits.kernel, loss.logits.bias)
+    )
     tokens = np.array([[2, 40, 41, 42, 3, 2, 43, 44]], np.int32)
     documents = np.array([[1, 1, 1, 1, 1, 2, 2, 2]], np.int32)
 
@@ -345,13 +354,10 @@ def context_loss():
 def test_context2vec_loss_is_the_papers():
     loss = context_loss()
     batch = {"tokens": np.array([[2, 40, 1, 3, 42, 3]], np.int32), "noise": np.array([[50, 51]], np.int32)}
-    forward, backward = (
-        np.asarray(direction(batch["tokens"])[-1], np.float64)[:, 0]
-        for direction in (loss.encoder.forward, loss.encoder.backward)
-    )
+    forward, backward = (np.asarray(layers[-1], np.float64)[:, 0] for layers in loss.encoder.both(batch["tokens"]))
     m1, b1, m2, b2, u = (
         np.asarray(x, np.float64)
-        for x in (loss.hidden, loss.hidden_bias, loss.output_kernel, loss.output_bias, loss.targets)
+        for x in (loss.inner.kernel, loss.inner.bias, loss.outer.kernel, loss.outer.bias, loss.targets.table)
     )
     each = []
     for place in (1, 2, 4):  # no mark is predicted, and [UNK] is

@@ -28,10 +28,12 @@ from ptmbench.bench.adapt import NotApplicable, seq2seq
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.heads.lm_beside import Said
 from ptmbench.bench.adapt.settings.lm_seq2seq import Own, flops
-from ptmbench.models.architectures.left_lstm import LeftLstm, over
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.architectures.parts import HIDDEN, attention, dense, dropout, fold, shape
 from ptmbench.models.architectures.products import product
 from ptmbench.models.card import Size
+from ptmbench.models.layers.recurrent_config import LstmConfig
+from ptmbench.models.layers.recurrent_networks import LeftToRight, built
 from ptmbench.models.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
@@ -45,16 +47,18 @@ class Joined(keras.layers.Layer):
 
     def __init__(self, width: int, upper: int):
         super().__init__(name="joined")
-        self.stack = [LeftLstm._layer(self, f"upper_{index}", width, width) for index in range(upper)]
+        layer = LstmConfig(inputs=width, cells=width)
+        self.stack = [built(layer, name=f"upper_{index}") for index in range(upper)]
         self.kernel = self.add_weight((3 * width, width), "glorot_uniform", name="kernel")
         self.bias = self.add_weight((width,), "zeros", name="bias")
+        self.own = [*(weight for layer in self.stack for weight in layer.weights), self.kernel, self.bias]
         self.built = True
 
 
 class Writer:
     """``decode``, and `models.pretrainable.Writer`, of the whole network."""
 
-    def __init__(self, encoder: LeftLstm, decoder: LeftLstm, joined: Joined, beside: float):
+    def __init__(self, encoder: LeftToRight, decoder: LeftToRight, joined: Joined, beside: float):
         self.encoder, self.decoder, self.joined, self.beside = encoder, decoder, joined, beside
         self.width, self.lower = encoder.width, len(encoder.stack)
 
@@ -93,7 +97,7 @@ class Writer:
         """h and H [B, T, D] of ``tokens`` [B, T]."""
         x = lower = self.encoder.run(tf.transpose(tokens), seed, None)[0][-1]
         for index, layer in enumerate(self.joined.stack):
-            x, _ = over(x, layer, layer.recurrent.value, None)
+            x, _ = layer(x)
             x = dropout(x, self.encoder.dropout, seed, 100 + index)
         return tf.transpose(lower, [1, 0, 2]), tf.transpose(x, [1, 0, 2])
 
@@ -105,7 +109,7 @@ class Writer:
         joint = tf.concat([*looks, tf.reshape(G, [-1, self.width])], axis=1)
         return tf.reshape(g, [-1, self.width]) + tf.tanh(dense(joint, self.joined.kernel, self.joined.bias))
 
-    def _logits(self, side: LeftLstm, x: tf.Tensor, rows: Any, steps: Any) -> tf.Tensor:
+    def _logits(self, side: LeftToRight, x: tf.Tensor, rows: Any, steps: Any) -> tf.Tensor:
         """x, D numbers for each of S ``steps`` of B ``rows``, to [B, S, V] by the table of one ``side``."""
         logits = product(tf.reshape(x, [-1, self.width]), side.token_embedding, transposed=True)
         return tf.cast(tf.reshape(logits, [rows, steps, logits.shape[-1]]), tf.float32)
@@ -117,17 +121,17 @@ class Decoding:
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
         encoder = self.encoder = network.encoder
-        if type(encoder) is not LeftLstm:
+        if type(encoder) is not LeftToRight:
             raise NotApplicable(
                 "no-lstm",
                 "because encoder and decoder begin as an LSTM here that reads from left to right: see lm_lstm.",
             )
         self.warms, self.layers = bool(settings.warm_decoder), len(encoder.stack) + settings.upper
         size = Size(layers=self.layers, width=encoder.width, length=encoder.length)
-        self.decoder = LeftLstm(size, vocabulary.size, name="decoder")
+        self.decoder = built(recurrent_decoders.lstm(size, vocabulary.size), name="decoder")
         self.decoder.dropout = settings.dropout
         self.joined = Joined(encoder.width, settings.upper)
-        self.own = [*self.decoder.trainable_variables, *self.joined.trainable_variables]
+        self.own = [*self.decoder.trainable_variables, *self.joined.own]
         self.writer = Writer(encoder, self.decoder, self.joined, settings.beside)
         self.decode = self.writer.decode
 
@@ -144,7 +148,7 @@ class Decoding:
     def _copies(self) -> list[tuple[Any, Any]]:
         """The decoder's word vectors and lower layers, each with the encoder's."""
         pairs = zip(self.decoder.stack, self.encoder.stack, strict=False)
-        layers = [(vars(new)[name], weight) for new, old in pairs for name, weight in vars(old).items()]
+        layers = [pair for new, old in pairs for pair in zip(new.weights, old.weights, strict=True)]
         return [(self.decoder.token_embedding, self.encoder.token_embedding), *layers]
 
     def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:

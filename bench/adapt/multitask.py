@@ -30,9 +30,8 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.settings.multitask import Own
-from ptmbench.models.architectures.left_lstm import cell
-from ptmbench.models.architectures.lstm import remember
 from ptmbench.models.architectures.parts import dense, shape
+from ptmbench.models.layers.recurrent import cell, remember
 from ptmbench.tasks.forms import Form
 
 SUMMARY = "a recurrent layer and a head for each task beside a shared network; tasks learn in turns, then one alone"

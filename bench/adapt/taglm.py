@@ -16,7 +16,6 @@ normalised first, for norms differ several fold between layers and models.
 """
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -26,9 +25,9 @@ from keras import ops
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.settings.taglm import Own
 from ptmbench.bench.engine.step import TrainStep
-from ptmbench.models.architectures.left_lstm import over
-from ptmbench.models.architectures.lstm import remember
 from ptmbench.models.architectures.parts import dropout
+from ptmbench.models.layers.recurrent_config import BothWaysConfig
+from ptmbench.models.layers.recurrent_networks import built, by_rows
 from ptmbench.tasks.forms import Form
 
 SUMMARY = "frozen encoder; two recurrent layers learn to tag, its top layer joins them behind the first"
@@ -92,23 +91,10 @@ class BiLstm(keras.layers.Layer):
 
     def __init__(self, width: int, cells: int, name: str):
         super().__init__(name=name)
-        self.ways = [self._way(width, cells, way) for way in ("forward", "backward")]
+        self.both = built(BothWaysConfig(inputs=width, cells=cells), name="both")
         self.built = True
-
-    def _way(self, width: int, cells: int, way: str) -> SimpleNamespace:
-        return SimpleNamespace(
-            input=self.add_weight((width, 4 * cells), "glorot_uniform", name=f"{way}_input"),
-            bias=self.add_weight((4 * cells,), remember, name=f"{way}_bias"),
-            recurrent=self.add_weight((cells, 4 * cells), "glorot_uniform", name=f"{way}_recurrent"),
-        )
 
     def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """``lengths`` int32 [B] say where the padding at the right end begins: the backward direction starts before
         it."""
-        forward, backward = self.ways
-        turned = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
-        ahead, back = (
-            tf.transpose(over(tf.transpose(read, [1, 0, 2]), way, way.recurrent.value, None)[0], [1, 0, 2])
-            for read, way in ((x, forward), (turned, backward))
-        )  # [B, T, C]
-        return tf.concat([ahead, tf.reverse_sequence(back, lengths, seq_axis=1, batch_axis=0)], axis=2)
+        return by_rows(self.both(by_rows(x), lengths))

@@ -278,12 +278,15 @@ def pool(z: tf.Tensor, forget: tf.Tensor) -> tf.Tensor:
 class BothWays(Layer):
     """An LSTM layer in each direction over x [T, B, I], to [forward; backward], [T, B, 2 C]."""
 
-    def call(self, x: tf.Tensor, lengths: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-        """``lengths`` int32 [B] say where the padding at the right end begins. No state goes from one text of a row
-        into another: the first token of each is marked in ``begins`` bool [T, B]."""
-        ends = tf.roll(begins, -1, axis=0)  # going back, a text begins behind the first token of the next one
-        ahead, _ = self.forward_lstm(x, fresh=begins[:, :, None])
-        back, _ = self.backward_lstm(turned(x, lengths), fresh=turned(ends, lengths)[:, :, None])
+    def call(self, x: tf.Tensor, lengths: tf.Tensor, begins: Any = None) -> tf.Tensor:
+        """``lengths`` int32 [B] say where the padding at the right end begins. Where rows may hold several texts, no
+        state goes from one into another: the first token of each is marked in ``begins`` bool [T, B]."""
+        fresh = last = None
+        if begins is not None:
+            ends = tf.roll(begins, -1, axis=0)  # going back, a text begins behind the first token of the next one
+            fresh, last = begins[:, :, None], turned(ends, lengths)[:, :, None]
+        ahead, _ = self.forward_lstm(x, fresh=fresh)
+        back, _ = self.backward_lstm(turned(x, lengths), fresh=last)
         return tf.concat([ahead, turned(back, lengths)], axis=2)
 
 

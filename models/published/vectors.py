@@ -28,7 +28,7 @@ from ptmbench.models.tokenizers import Tokenizer
 
 MODELS = ("word2vec", "cbow", "glove")
 """Whose tables they may become."""
-TABLE, CONTEXTS = "encoder/vectors", "encoder/contexts"
+TABLE, CONTEXTS = "encoder/tokens/table", "encoder/contexts/table"
 """Variables of the networks that are a table: a word's vector, and in GloVe what is added to it."""
 LENGTH = 4096
 _UNKNOWN = "<unk>"

@@ -18,9 +18,9 @@ from ptmbench.bench.generate import Generator, Writing
 from ptmbench.bench.plan import Cell
 from ptmbench.bench.plan import Row as Line
 from ptmbench.models import load as model
-from ptmbench.models.architectures.awd_lstm import AwdLstm
-from ptmbench.models.architectures.left_lstm import LeftLstm
+from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Size
+from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.objectives.lm import CausalLm
 from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load, microworld
@@ -39,9 +39,9 @@ SEED = tf.constant([1, 2])
 def made():
     """A language model, and the `Decoding` over it, with weights large enough to tell every term of a sum."""
 
-    def build(kind=LeftLstm, **changes):
+    def build(kind=recurrent_decoders.lstm, **changes):
         keras.utils.set_random_seed(4)
-        encoder = kind(SIZE, WORDS.size)
+        encoder = built(kind(SIZE, WORDS.size), name="encoder")
         encoder.dropout = 0.0
         decoding = lm_seq2seq.Decoding(SimpleNamespace(encoder=encoder), WORDS, Own(dropout=0.0, **changes))
         rng = np.random.default_rng(5)
@@ -60,7 +60,7 @@ def softmax(x):
 
 def through(ids, side, upper):
     """The states of the lowest layer and of the top one, [T, D] each."""
-    low = lstm(np.asarray(side.token_embedding, np.float64)[ids], side.stack[0])[0]
+    low = lstm(np.asarray(side.token_embedding, np.float64)[ids], side.stack.members[0])[0]
     x = low
     for layer in upper:
         x = lstm(x, layer)[0]
@@ -70,7 +70,7 @@ def through(ids, side, upper):
 def by_hand(encoder, decoding, source, target):
     """Logits [S, V] of one row by the equations of the module, and those of both language models."""
     h, H = through(source, encoder, decoding.joined.stack)
-    g, G = through(target, decoding.decoder, decoding.decoder.stack[1:])
+    g, G = through(target, decoding.decoder, decoding.decoder.stack.members[1:])
     look = softmax(G @ H.T)
     joint = np.concatenate([look @ h, look @ H, G], axis=1)
     added = np.tanh(joint @ np.asarray(decoding.joined.kernel) + np.asarray(decoding.joined.bias))
@@ -133,7 +133,7 @@ def test_writing_step_by_step_is_decoding_whole(made):
 
 def test_other_networks_are_told_what_is_wanted(made):
     with pytest.raises(NotApplicable, match="see lm_lstm"):
-        made(kind=AwdLstm)
+        made(kind=recurrent_decoders.awd_lstm)
 
 
 def test_flops_are_the_hand_count(made):

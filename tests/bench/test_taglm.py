@@ -56,7 +56,7 @@ def test_each_direction_is_an_lstm_and_padding_is_not_read():
         variable.assign(vectors(*variable.shape))
     x, lengths = vectors(3, 6, 5), [6, 4, 1]
     found = made(tf.constant(x), tf.constant(lengths)).numpy()
-    forward, backward = (keras_lstm(way) for way in made.ways)
+    forward, backward = (keras_lstm(way) for way in (made.both.forward_lstm, made.both.backward_lstm))
     for row, length in enumerate(lengths):
         real = x[row : row + 1, :length]
         assert np.allclose(found[row, :length, :3], forward(real)[0], atol=1e-5)

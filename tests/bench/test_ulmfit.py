@@ -41,7 +41,7 @@ def test_layers_are_counted_from_the_embeddings_to_the_head():
     assert ulmfit.groups(paths) == [3, 0, 1, 2]
     encoder = models.load("ulmfit").build(SIZE, VOCABULARY).encoder
     assert ulmfit.groups([v.path for v in encoder.variables]) == [0, 1, 1, 1, 2, 2, 2]
-    assert ulmfit.groups([v.path for v in encoder.variables], "encoder/tokens") == [3, 1, 1, 1, 2, 2, 2]
+    assert ulmfit.groups([v.path for v in encoder.variables], "encoder/tokens/table") == [3, 1, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(("model", "lowest"), (("ulmfit", 1), ("gpt", 0), ("elmo", 1), ("elmo_cnn", 0)))
@@ -53,10 +53,13 @@ def test_the_output_layer_of_a_language_model_is_its_last(model, lowest):
     ulmfit.rate(first.step, 0, 40, Own(), first.output)
     shares = {v.path: share for v, share in zip(first.step.variables, first.step.shares.numpy(), strict=True)}
     full = {path for path, share in shares.items() if share == 1}
-    table = {"elmo_cnn": {"loss/output_words", "loss/output_bias"}, "elmo": {"encoder/tokens", "loss/output_bias"}}
-    table["ulmfit"] = table["elmo"]
-    table["gpt"] = {"encoder/embeddings/tokens/table"}
-    assert full == table.get(model, {"encoder/tokens"})
+    table = {
+        "elmo": {"encoder/embeddings/table", "loss/output_bias"},
+        "elmo_cnn": {"loss/words/table", "loss/output_bias"},
+        "gpt": {"encoder/embeddings/tokens/table"},
+        "ulmfit": {"encoder/tokens/table", "loss/output_bias"},
+    }
+    assert full == table[model]
     assert sorted(set(shares.values())) == pytest.approx([2.6 ** (g - 3) for g in range(lowest, 4)])
 
 

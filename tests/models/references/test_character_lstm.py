@@ -4,14 +4,15 @@ they are out of reach, and `tests.models.test_character_lstm` has them."""
 import keras
 import numpy as np
 
-from ptmbench.models.architectures import character_lstm
-from ptmbench.models.architectures.character_lstm import CharacterLstm, symbols
+from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Size
+from ptmbench.models.layers.recurrent_networks import built
+from ptmbench.models.layers.spelling import symbols
 from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.common import TOLERANCE, difference, torch
 
 VOCABULARY = Vocabulary(size=101)
-FILTERS = [(1, 3), (2, 4), (5, 6), (7, 7)]
+FILTERS = ((1, 3), (2, 4), (5, 6), (7, 7))
 
 
 def tensor(value) -> "torch.Tensor":
@@ -26,45 +27,49 @@ def gates(value, axis) -> "torch.Tensor":
 
 def recurrent(layer, x: "torch.Tensor") -> "torch.Tensor":
     """One direction over x [B, T, P]."""
-    width, cells = layer.input.shape[0], layer.project.shape[0]
+    width, cells = layer.config.width, layer.config.cells
     network = torch.nn.LSTM(width, cells, batch_first=True, proj_size=width)
     weights = {
-        "weight_ih_l0": gates(layer.input, 1),
-        "weight_hh_l0": gates(layer.recurrent, 1),
-        "bias_ih_l0": gates(layer.bias, 0),
+        "weight_ih_l0": gates(layer.gates.kernel, 1),
+        "weight_hh_l0": gates(layer.recurrent.kernel, 1),
+        "bias_ih_l0": gates(layer.gates.bias, 0),
         "bias_hh_l0": torch.zeros(4 * cells),
-        "weight_hr_l0": tensor(np.asarray(layer.project).T),
+        "weight_hr_l0": tensor(np.asarray(layer.projection.kernel).T),
     }
     network.load_state_dict(weights)
     return network(x)[0]
 
 
 def test_encoder(monkeypatch):
-    monkeypatch.setattr(character_lstm, "CLIP", 1e9)
+    monkeypatch.setattr(recurrent_encoders, "CLIP", 0.0)
     keras.utils.set_random_seed(2)
-    encoder = CharacterLstm(Size(layers=2, width=24, inner=20), VOCABULARY, FILTERS)
+    size = Size(layers=2, width=24, inner=20)
+    encoder = built(recurrent_encoders.elmo_cnn(size, VOCABULARY, FILTERS), name="encoder")
+    speller = encoder.embeddings
     for variable in encoder.variables:
         variable.assign(np.asarray(variable) + 0.1 * np.random.default_rng(0).normal(size=variable.shape))
     tokens = np.random.default_rng(1).integers(37, 101, (3, 17)).astype(np.int32)
     with torch.no_grad():
-        z = tensor(encoder.letters)[torch.tensor(symbols(VOCABULARY)[tokens].astype(np.int64))]  # [B, T, 50, 16]
+        spelled = symbols((), VOCABULARY.size, VOCABULARY.first)[tokens]  # [B, T, 50]
+        z = tensor(speller.letters.table)[torch.tensor(spelled.astype(np.int64))]  # [B, T, 50, 16]
         z = z.reshape(-1, 50, 16).transpose(1, 2)
         found = []
-        for (wide, number), layer in zip(FILTERS, encoder.filters, strict=True):
+        for wide, number in FILTERS:
+            layer = getattr(speller, f"filters_{wide}")
             convolution = torch.nn.Conv1d(16, number, wide)
             convolution.weight.copy_(tensor(np.asarray(layer.kernel).transpose(2, 1, 0)))
             convolution.bias.copy_(tensor(layer.bias))
             found.append(torch.relu(convolution(z).max(dim=-1).values))
         y = torch.cat(found, dim=-1)
-        for layer in encoder.highways:
+        for layer in (speller.highway_0.gates, speller.highway_1.gates):
             gate, new = (y @ tensor(layer.kernel) + tensor(layer.bias)).chunk(2, dim=-1)
             y = torch.sigmoid(gate) * torch.relu(new) + (1 - torch.sigmoid(gate)) * y
-        x = (y @ tensor(encoder.project) + tensor(encoder.project_bias)).reshape(3, 17, 12)
+        x = (y @ tensor(speller.projection.kernel) + tensor(speller.projection.bias)).reshape(3, 17, 12)
         forward, backward = [x], [x]
         for index in range(2):
-            new = recurrent(encoder.forward_layers[index], forward[-1])
+            new = recurrent(encoder.forward_stack.members[index], forward[-1])
             forward.append(new + forward[-1] if index else new)
-            new = recurrent(encoder.backward_layers[index], backward[-1].flip(1)).flip(1)
+            new = recurrent(encoder.backward_stack.members[index], backward[-1].flip(1)).flip(1)
             backward.append(new + backward[-1] if index else new)
     encoding = encoder({"tokens": tokens})
     for ours, *theirs in zip(encoding.layers, forward, backward, strict=True):

@@ -13,8 +13,10 @@ import pytest
 
 from ptmbench.bench.adapt.features import Reading
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.architectures.character_lstm import CharacterLstm, symbols
+from ptmbench.models.architectures.recurrent_encoders import elmo_cnn
 from ptmbench.models.card import Size
+from ptmbench.models.layers.recurrent_networks import Bidirectional, built
+from ptmbench.models.layers.spelling import symbols
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.common import TOLERANCE, difference, torch
@@ -22,7 +24,7 @@ from tests.models.references.common import TOLERANCE, difference, torch
 h5py = pytest.importorskip("h5py", reason="the reference needs h5py")
 
 SIZE = Size(layers=2, width=8, inner=5, length=30)
-FILTERS = [(1, 2), (2, 3), (7, 4)]
+FILTERS = ((1, 2), (2, 3), (7, 4))
 WORDS = ("the", "a", "Zoë", "unbelievable", "x" * 60, "y" * 48)
 VOCABULARY = Vocabulary(size=37 + len(WORDS), pieces=(*(f"[{number}]" for number in range(37)), *WORDS))
 TEXTS = [["the", "Zoë", "unbelievable", "y" * 48, "a"], ["x" * 60, "the"], ["a"]]
@@ -60,28 +62,30 @@ def elmo(monkeypatch):
             sys.modules.pop(name)
 
 
-def written(encoder: CharacterLstm, folder: Path) -> tuple[str, str]:
+def written(encoder: Bidirectional, folder: Path) -> tuple[str, str]:
     """The options and the weights of ``encoder``, in the files that the authors published theirs in."""
     char = {"activation": "relu", "embedding": {"dim": 16}, "filters": FILTERS, "n_highway": 2}
     char |= {"max_characters_per_token": 50, "n_characters": 261}
-    lstm = {"cell_clip": 3, "proj_clip": 3, "dim": encoder.cells, "n_layers": 2, "projection_dim": encoder.state}
+    lstm = {"cell_clip": 3, "proj_clip": 3, "dim": SIZE.inner, "n_layers": 2, "projection_dim": encoder.state}
     (folder / "options.json").write_text(json.dumps({"char_cnn": char, "lstm": lstm | {"use_skip_connections": True}}))
-    letters, special = np.asarray(encoder.letters), VOCABULARY.first
+    speller = encoder.embeddings
+    letters, special = np.asarray(speller.letters.table), VOCABULARY.first
     ends = [256 + VOCABULARY.cls, 256 + VOCABULARY.sep, *range(256 + special, 256 + special + 3)]
     arrays = {"char_embed": letters[[*range(256), *ends]]}
-    for index, layer in enumerate(encoder.filters):
+    for index, (wide, _) in enumerate(FILTERS):
+        layer = getattr(speller, f"filters_{wide}")
         arrays[f"CNN/W_cnn_{index}"], arrays[f"CNN/b_cnn_{index}"] = np.asarray(layer.kernel)[None], layer.bias
-    for index, layer in enumerate(encoder.highways):
+    for index, layer in enumerate((speller.highway_0.gates, speller.highway_1.gates)):
         for kind, value in (("W", layer.kernel), ("b", layer.bias)):
             gate, new = np.split(np.asarray(value), 2, axis=-1)
             arrays[f"CNN_high_{index}/{kind}_carry"], arrays[f"CNN_high_{index}/{kind}_transform"] = gate, new
-    arrays |= {"CNN_proj/W_proj": encoder.project, "CNN_proj/b_proj": encoder.project_bias}
-    for direction, layers in enumerate((encoder.forward_layers, encoder.backward_layers)):
+    arrays |= {"CNN_proj/W_proj": speller.projection.kernel, "CNN_proj/b_proj": speller.projection.bias}
+    for direction, layers in enumerate((encoder.forward_stack, encoder.backward_stack)):
         for index, layer in enumerate(layers):
             place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
-            arrays[f"{place}/W_0"] = gates(np.concatenate([layer.input, layer.recurrent]))
-            arrays[f"{place}/B"] = gates(np.asarray(layer.bias)) - np.repeat([0, 0, 1, 0], encoder.cells)
-            arrays[f"{place}/W_P_0"] = layer.project
+            arrays[f"{place}/W_0"] = gates(np.concatenate([layer.gates.kernel, layer.recurrent.kernel]))
+            arrays[f"{place}/B"] = gates(np.asarray(layer.gates.bias)) - np.repeat([0, 0, 1, 0], SIZE.inner)
+            arrays[f"{place}/W_P_0"] = layer.projection.kernel
     with h5py.File(folder / "weights.hdf5", "w") as file:
         for name, value in arrays.items():
             file[name] = np.asarray(value, np.float32)
@@ -98,11 +102,11 @@ def test_all_layers_are_allennlps(elmo, tmp_path):
     """Weights are large enough for cells and projections to reach their bounds. The sentence's ends, which are added
     there, are our [CLS] and [SEP]; padding, which is 0 there, is not looked at."""
     keras.utils.set_random_seed(1)
-    ours = CharacterLstm(SIZE, VOCABULARY, FILTERS)
+    ours = built(elmo_cnn(SIZE, VOCABULARY, FILTERS), name="encoder")
     ours.dropout = 0.0
     rng = np.random.default_rng(0)
     for variable in ours.variables:
-        wide = 2.0 if variable.path.endswith("_project") else 0.5
+        wide = 2.0 if "/projection/" in variable.path and "embeddings" not in variable.path else 0.5
         variable.assign(rng.normal(0, wide, variable.shape))
     theirs = elmo._ElmoBiLm(*written(ours, tmp_path)).eval()
     mapper = importlib.import_module("allennlp.data.token_indexers.elmo_indexer").ELMoCharacterMapper()
@@ -111,7 +115,7 @@ def test_all_layers_are_allennlps(elmo, tmp_path):
         spelled[row, : len(text)] = [mapper.convert_word_to_char_ids(word) for word in text]
         ids = [VOCABULARY.first + WORDS.index(word) for word in text]
         tokens[row, : len(ids) + 2] = [VOCABULARY.cls, *ids, VOCABULARY.sep]
-        lie = symbols(VOCABULARY)[ids]
+        lie = symbols(VOCABULARY.pieces or (), VOCABULARY.size, VOCABULARY.first)[ids]
         assert np.array_equal(np.where(lie > 255, lie - VOCABULARY.first + 2, lie) + 1, spelled[row, : len(text)])
     with torch.no_grad():
         found = theirs(torch.tensor(spelled))
@@ -130,7 +134,7 @@ def test_the_mix_of_layers_is_allennlps(elmo):
     layers = rng.normal(size=(3, 2, 4, 8))
     layers -= layers.mean(axis=-1, keepdims=True)
     layers = (layers / layers.std(axis=-1, keepdims=True)).astype(np.float32)
-    reading = Reading(CharacterLstm(SIZE, VOCABULARY, FILTERS), Settings(layers="all"))
+    reading = Reading(built(elmo_cnn(SIZE, VOCABULARY, FILTERS), name="encoder"), Settings(layers="all"))
     reading.mix.assign(rng.normal(size=3))
     reading.gain.assign(1.7)
     for scalar, value in zip(mix.scalar_parameters, np.asarray(reading.mix), strict=True):

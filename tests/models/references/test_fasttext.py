@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelled
 from ptmbench.models.card import Size
+from ptmbench.models.layers.vectors import hashed, ngrams, spelled
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 from tests.models.references.differences import noted
@@ -43,7 +43,7 @@ def build(words: tuple[str, ...]) -> tuple[Pretrainable, Vocabulary]:
     vocabulary = Vocabulary(size=specials + len(words), pieces=(*map(str, range(specials)), *words))
     built = models.load("fasttext").build(Size(layers=0, width=WIDTH, inner=BUCKETS, length=64), vocabulary)
     rng = np.random.default_rng(0)
-    for table in (built.encoder.table, built.encoder.ngrams):
+    for table in (built.encoder.table, built.encoder.ngrams.table):
         table.assign(rng.normal(0, 2.0, table.shape))  # means of 15 are four times as small
     return built, vocabulary
 
@@ -89,7 +89,7 @@ def test_vectors(program):
     encoder = built.encoder
     words = program.get_words()
     table = np.zeros((len(words) + BUCKETS, WIDTH), np.float32)
-    table[len(words) :] = encoder.ngrams
+    table[len(words) :] = encoder.ngrams.table
     for number, word in enumerate(WORDS, vocabulary.first):
         table[words.index(word)] = encoder.table[number]
     program.set_matrices(table, program.get_output_matrix())
@@ -108,7 +108,7 @@ def test_gradient():
     words = tuple("".join(rng.choice(list("abcdé"), 5)) for _ in range(20))
     built, vocabulary = build(words)
     encoder, loss = built.encoder, built.loss
-    loss.contexts.assign(rng.normal(0, 0.7, loss.contexts.shape))
+    loss.contexts.table.assign(rng.normal(0, 0.7, loss.contexts.table.shape))
     first, noise = vocabulary.first, len(words) - 1
     model = gensim.FastText(
         sg=1, hs=0, negative=5, vector_size=WIDTH, window=3, shrink_windows=False, sample=0, min_count=1, workers=1,
@@ -118,7 +118,7 @@ def test_gradient():
     assert tuple(model.wv.index_to_key) == words
     model.cum_table[:noise] = 0  # all that is drawn lies behind
     tables = [model.wv.vectors_vocab, model.wv.vectors_ngrams, model.syn1neg]
-    before = [14 / 15 * encoder.table[first:], 14 / 15 * encoder.ngrams, loss.contexts[first:]]
+    before = [14 / 15 * encoder.table[first:], 14 / 15 * encoder.ngrams.table, loss.contexts.table[first:]]
     for table, array in zip(tables, before, strict=True):
         table[:] = array
     text = rng.integers(0, noise, 12)
@@ -126,7 +126,7 @@ def test_gradient():
     batch = {"tokens": text[None] + first, "places": np.arange(12)[None], "windows": np.full((1, 12), 3)}
     batch["noise"] = np.full((1, 4), noise + first)
     batch = {name: value.astype(np.int32) for name, value in batch.items()}
-    variables = (encoder.table, encoder.ngrams, loss.contexts)
+    variables = (encoder.table, encoder.ngrams.table, loss.contexts.table)
     with tf.GradientTape() as tape:
         value = loss(batch, totals={"pairs": 1})["loss"]
     slopes = map(tf.convert_to_tensor, tape.gradient(value, [variable.value for variable in variables]))

@@ -35,7 +35,7 @@ def test_cost_gradient_and_vectors(package):
     arrays = {name: rng.normal(0, 0.7, shape).astype(np.float32) for name, shape in names.items()}
 
     loss = models.load("glove").build(Size(layers=0, width=WIDTH, length=64), Vocabulary(size=WORDS)).loss
-    variables = [loss.encoder.table, loss.encoder.contexts, loss.bias, loss.context_bias]
+    variables = [loss.encoder.table, loss.encoder.contexts.table, loss.bias, loss.context_bias]
     for variable, array in zip(variables, arrays.values(), strict=True):
         variable.assign(array.reshape(variable.shape))
     one, other = np.nonzero(counts)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures.qrnn import Qrnn
+from ptmbench.models.architectures.recurrent_decoders import qrnn as qrnn_config
 from ptmbench.models.card import Size
+from ptmbench.models.layers.recurrent_networks import built
 from tests.models.references.common import TOLERANCE, difference, torch
 
 fastai = pytest.importorskip("fastai", reason="the reference needs fastai 1.0.61")
@@ -38,13 +39,13 @@ def test_layers_are_fastais(qrnn):
     """The window is 2 in the first layer, 1 above. fastai's gate f says what comes in, where ours, as the paper's, says
     what stays; the token before stands behind the token there. It has zoneout, which is not used here."""
     keras.utils.set_random_seed(1)
-    network = Qrnn(Size(layers=3, width=12, inner=12, length=40), 60)
+    network = built(qrnn_config(Size(layers=3, width=12, inner=12, length=40), 60), name="encoder")
     network.dropout = 0.0
     for variable in network.variables:
         variable.assign(np.asarray(variable) + 0.3 * np.random.default_rng(0).normal(size=variable.shape))
     peer = qrnn.QRNN(12, 12, n_layers=3).eval()
     for layer, there in zip(network.stack, peer.layers, strict=True):
-        kernel, bias = (np.array(value) for value in (layer.kernel, layer.bias))
+        kernel, bias = (np.array(value) for value in (layer.gates.kernel, layer.gates.bias))
         kernel[:, 12:24], bias[12:24] = -kernel[:, 12:24], -bias[12:24]
         kernel = np.concatenate(np.split(kernel, there.window)[::-1])
         there.linear.load_state_dict({"weight": tensor(kernel.T), "bias": tensor(bias)})

@@ -10,14 +10,17 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import ulmfit
 from ptmbench.bench.adapt.settings.ulmfit import Own
-from ptmbench.models.architectures import awd_lstm
-from ptmbench.models.architectures.awd_lstm import AwdLstm
-from ptmbench.models.architectures.string_lstm import StringLstm
+from ptmbench.models.architectures.recurrent_decoders import awd_lstm
+from ptmbench.models.architectures.recurrent_encoders import flair as flair_config
 from ptmbench.models.card import Size
+from ptmbench.models.layers import core, recurrent
+from ptmbench.models.layers.recurrent_networks import Awd, Strings, built
+from ptmbench.models.layers.vector_heads import BiLmConfig
 from ptmbench.models.objectives import awd_lm
 from ptmbench.models.objectives.bilm import BiLm
 from ptmbench.models.tokenizers import Tokenizer
 from tests.models.references.common import TOLERANCE, check_loss, difference, long, torch
+from tests.models.test_recurrent import kernels
 
 V = 60
 SIZE = Size(layers=3, width=10, inner=14, length=40)
@@ -47,20 +50,20 @@ def shaken(network: keras.layers.Layer) -> keras.layers.Layer:
 def take(lstm: "torch.nn.LSTM", layers: list[SimpleNamespace]) -> None:
     """Our ``layers`` into torch's, whose two biases add up to ours."""
     for index, layer in enumerate(layers):
-        values = {"weight_ih": layer.input, "weight_hh": layer.recurrent, "bias_ih": layer.bias}
+        values = dict(zip(("weight_ih", "bias_ih", "weight_hh"), kernels(layer), strict=True))
         for name, value in values.items():
             getattr(lstm, f"{name}_l{index}").data.copy_(gates(value))
         second = getattr(lstm, f"bias_hh_l{index}").data.normal_()
         getattr(lstm, f"bias_ih_l{index}").data.sub_(second)
 
 
-def awd() -> tuple[AwdLstm, "torch.nn.Module", SimpleNamespace]:
+def awd() -> tuple[Awd, "torch.nn.Module", SimpleNamespace]:
     """Our network, fastai's language model with the same weights and the rates of its classifier, which are those of
     the paper, and the modules of fastai."""
     awdlstm = pytest.importorskip("fastai.text.models.awdlstm", reason="the reference needs fastai 2")
     core = pytest.importorskip("fastai.text.models.core")
     keras.utils.set_random_seed(1)
-    ours = shaken(AwdLstm(SIZE, V))
+    ours = shaken(built(awd_lstm(SIZE, V), name="encoder"))
     shape = {"emb_sz": SIZE.width, "n_hid": SIZE.inner, "n_layers": SIZE.layers, "pad_token": 0}
     config = {**awdlstm.awd_lstm_clas_config, **shape, "tie_weights": True, "out_bias": True}
     torch.manual_seed(0)
@@ -68,7 +71,7 @@ def awd() -> tuple[AwdLstm, "torch.nn.Module", SimpleNamespace]:
     theirs[0].encoder.weight.data.copy_(tensor(ours.token_embedding))
     for wrapped, layer in zip(theirs[0].rnns, ours.stack, strict=True):
         take(wrapped.module, [layer])
-        wrapped.weight_hh_l0_raw.data.copy_(gates(layer.recurrent))
+        wrapped.weight_hh_l0_raw.data.copy_(gates(layer.recurrent.kernel))
     return ours, theirs, SimpleNamespace(awdlstm=awdlstm, core=core)
 
 
@@ -137,24 +140,24 @@ def test_awd_training_is_fastais(monkeypatch):
         callback.after_loss()
         assert learn.loss_grad.item() > before + 1e-3  # so that each term counts
     learn.loss_grad.backward()
-    monkeypatch.setattr(awd_lstm, "dropout", replay(seen))
+    for module, replayed in ((core, replay(seen)), (recurrent, replay(seen))):
+        monkeypatch.setattr(module, "dropout", replayed)
     ours.dropout = 0.4
     with tf.GradientTape() as tape:
         values = objective({"tokens": TOKENS}, seed=tf.constant([1, 2]))
     assert not seen
     check_loss(values["nll"], plain)
     check_loss(values["loss"], learn.loss_grad)
-    kinds = ("input", "recurrent", "bias")
     variables = [
         objective.output_bias,
         ours.token_embedding,
-        *(getattr(layer, kind) for layer in ours.stack for kind in kinds),
+        *(weight for layer in ours.stack for weight in kernels(layer)),
     ]
     found = iter(tape.gradient(values["loss"], [variable.value for variable in variables]))
     assert difference(tf.convert_to_tensor(next(found)), theirs[1].decoder.bias.grad) < TOLERANCE
     assert difference(tf.convert_to_tensor(next(found)), theirs[0].encoder.weight.grad) < TOLERANCE
     for rnn in theirs[0].rnns:
-        for weight in (rnn.module.weight_ih_l0, rnn.weight_hh_l0_raw, rnn.module.bias_ih_l0):
+        for weight in (rnn.module.weight_ih_l0, rnn.module.bias_ih_l0, rnn.weight_hh_l0_raw):
             assert difference(gates(next(found)), weight.grad) < TOLERANCE
 
 
@@ -185,7 +188,7 @@ def test_rates_are_fastais():
     assert step.shares.numpy() == pytest.approx(np.array(core.even_mults(2.6**-4, 1.0, 5)))
 
 
-def flair_models(layers: int) -> tuple[StringLstm, BiLm, list, np.ndarray, list]:
+def flair_models(layers: int) -> tuple[Strings, BiLm, list, np.ndarray, list]:
     """Our network and loss, flair's two language models with the same weights, `SENTENCES` as our tokens, and of each
     word the places of its first and last character.
 
@@ -196,11 +199,11 @@ def flair_models(layers: int) -> tuple[StringLstm, BiLm, list, np.ndarray, list]
     tokenizer = Tokenizer.train("character", TEXT, 80)
     vocabulary = tokenizer.vocabulary
     keras.utils.set_random_seed(1)
-    ours = shaken(StringLstm(Size(layers=layers, width=16, length=64), vocabulary))
-    loss = BiLm(ours)
-    loss.bias.assign(np.random.default_rng(2).normal(size=vocabulary.size))
+    ours = shaken(built(flair_config(Size(layers=layers, width=16, length=64), vocabulary), name="encoder"))
+    loss = BiLm.over(ours, BiLmConfig(width=8, vocabulary=vocabulary.size))
+    loss.output_bias.assign(np.random.default_rng(2).normal(size=vocabulary.size))
     found = []
-    ways = (True, vocabulary.cls, ours.forward_layers), (False, vocabulary.sep, ours.backward_layers)
+    ways = (True, vocabulary.cls, ours.forward_stack), (False, vocabulary.sep, ours.backward_stack)
     for forward, feed, weights in ways:
         dictionary = flair.data.Dictionary(add_unk=False)
         for number, piece in enumerate(vocabulary.pieces):
@@ -210,7 +213,7 @@ def flair_models(layers: int) -> tuple[StringLstm, BiLm, list, np.ndarray, list]
         )
         model.encoder.weight.data.copy_(tensor(ours.token_embedding))
         model.decoder.weight.data.copy_(tensor(ours.token_embedding))
-        model.decoder.bias.data.copy_(tensor(loss.bias))
+        model.decoder.bias.data.copy_(tensor(loss.output_bias))
         take(model.rnn, weights)
         found.append(model.eval())
     rows, spans = np.zeros((2, 32), np.int32), []
@@ -235,7 +238,7 @@ def test_states_at_every_character_are_flairs(layers):
         states = forward.get_representation([text], "\n ", "")
         assert difference(ours.forward(tokens)[-1][:-1], states) < TOLERANCE  # all but [SEP]
         states = backward.get_representation([text], "\n", " ")
-        assert difference(ours.backward(tokens)[-1][:0:-1], states) < TOLERANCE  # all but [CLS]
+        assert difference(ours.both(tokens)[1][-1][:0:-1], states) < TOLERANCE  # all but [CLS]
         values = loss({"tokens": tokens})
         for model, name, ids in ((forward, "forward_nll", row[:count]), (backward, "backward_nll", row[:count][::-1])):
             logits, _, _ = model(long(ids[:, None].copy()), model.init_hidden(1))
@@ -250,7 +253,7 @@ def test_vectors_of_words_are_flairs():
     embeddings = pytest.importorskip("flair.embeddings")
     data = pytest.importorskip("flair.data")
     encoding = ours({"tokens": rows})
-    ahead, back = (np.asarray(x[-1]).transpose(1, 0, 2) for x in (ours.forward(rows), ours.backward(rows)))
+    ahead, back = (np.asarray(x[-1]).transpose(1, 0, 2) for x in ours.both(rows))
     for spaces in (False, True):
         sentences = [data.Sentence(words) for words in SENTENCES]
         halves = [embeddings.FlairEmbeddings(model, with_whitespace=spaces) for model in (forward, backward)]

@@ -199,7 +199,7 @@ def test_probabilities(tmp_path):
     # Not ``predict``, which fails beside NumPy 2.
     found = {label: share for share, label in model.f.predict("a\n", len(counts), 0.0, "strict")}
     loss, _, _ = tables("cbow_hs", WORDS - 1)
-    loss.nodes.assign(np.concatenate([-nodes[:-1], np.zeros((WORDS - len(counts), WIDTH))]))
+    loss.nodes.table.assign(np.concatenate([-nodes[:-1], np.zeros((WORDS - len(counts), WIDTH))]))
     paths = hierarchical_softmax.tree(counts, hierarchical_softmax.depth(len(counts)))
     ends = [model.get_word_id("a"), model.get_word_id("</s>")]
     h = words[ends].mean(axis=0)[None, None, None]
@@ -227,7 +227,7 @@ def test_paragraph_vectors(name, length):
     model.build_vocab([doc2vec.TaggedDocument(seen, [tag]) for tag in range(4)])
     assert model.wv.index_to_key == [str(word) for word in range(WORDS)]
     model.cum_table[:UNSEEN] = 0
-    pairs = [(encoder.answers, model.syn1neg), (encoder.documents, model.dv.vectors)]
+    pairs = [(encoder.answers.table, model.syn1neg), (encoder.documents.table, model.dv.vectors)]
     pairs += [(encoder.table, model.wv.vectors)] if name == "pv_dm" else []
     before = [random(seed, *weight.shape) for seed, (weight, _) in enumerate(pairs)]
     for (weight, vectors), array in zip(pairs, before, strict=True):

@@ -39,8 +39,12 @@ class EncoderModel:
         return self.encoder.flops(length)
 
     def forward_flops(self, length: int) -> float:
-        """FLOPs of a forward pass of all that pre-training computes for a row of ``length``."""
+        """FLOPs of a forward pass of encoder and heads for a row of ``length``."""
         return self.encoder.flops(length) + sum(head.row_flops(length) for head in self.heads)
+
+    def training_flops(self, length: int) -> float:
+        """FLOPs of a training step for one row of ``length``."""
+        return self.encoder.training_flops(length) + 3 * sum(head.row_flops(length) for head in self.heads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +66,10 @@ class CausalModel:
     def forward_flops(self, length: int) -> float:
         """FLOPs of asking how probable a row of ``length`` is."""
         return self.encoder.flops(length) + (length - 1) * self._word
+
+    def training_flops(self, length: int) -> float:
+        """FLOPs of a training step for one row of ``length``."""
+        return self.encoder.training_flops(length) + 3 * (length - 1) * self._word
 
     def decode_flops(self, length: int, targets: float) -> float:
         """FLOPs of `Pretrainable.decode`: ``targets`` tokens after ``length``, the vocabulary only for them."""
@@ -107,6 +115,10 @@ class SequenceModel:
         """FLOPs of a forward pass of encoder and decoder for a row of pre-training."""
         return self.decode_flops(length, self.targets(length))
 
+    def training_flops(self, length: int) -> float:
+        """FLOPs of a training step for one row of ``length``."""
+        return 3 * self.forward_flops(length)
+
     def decode_flops(self, length: int, targets: float) -> float:
         """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length``."""
         return self.encoder.flops(length) + self.decoder.decoding_flops(targets, length, self.vocabulary)
@@ -130,8 +142,8 @@ def encoder_costs(describe: Describe) -> tuple[Callable, Callable, Callable]:
         return describe(size, _NO_WORDS).encoder_flops(length) / length
 
     def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-        """FLOPs of a training step per input token of rows of ``length``: three times the forward pass."""
-        return 3 * describe(size, vocabulary).forward_flops(length) / length
+        """FLOPs of a training step per input token of rows of ``length``."""
+        return describe(size, vocabulary).training_flops(length) / length
 
     return parameters, encoder_flops_per_token, flops_per_token
 

@@ -14,7 +14,10 @@ Nearest relative: XLNet (`models.xlnet`), whose two streams these are, over BERT
 Downstream it is BERT (`models.bert`) with relative positions, and without segments or a pooler.
 """
 
+from ptmbench.models.architectures.position_compensated import mpnet
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -55,43 +58,28 @@ ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 """The authors' command (microsoft/MPNet)."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    D, V = size.width, vocabulary.size
+    encoder = mpnet(size, V)
+    epsilon = encoder.stack.block.norm.epsilon
+    words = MaskedLmConfig(width=D, inner=D, vocabulary=V, epsilon=epsilon, absent=vocabulary.absent)
+    return EncoderModel(encoder=encoder, heads=(words,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.position_compensated import EPSILON, PositionCompensated
+    from ptmbench.models.layers.compensated import built
     from ptmbench.models.objectives import masked_permuted
 
-    encoder = PositionCompensated(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    (words,) = described.heads
     return Pretrainable(
         encoder=encoder,
-        loss=masked_permuted.MaskedPermutedLm(encoder, EPSILON, vocabulary.absent),
+        loss=masked_permuted.MaskedPermutedLm(words, encoder),
         batches=lambda corpus, batch, length: masked_permuted.batches(corpus, vocabulary, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and head, and of those in lookup tables (32 distances for each head)."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    tables = (V + size.length) * D + 32 * size.heads
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    return tables + 2 * D + size.layers * layer + D * D + 3 * D + V, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of the row, both streams and the head.
-
-    The last layer has keys and values of row and content, and goes on with the queries alone.
-    """
-    D, F, L = size.width, size.inner, size.layers
-    slots = -(-15 * length // 100)
-    keys = length + slots
-    content = 2 * (4 * D * D + 2 * D * F) + 4 * keys * D
-    query = content - 2 * 2 * D * D  # keys and values are those of the others
-    row = encoder_flops_per_token(size, length) / L
-    layers = (L - 1) * (length * row + slots * content) + keys * 2 * 2 * D * D + L * slots * query
-    return 3 * (layers + slots * 2 * (D * D + D * vocabulary.size)) / length
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

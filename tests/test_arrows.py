@@ -150,7 +150,9 @@ def described() -> list[Path]:
 
 
 def test_models_that_describe_themselves_are_found() -> None:
-    families = "albert bart bert ctrl electra gpt gpt2 infoword mass pegasus roberta spanbert structbert t5 t5_1_1"
+    families = (
+        "albert bart bert ctrl electra gpt gpt2 infoword mass mpnet pegasus roberta spanbert structbert t5 t5_1_1"
+    )
     assert set(families.split()) <= {path.stem for path in described()}
 
 

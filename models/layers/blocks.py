@@ -11,14 +11,25 @@ from typing import Any
 import tensorflow as tf
 
 from ptmbench.models.architectures.parts import attention, gelu, shape, split_heads
+from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.config import AttentionConfig, BlockConfig, FeedForwardConfig, StackConfig
-from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Rows, made_from, recomputed
+from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Linear, Rows, made_from, recomputed
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 """Keys and values, [B, H, U, K] each."""
 
 ACTIVATIONS = {"gelu": gelu, "gelu_tanh": partial(tf.nn.gelu, approximate=True), "relu": tf.nn.relu}
 """By name: GELU exactly and by its tanh approximation (Hendrycks and Gimpel, 2016, section 2), and ReLU."""
+
+
+def columns(linear: Linear, x: tf.Tensor, begin: int, end: int) -> tf.Tensor:
+    """Columns ``begin`` to ``end`` of what ``linear`` gives for x [N, I]. The others are not computed, unless the layer
+    is quantised or extensions change its result."""
+    if linear.quantization_mode or linear.extensions("output"):
+        return linear(x)[:, begin:end]
+    kernel = linear.through("kernel", tf.cast(linear.kernel, linear.compute_dtype))[:, begin:end]
+    x = product(linear.through("input", tf.cast(x, linear.compute_dtype)), kernel)
+    return x if linear.bias is None else tf.nn.bias_add(x, tf.cast(linear.bias, x.dtype)[begin:end])
 
 
 @made_from(AttentionConfig)
@@ -37,7 +48,10 @@ class Attention(Layer):
 
     def read(self, memory: tf.Tensor, rows: Rows) -> Pair:
         """Keys and values of a ``memory`` [B * U, W] of (B, U) = ``rows``, for any number of calls."""
-        return tuple(self.heads(self.key_value(memory), rows, 2))
+        if self.config.memory:
+            return tuple(self.heads(self.key_value(memory), rows, 2))
+        D = self.config.width
+        return tuple(self.heads(columns(self.query_key_value, memory, D, 3 * D), rows, 2))
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, memory: Any = None, past: Any = None
@@ -51,7 +65,8 @@ class Attention(Layer):
             if past is not None:
                 k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
         else:
-            (q,), (k, v) = self.heads(self.query(x), rows), memory
+            q = self.query(x) if self.config.memory else columns(self.query_key_value, x, 0, self.config.width)
+            (q,), (k, v) = self.heads(q, rows), memory
         own = k, v
         if self.extensions("keys_values"):
             k, v = self.through("keys_values", own)
@@ -103,18 +118,21 @@ class Block(Layer):
         memory: Any = None,
         absent: Any = None,
         past: Any = None,
+        seen: Any = None,
     ) -> tuple[tf.Tensor, Pair]:
         """The block's result [N, D], and the keys and values of its self-attention.
 
         ``memory`` are the keys and values for the cross-attention (from `Attention.read`), and ``absent``
-        [B, 1, 1, U] hides some of them. ``past`` are the keys and values of earlier tokens.
+        [B, 1, 1, U] hides some of them. ``past`` are the keys and values of earlier tokens. Where ``seen`` is given,
+        the self-attention looks at these keys and values (from `read`) and at none of ``x``.
         """
         config, own = self.config, None
         first = drop.at(1)
 
         def attend(x: tf.Tensor) -> tf.Tensor:
             nonlocal own
-            h, own = self.attention(self.through("before_attention", x), bias, rows=rows, drop=drop, past=past)
+            x = self.through("before_attention", x)
+            h, own = self.attention(x, bias, rows=rows, drop=drop, memory=seen, past=past)
             return first(self.through("after_attention", h))
 
         def look(x: tf.Tensor) -> tf.Tensor:
@@ -131,6 +149,11 @@ class Block(Layer):
         if config.cross is not None:
             x = self._added(x, look, self.cross_norm)
         return self._added(x, feed, self.norm), own
+
+    def read(self, x: tf.Tensor, rows: Rows) -> Pair:
+        """The keys and values of x [N, D] for the self-attention, without its result."""
+        x = self.attention_norm(x) if self.config.norm_first else x
+        return self.attention.read(self.through("before_attention", x), rows)
 
     def _added(self, x: tf.Tensor, part: Any, norm: Any) -> tf.Tensor:
         return x + part(norm(x)) if self.config.norm_first else norm(x + part(x))

@@ -84,6 +84,11 @@ class Config:
         """FLOPs of a forward pass over ``tokens`` vectors, each of which attends to ``seen`` vectors."""
         return sum(part.flops(tokens, seen) for _, part in self.parts())
 
+    def training_flops(self, length: int) -> float:
+        """FLOPs of a training step for one row of ``length``: three times the forward pass, unless pre-training runs
+        the network in another way than tasks do."""
+        return 3 * self.flops(length)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which `from_dict` reads."""
         return {"class": type(self).__name__} | {
@@ -205,7 +210,7 @@ class AttentionConfig(Config):
 
     def memory_flops(self, memory: float) -> float:
         """FLOPs of the keys and values of ``memory`` vectors."""
-        return sum(part.flops(memory) for name, part in self.parts() if name == "key_value")
+        return 4 * memory * (self.memory or self.width) * self.width
 
 
 def _block(start: Start, columns: slice) -> Start:

@@ -57,10 +57,12 @@ class Distances(Layer):
     def call(self, length: Any) -> tf.Tensor:
         return self.between(tf.range(length)[None])
 
-    def between(self, positions: tf.Tensor) -> tf.Tensor:
-        """Scores float32 [B, H, T, T] for each pair of ``positions`` int32 [B, T]."""
+    def between(self, queries: tf.Tensor, keys: tf.Tensor | None = None) -> tf.Tensor:
+        """Scores float32 [B, H, T, U] for the positions of ``queries`` int32 [B, T] and ``keys`` [B, U], or for each
+        pair of the same positions."""
         config = self.config
-        ahead = positions[:, None, :] - positions[:, :, None]  # [B, T, T], key minus query
+        keys = queries if keys is None else keys
+        ahead = keys[:, None, :] - queries[:, :, None]  # [B, T, U], key minus query
         buckets = tf.constant(distance_buckets(config.buckets // 2 if config.both_ways else config.buckets))
         bucket = tf.gather(buckets, tf.minimum(tf.abs(ahead), FARTHEST))
         if config.both_ways:

@@ -23,6 +23,11 @@ from ptmbench.models.layers.config import (
 )
 
 
+def predicted(rate: float, length: int) -> int:
+    """Tokens of a row of ``length`` that are predicted, the share ``rate`` of them, rounded up."""
+    return math.ceil(rate * length)
+
+
 @dataclass(frozen=True, kw_only=True)
 class HeadConfig(Config):
     """What an objective adds to an encoder. With a ``vocabulary``, a bias of the output layer, whose kernel is the
@@ -76,7 +81,7 @@ class MaskedLmConfig(HeadConfig):
         return self.flops(positions) + 2 * positions * self.inner * self.vocabulary
 
     def row_flops(self, length: int) -> float:
-        return self.predicted_flops(math.ceil(self.rate * length))
+        return self.predicted_flops(predicted(self.rate, length))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +115,8 @@ class SpanBoundaryConfig(HeadConfig):
         yield "second_norm", NormConfig(width=D)
 
     def row_flops(self, length: int) -> float:
-        predicted = math.ceil(self.rate * length)
-        return self.flops(predicted) + 2 * predicted * self.width * self.vocabulary
+        positions = predicted(self.rate, length)
+        return self.flops(positions) + 2 * positions * self.width * self.vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,14 +48,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class MaskedPermutedLm(keras.layers.Layer):
-    """``loss`` of a `models.architectures.position_compensated.PositionCompensated`: its queries, through the head of
-    MLM, which gives the ids ``absent`` no probability."""
+    """``loss`` of a `models.layers.compensated.PositionCompensated`: its queries, through the head of MLM."""
 
-    def __init__(self, encoder: keras.layers.Layer, epsilon: float, absent: tuple[int, ...] = (), name: str = "loss"):
+    def __init__(self, words: MaskedLmConfig, encoder: keras.layers.Layer, name: str = "loss"):
         super().__init__(name=name)
-        V, D = encoder.token_embedding.shape
-        config = MaskedLmConfig(width=D, inner=D, vocabulary=V, epsilon=epsilon, absent=absent)
-        self.encoder, self.mlm = encoder, built(config, encoder, name="mlm")
+        self.encoder, self.mlm = encoder, built(words, encoder, name="mlm")
         self.built = True
 
     def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:

@@ -68,11 +68,12 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def dense(ours: str, theirs: str, head: bool = False) -> list[Weight]:
-    """A dense layer: "<ours>kernel" and "<ours>bias"."""
+def dense(ours: str, *theirs: str, head: bool = False) -> list[Weight]:
+    """A dense layer, "<ours>kernel" and "<ours>bias", made of ``theirs`` laid side by side."""
+    kernels, biases = (tuple(f"{name}.{part}" for name in theirs) for part in ("weight", "bias"))
     return [
-        Weight(ours=f"{ours}kernel", theirs=(f"{theirs}.weight",), transposed=True, head=head),
-        Weight(ours=f"{ours}bias", theirs=(f"{theirs}.bias",), head=head),
+        Weight(ours=f"{ours}kernel", theirs=kernels, transposed=True, head=head),
+        Weight(ours=f"{ours}bias", theirs=biases, head=head),
     ]
 
 
@@ -102,18 +103,10 @@ def stack(ours: str, theirs: str, layers: int, head: bool = False) -> list[Weigh
     found: list[Weight] = []
     for index in range(layers):
         layer, place = f"{theirs}{index}.", f"{ours}layer_{index}/"
-        qkv = tuple(f"{layer}attention.self.{part}" for part in ("query", "key", "value"))
-        found += [
-            Weight(
-                ours=f"{place}attention/query_key_value/kernel",
-                theirs=tuple(f"{p}.weight" for p in qkv),
-                transposed=True,
-                head=head,
-            ),
-            Weight(ours=f"{place}attention/query_key_value/bias", theirs=tuple(f"{p}.bias" for p in qkv), head=head),
-        ]
+        qkv = (f"{layer}attention.self.{part}" for part in ("query", "key", "value"))
+        found += dense(f"{place}attention/query_key_value/", *qkv, head=head)
         for mine, name in _DENSE:
-            found += dense(f"{place}{mine}/", f"{layer}{name}", head)
+            found += dense(f"{place}{mine}/", f"{layer}{name}", head=head)
         for mine, name in _NORMS:
             found += norm(f"{place}{mine}/", f"{layer}{name}", head)
     return found

@@ -64,12 +64,7 @@ def weights(size: Size) -> list[Weight]:
     return [
         *layers.embeddings("encoder/embeddings/", f"{PREFIX}embeddings.", (f"{head}decoder.weight",)),
         *layers.dense("encoder/widening/", f"{PREFIX}encoder.embedding_hidden_mapping_in"),
-        Weight(
-            ours="encoder/stack/layer_0/attention/query_key_value/kernel",
-            theirs=tuple(f"{p}.weight" for p in qkv),
-            transposed=True,
-        ),
-        Weight(ours="encoder/stack/layer_0/attention/query_key_value/bias", theirs=tuple(f"{p}.bias" for p in qkv)),
+        *layers.dense("encoder/stack/layer_0/attention/query_key_value/", *qkv),
         *layers.dense("encoder/stack/layer_0/attention/projection/", f"{place}attention.dense"),
         *layers.norm("encoder/stack/layer_0/attention_norm/", f"{place}attention.LayerNorm"),
         *layers.dense("encoder/stack/layer_0/feed_forward/inner/", f"{place}ffn"),

@@ -24,8 +24,6 @@ _NEEDED = {
 }
 _DEFAULTS = {"layer_norm_eps": 1e-12}
 """What transformers takes where config.json says nothing."""
-_DENSE = (("output", "attention.attn.o"), ("inner", "intermediate.dense"), ("outer", "output.dense"))
-_NORMS = (("attention_norm", "attention.LayerNorm"), ("norm", "output.LayerNorm"))
 
 
 def size(config: Mapping[str, Any]) -> Size:
@@ -60,17 +58,17 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
-    tables = f"{PREFIX}embeddings."
+    ours, tables = "encoder/embeddings/", f"{PREFIX}embeddings."
     found = [
         Weight(
-            ours="encoder/tokens",
+            ours=f"{ours}tokens/table",
             theirs=(f"{tables}word_embeddings.weight",),
             vocabulary=True,
             copies=("lm_head.decoder.weight",),
         ),
-        Weight(ours="encoder/positions", theirs=(f"{tables}position_embeddings.weight",), skipped=OFFSET),
-        *layers.norm("encoder/norm_", f"{tables}LayerNorm"),
-        Weight(ours="encoder/distances", theirs=(f"{PREFIX}encoder.relative_attention_bias.weight",)),
+        Weight(ours=f"{ours}positions/table", theirs=(f"{tables}position_embeddings.weight",), skipped=OFFSET),
+        *layers.norm(f"{ours}norm/", f"{tables}LayerNorm"),
+        Weight(ours="encoder/distances/table", theirs=(f"{PREFIX}encoder.relative_attention_bias.weight",)),
         *layers.dense("mlm/transform/", "lm_head.dense", head=True),
         *layers.norm("mlm/norm/", "lm_head.layer_norm", head=True),
         Weight(
@@ -82,14 +80,14 @@ def weights(size: Size) -> list[Weight]:
         ),
     ]
     for index in range(size.layers):
-        layer, place = f"{PREFIX}encoder.layer.{index}.", f"encoder/layer_{index}_"
+        layer, place = f"{PREFIX}encoder.layer.{index}.", f"encoder/stack/layer_{index}/"
         qkv = tuple(f"{layer}attention.attn.{letter}" for letter in "qkv")
         found += [
-            Weight(ours=f"{place}qkv_kernel", theirs=tuple(f"{p}.weight" for p in qkv), transposed=True),
-            Weight(ours=f"{place}qkv_bias", theirs=tuple(f"{p}.bias" for p in qkv)),
+            *layers.dense(f"{place}attention/query_key_value/", *qkv),
+            *layers.dense(f"{place}attention/projection/", f"{layer}attention.attn.o"),
+            *layers.norm(f"{place}attention_norm/", f"{layer}attention.LayerNorm"),
+            *layers.dense(f"{place}feed_forward/inner/", f"{layer}intermediate.dense"),
+            *layers.dense(f"{place}feed_forward/outer/", f"{layer}output.dense"),
+            *layers.norm(f"{place}norm/", f"{layer}output.LayerNorm"),
         ]
-        for ours, theirs in _DENSE:
-            found += layers.dense(f"{place}{ours}_", f"{layer}{theirs}")
-        for ours, theirs in _NORMS:
-            found += layers.norm(f"{place}{ours}_", f"{layer}{theirs}")
     return found

@@ -25,7 +25,7 @@ def built():
     network = mpnet.build(SIZE, VOCABULARY)
     rng = np.random.default_rng(0)
     for variable in network.loss.variables:
-        start = 1.0 if variable.path.endswith("norm_scale") else 0.0
+        start = 1.0 if variable.path.endswith("norm/scale") else 0.0
         variable.assign(start + 0.2 * rng.normal(size=variable.shape))
     return network
 
@@ -76,13 +76,16 @@ def by_hand(built, batch: dict[str, np.ndarray]) -> np.ndarray:
 
     buckets = distance_buckets(16)
     x = norm(
-        np.array([w["tokens"][token] + w["positions"][place] for token, place in nodes]),
-        w["norm_scale"],
-        w["norm_bias"],
+        np.array(
+            [w["embeddings/tokens/table"][token] + w["embeddings/positions/table"][place] for token, place in nodes]
+        ),
+        w["embeddings/norm/scale"],
+        w["embeddings/norm/bias"],
     )
     for index in range(SIZE.layers):
-        p = {name.removeprefix(f"layer_{index}_"): value for name, value in w.items() if f"layer_{index}_" in name}
-        q, k, v = np.split(x @ p["qkv_kernel"] + p["qkv_bias"], 3, axis=1)
+        place = f"stack/layer_{index}/"
+        p = {name.removeprefix(place): value for name, value in w.items() if name.startswith(place)}
+        q, k, v = np.split(x @ p["attention/query_key_value/kernel"] + p["attention/query_key_value/bias"], 3, axis=1)
         context = np.zeros_like(x)
         for i, (_, place) in enumerate(nodes):
             for h in range(H):
@@ -90,13 +93,14 @@ def by_hand(built, batch: dict[str, np.ndarray]) -> np.ndarray:
                 for j in sees[i]:
                     ahead = nodes[j][1] - place
                     bucket = buckets[min(abs(ahead), 128)] + (16 if ahead > 0 else 0)
-                    scores.append(q[i, part] @ k[j, part] / math.sqrt(K) + w["distances"][bucket, h])
+                    scores.append(q[i, part] @ k[j, part] / math.sqrt(K) + w["distances/table"][bucket, h])
                 weights = np.exp(scores) / np.exp(scores).sum()
                 context[i, part] = weights @ v[sees[i]][:, part]
-        update = context @ p["output_kernel"] + p["output_bias"]
-        x = norm(x + update, p["attention_norm_scale"], p["attention_norm_bias"])
-        inner = gelu(x @ p["inner_kernel"] + p["inner_bias"]) @ p["outer_kernel"] + p["outer_bias"]
-        x = norm(x + inner, p["norm_scale"], p["norm_bias"])
+        update = context @ p["attention/projection/kernel"] + p["attention/projection/bias"]
+        x = norm(x + update, p["attention_norm/scale"], p["attention_norm/bias"])
+        inner = gelu(x @ p["feed_forward/inner/kernel"] + p["feed_forward/inner/bias"])
+        inner = inner @ p["feed_forward/outer/kernel"] + p["feed_forward/outer/bias"]
+        x = norm(x + inner, p["norm/scale"], p["norm/bias"])
     return x[-S:]
 
 

@@ -15,7 +15,9 @@ Nearest relative: GPT (`models.gpt`), the same objective without memory, with ab
 reaches one segment back (`models.objectives.segment_lm` says what that leaves out), and the softmax is a plain one.
 """
 
+from ptmbench.models.architectures.relative_decoder import transformer_xl
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import CausalModel, causal_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -48,12 +50,18 @@ READS_AGAIN = True
 """Distances are shifted along whole rows of keys, which hypotheses that branch do not have: `decode` writes."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
+    """What the network of ``size`` is made of."""
+    encoder = transformer_xl(size, vocabulary.size)
+    return CausalModel(encoder=encoder, vocabulary=vocabulary.size, output_bias=True)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.relative_decoder import RelativeDecoder
+    from ptmbench.models.layers.relative_causal import built
     from ptmbench.models.objectives import segment_lm
 
-    encoder = RelativeDecoder(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     loss = segment_lm.SegmentLm(encoder)
     return Pretrainable(
         encoder=encoder,
@@ -64,51 +72,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    return V * D + V + 2 * D + size.layers * (5 * D * D + (2 * D * F + F + D) + 4 * D), V * D
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the decoder stack's forward pass per token of a row of ``length``, without a memory."""
-    return size.layers * _layer(size, length, length)
-
-
-def _layer(size: Size, length: int, keys: int) -> float:
-    """FLOPs of a layer per token, over ``keys`` keys of which ``length`` are the row's own.
-
-    Scores by content, scores by distance (one distance more than keys) and mixing are three products over all keys,
-    computed over the whole square: the mask saves nothing. The keys of distances are made once for all rows of a step
-    and not counted.
-    """
-    D, F = size.width, size.inner
-    memory = (keys - length) / length * 2 * 2 * D * D  # keys and values of the memory
-    return 2 * (4 * D * D + 2 * D * F) + memory + (4 * keys + 2 * (keys + 1)) * D
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of decoder stack and vocabulary, and once
-    that of the memory, as long as the row, without its last layer.
-
-    Products with the memory have no gradient for their input: their backward pass is once the forward, not twice.
-    """
-    D = size.width
-    memory = (size.layers - 1) * _layer(size, length, length)
-    forward = size.layers * _layer(size, length, 2 * length) + _vocabulary(size, vocabulary, length)
-    return 3 * forward - size.layers * 2 * 2 * D * D + memory
-
-
-def _vocabulary(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    return (length - 1) / length * 2 * size.width * vocabulary.size
-
-
-def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs per token of asking how probable a row of ``length`` is, without a memory."""
-    return encoder_flops_per_token(size, length) + _vocabulary(size, vocabulary, length)
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens after ``length``, the vocabulary only for them."""
-    whole = length + targets
-    return whole * encoder_flops_per_token(size, whole) + targets * 2 * size.width * vocabulary.size
+parameters, encoder_flops_per_token, flops_per_token, decode_flops, likelihood_flops_per_token = causal_costs(describe)

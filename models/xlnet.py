@@ -15,7 +15,10 @@ Nearest relative: BERT (`models.bert`); the order in place of masks is what Tran
 needs to become one. The memory reaches one segment back, see `models.objectives.plm`.
 """
 
+from ptmbench.models.architectures.two_stream import xlnet
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import PermutedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -58,12 +61,19 @@ ADAM = {"epsilon": 1e-6}
 """Yang et al. (2019), the table of hyper-parameters for pre-training."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    encoder = xlnet(size, vocabulary.size)
+    words = PermutedLmConfig(width=size.width, vocabulary=vocabulary.size, absent=vocabulary.absent)
+    return EncoderModel(encoder=encoder, heads=(words,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.two_stream import TwoStream
+    from ptmbench.models.layers.two_stream import built
     from ptmbench.models.objectives import plm
 
-    encoder = TwoStream(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     return Pretrainable(
         encoder=encoder,
         loss=plm.PermutedLm(encoder, vocabulary.absent),
@@ -71,42 +81,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table (the segments' vectors are none: nothing looks them
-    up)."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    layer = 5 * D * D + 5 * D + (2 * D * F + F + D) + 4 * D
-    return V * D + V + D + size.layers * layer, V * D
-
-
-def _layer(size: Size, queries: float, length: int, keys: int) -> float:
-    """FLOPs of a layer for ``queries`` vectors that look at ``keys`` keys, ``length`` of them the row's own, keys and
-    values not included.
-
-    Scores by distance are computed for all ``length`` places, over keys + length distances. The keys of distances are
-    made once for all rows of a step and not counted.
-    """
-    D, F = size.width, size.inner
-    return queries * (2 * (2 * D * D + 2 * D * F) + 4 * keys * D) + length * 2 * (keys + length) * D
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the content stream's forward pass per token of a row of ``length``: matrix products and attention."""
-    return size.layers * (_layer(size, length, length, length) / length + 2 * 2 * size.width**2)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of both streams and the vocabulary, and
-    once that of the memory, half as long as the row, without its last layer.
-
-    The content stream goes without its last layer too. Two products have a gradient for one factor only: those with
-    the memory, and those that move a query to its place.
-    """
-    D, L = size.width, size.layers
-    memory, slots = length // 2, -(-length // 6)
-    keys = memory + length
-    content = (L - 1) * _layer(size, length, length, keys) + L * length * 2 * 2 * D * D
-    queries = L * _layer(size, slots, length, keys) + slots * 2 * D * vocabulary.size
-    once = L * (memory * 2 * 2 * D * D + 2 * length * slots * D)
-    before = (L - 1) * memory * encoder_flops_per_token(size, memory) / L
-    return (3 * (content + queries) + 2 * once + before) / length
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

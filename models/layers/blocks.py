@@ -22,6 +22,13 @@ ACTIVATIONS = {"gelu": gelu, "gelu_tanh": partial(tf.nn.gelu, approximate=True),
 """By name: GELU exactly and by its tanh approximation (Hendrycks and Gimpel, 2016, section 2), and ReLU."""
 
 
+def joined(past: Any, pair: Any) -> Pair:
+    """Keys and values of the ``past``, if there is one, then those of ``pair``."""
+    if past is None:
+        return tuple(pair)
+    return tuple(tf.concat(parts, axis=2) for parts in zip(past, pair, strict=True))
+
+
 def columns(linear: Linear, x: tf.Tensor, begin: int, end: int) -> tf.Tensor:
     """Columns ``begin`` to ``end`` of what ``linear`` gives for x [N, I]. The others are not computed, unless the layer
     is quantised or extensions change its result."""
@@ -46,12 +53,12 @@ class Attention(Layer):
         """[N, parts * D] to ``parts`` tensors [B, H, T, K]."""
         return split_heads(x, rows.batch, rows.tokens, self.config.heads, parts)
 
-    def read(self, memory: tf.Tensor, rows: Rows) -> Pair:
-        """Keys and values of a ``memory`` [B * U, W] of (B, U) = ``rows``, for any number of calls."""
-        if self.config.memory:
-            return tuple(self.heads(self.key_value(memory), rows, 2))
+    def read(self, memory: tf.Tensor, rows: Rows, past: Any = None) -> Pair:
+        """Keys and values of the ``past``, then of a ``memory`` [B * U, W] of (B, U) = ``rows``, for any number of
+        calls."""
         D = self.config.width
-        return tuple(self.heads(columns(self.query_key_value, memory, D, 3 * D), rows, 2))
+        both = self.key_value(memory) if self.config.memory else columns(self.query_key_value, memory, D, 3 * D)
+        return joined(past, self.heads(both, rows, 2))
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, memory: Any = None, past: Any = None
@@ -61,20 +68,23 @@ class Attention(Layer):
         These are the ``memory`` (from `read`) where it is given; otherwise those of the ``past``, then those of ``x``.
         """
         if memory is None:
-            q, k, v = self.heads(self.query_key_value(x), rows, 3)  # [B, H, T, K]
-            if past is not None:
-                k, v = tf.concat([past[0], k], axis=2), tf.concat([past[1], v], axis=2)  # [B, H, U, K]
+            q, *own = self.heads(self.query_key_value(x), rows, 3)  # [B, H, T, K]
+            own = joined(past, own)  # [B, H, U, K]
         else:
             q = self.query(x) if self.config.memory else columns(self.query_key_value, x, 0, self.config.width)
-            (q,), (k, v) = self.heads(q, rows), memory
-        own = k, v
-        if self.extensions("keys_values"):
-            k, v = self.through("keys_values", own)
-            more = shape(k)[2] - shape(own[0])[2]
-            bias = tf.pad(bias, [[0, 0], [0, 0], [0, 0], [more, 0]])
+            (q,), own = self.heads(q, rows), memory
         if self.config.scaled:
             q = q * q.shape[-1] ** -0.5
-        return self.projection(attention(q, k, v, bias, drop.rate, drop.seed, drop.place)), own
+        return self.mixed(q, own, bias, drop), own
+
+    def mixed(self, q: tf.Tensor, pair: Pair, bias: tf.Tensor, drop: Drop) -> tf.Tensor:
+        """The attention's result [N, D] for queries [B, H, T, K], with the scores' ``bias`` for the keys of ``pair``
+        without those of extensions, whose bias is 0."""
+        k, v = pair
+        if self.extensions("keys_values"):
+            k, v = self.through("keys_values", (k, v))
+            bias = tf.pad(bias, [[0, 0], [0, 0], [0, 0], [shape(k)[2] - shape(pair[0])[2], 0]])
+        return self.projection(attention(q, k, v, bias, drop.rate, drop.seed, drop.place))
 
 
 @made_from(FeedForwardConfig)
@@ -150,10 +160,10 @@ class Block(Layer):
             x = self._added(x, look, self.cross_norm)
         return self._added(x, feed, self.norm), own
 
-    def read(self, x: tf.Tensor, rows: Rows) -> Pair:
-        """The keys and values of x [N, D] for the self-attention, without its result."""
+    def read(self, x: tf.Tensor, rows: Rows, *given: Any) -> Any:
+        """What the self-attention reads off x [N, D], without its result; ``given`` goes to its ``read``."""
         x = self.attention_norm(x) if self.config.norm_first else x
-        return self.attention.read(self.through("before_attention", x), rows)
+        return self.attention.read(self.through("before_attention", x), rows, *given)
 
     def _added(self, x: tf.Tensor, part: Any, norm: Any) -> tf.Tensor:
         return x + part(norm(x)) if self.config.norm_first else norm(x + part(x))

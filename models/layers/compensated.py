@@ -60,8 +60,7 @@ class PositionCompensated(Encoder):
             query: tf.Tensor, x: tf.Tensor, content: tf.Tensor, *biases: tf.Tensor, block: Any, drop: Drop, last: bool
         ) -> tuple[tf.Tensor, ...]:
             if last:  # nobody reads what the last layer makes of row and content
-                pairs = zip(block.read(x, row), block.read(content, slot), strict=True)
-                seen = tuple(tf.concat(pair, axis=2) for pair in pairs)  # [B, H, T + M, K]
+                seen = block.read(content, slot, block.read(x, row))  # [B, H, T + M, K]
             else:
                 x, seen = block(x, biases[0], rows=row, drop=drop)
                 content, seen = block(content, biases[1], rows=slot, drop=drop.at(3), past=seen)

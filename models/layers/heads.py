@@ -97,6 +97,19 @@ class TiedLmConfig(HeadConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PermutedLmConfig(HeadConfig):
+    """XLNet's: the table of the token vectors as the output layer, for one token in ``every``. The ids ``absent`` have
+    no probability."""
+
+    width: int
+    every: int = 6
+    absent: tuple[int, ...] = ()
+
+    def row_flops(self, length: int) -> float:
+        return math.ceil(length / self.every) * 2 * self.width * self.vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
 class SpanBoundaryConfig(HeadConfig):
     """SpanBERT's second head: two products over the two edges of a span and a vector of ``places`` numbers for each of
     its first ``longest`` tokens, each with layer-norm; then the table of the token vectors."""

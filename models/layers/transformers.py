@@ -89,12 +89,25 @@ class Encoder(Network):
         return Encoding(tokens=layers[-1], pooled=pooled, layers=layers)
 
 
-@made_from(CausalConfig)
-class CausalTransformer(Network):
+class LeftToRight(Network):
     """Batch to `Encoding`; each token sees itself and what stands before it. The pooled vector is that of the last
-    token, the only one that has seen the whole text. The table of token vectors is the output layer too."""
+    token, the only one that has seen the whole text. Has ``hidden(tokens, seed)``, vectors [B * T, D] of each layer."""
 
     causal = True
+
+    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
+        tokens = batch["tokens"]
+        rows, length = shape(tokens)
+        flat = self.hidden(tokens, seed)
+        count = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1)  # [B]
+        last = tf.range(rows) * length + tf.maximum(count - 1, 0)
+        layers = tuple(tf.reshape(x, [rows, length, self.width]) for x in flat)
+        return Encoding(tokens=layers[-1], pooled=tf.gather(flat[-1], last), layers=layers)
+
+
+@made_from(CausalConfig)
+class CausalTransformer(LeftToRight):
+    """A stack of blocks over the embeddings. The table of token vectors is the output layer too."""
 
     def _ended(self, x: tf.Tensor) -> tf.Tensor:
         return x if self.config.norm is None else self.norm(x)
@@ -150,15 +163,6 @@ class CausalTransformer(Network):
             x = self.stack.through("between", x, index=index)
             grown.append(kept)
         return self._ended(x), grown
-
-    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
-        tokens = batch["tokens"]
-        rows, length = shape(tokens)
-        flat = self.hidden(tokens, seed)
-        count = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1)  # [B]
-        last = tf.range(rows) * length + tf.maximum(count - 1, 0)
-        layers = tuple(tf.reshape(x, [rows, length, self.width]) for x in flat)
-        return Encoding(tokens=layers[-1], pooled=tf.gather(flat[-1], last), layers=layers)
 
 
 @made_from(DecoderConfig)

@@ -104,8 +104,8 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class PermutedLm(keras.layers.Layer):
-    """``loss`` of a `models.architectures.two_stream.TwoStream`: its queries through the transposed table of token
-    vectors, and a bias of its own. The ids ``absent`` have no probability (see `models.objectives._absent`)."""
+    """``loss`` of a `models.layers.two_stream.TwoStream`: its queries through the transposed table of token vectors,
+    and a bias of its own. The ids ``absent`` have no probability (see `models.objectives._absent`)."""
 
     def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "plm"):
         super().__init__(name=name)

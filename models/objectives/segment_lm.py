@@ -46,7 +46,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 class SegmentLm(keras.layers.Layer):
     """``loss`` of a decoder with tied embeddings, and the two ways of asking it for probabilities.
 
-    ``encoder`` gives ``hidden(tokens, seed, memory, documents)`` (see `models.architectures.relative_decoder`) and
+    ``encoder`` gives ``hidden(tokens, seed, memory, documents)`` (see `models.layers.relative_causal`) and
     ``token_embedding`` [V, D]. The output layer has a bias of its own, and is a plain softmax: the authors' adaptive
     one serves vocabularies of 267,735 words, and subwords are few enough without it.
     """

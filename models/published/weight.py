@@ -11,7 +11,7 @@ class Weight:
     """Where the variable ``ours`` of ``Pretrainable.loss`` lies in a checkpoint, and how it is turned there.
 
     ``theirs`` are its names, the prefix included; several are laid side by side along our last axis (queries, keys and
-    values, say). Each is sliced, turned and reshaped in this order, and back in the other.
+    values, say). Each is sliced, reshaped and turned in this order, and back in the other.
     """
 
     ours: str
@@ -21,7 +21,7 @@ class Weight:
     transposed: bool = False
     """Theirs is [out, in], as torch's Linear keeps it."""
     reshaped: tuple[int, ...] = ()
-    """The shape of each of theirs after turning, where it is not ours (heads as an axis of their own)."""
+    """The shape of each of theirs, where it is neither ours nor ours turned (heads as an axis of their own)."""
     vocabulary: bool = False
     """The first axis of theirs counts the ids of the vocabulary, which are numbered otherwise here."""
     copies: tuple[str, ...] = ()
@@ -42,14 +42,15 @@ class Weight:
         if not self.theirs:
             return (np.eye(*shape) if self.filled == "identity" else np.zeros(shape)).astype(np.float32)
         found = [arrays[name][self.skipped :] for name in self.theirs]
-        found = [array.T if self.transposed else array for array in found]
         part = (*shape[:-1], shape[-1] // len(found)) if shape else shape
+        lying = part[::-1] if self.transposed else part
         # As many numbers may lie the other way round.
-        if any(array.shape != (self.reshaped or part) for array in found):
+        if any(array.shape != (self.reshaped or lying) for array in found):
             raise ValueError(f"They have the shapes {[array.shape for array in found]}.")
         if not shape:
             return found[0].reshape(shape)
-        joined = np.concatenate([array.reshape(part) for array in found], axis=-1)
+        found = [array.reshape(lying) for array in found]
+        joined = np.concatenate([array.T if self.transposed else array for array in found], axis=-1)
         return joined[..., ::-1] if self.reversed else joined
 
     def write(self, array: np.ndarray) -> dict[str, np.ndarray]:
@@ -58,8 +59,8 @@ class Weight:
             return {}
         written, array = {}, array[..., ::-1] if self.reversed else array
         for name, part in zip(self.theirs, np.split(array, len(self.theirs), axis=-1), strict=True):
-            part = part.reshape(self.reshaped) if self.reshaped else part
             part = part.T if self.transposed else part
+            part = part.reshape(self.reshaped) if self.reshaped else part
             if self.skipped:
                 part = np.concatenate([np.zeros((self.skipped, *part.shape[1:]), part.dtype), part])
             written[name] = np.ascontiguousarray(part)

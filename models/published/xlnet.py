@@ -23,7 +23,6 @@ _NEEDED = {
     "same_length": False,
     "tie_word_embeddings": True,
 }
-_BIASES = (("content", "r_w_bias"), ("position", "r_r_bias"), ("segment", "r_s_bias"))
 
 
 def size(config: Mapping[str, Any]) -> Size:
@@ -59,7 +58,7 @@ def weights(size: Size) -> list[Weight]:
     D, H, K = size.width, size.heads, size.width // size.heads
     found = [
         Weight(
-            ours="encoder/tokens",
+            ours="encoder/embeddings/tokens/table",
             theirs=(f"{PREFIX}word_embedding.weight",),
             vocabulary=True,
             copies=("lm_loss.weight",),
@@ -68,17 +67,25 @@ def weights(size: Size) -> list[Weight]:
         Weight(ours="plm/output_bias", theirs=("lm_loss.bias",), vocabulary=True, head=True),
     ]
     for index in range(size.layers):
-        layer, place = f"{PREFIX}layer.{index}.", f"encoder/layer_{index}_"
-        for ours, letters in (("q", "q"), ("kv", "kv"), ("distance", "r"), ("output", "o")):
-            theirs = tuple(f"{layer}rel_attn.{letter}" for letter in letters)
-            found.append(Weight(ours=f"{place}{ours}_kernel", theirs=theirs, reshaped=(D, H, K)))
-        for ours, theirs in _BIASES:
-            found.append(Weight(ours=f"{place}{ours}_bias", theirs=(f"{layer}rel_attn.{theirs}",), reshaped=(H, K)))
+        layer, place = f"{PREFIX}layer.{index}.", f"encoder/stack/layer_{index}/"
+        theirs = f"{layer}rel_attn."
+        for name, letters in (("query", "q"), ("key_value", "kv"), ("distance", "r"), ("projection", "o")):
+            found.append(
+                Weight(
+                    ours=f"{place}attention/{name}/kernel",
+                    theirs=tuple(f"{theirs}{letter}" for letter in letters),
+                    transposed=letters == "o",
+                    reshaped=(D, H, K),
+                )
+            )
+        for name, letter in (("content", "w"), ("position", "r"), ("segment", "s")):
+            ours = f"{place}attention/{name}_bias"
+            found.append(Weight(ours=ours, theirs=(f"{theirs}r_{letter}_bias",), reshaped=(H, K)))
         found += [
-            Weight(ours=f"{place}segment_vectors", theirs=(f"{layer}rel_attn.seg_embed",)),
-            *norm(f"{place}attention_norm_", f"{layer}rel_attn.layer_norm"),
-            *dense(f"{place}inner_", f"{layer}ff.layer_1"),
-            *dense(f"{place}outer_", f"{layer}ff.layer_2"),
-            *norm(f"{place}norm_", f"{layer}ff.layer_norm"),
+            Weight(ours=f"{place}attention/segment_vectors", theirs=(f"{theirs}seg_embed",)),
+            *norm(f"{place}attention_norm/", f"{theirs}layer_norm"),
+            *dense(f"{place}feed_forward/inner/", f"{layer}ff.layer_1"),
+            *dense(f"{place}feed_forward/outer/", f"{layer}ff.layer_2"),
+            *norm(f"{place}norm/", f"{layer}ff.layer_norm"),
         ]
     return found

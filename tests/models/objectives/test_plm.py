@@ -24,7 +24,7 @@ def built():
     network = xlnet.build(SIZE, VOCABULARY)
     rng = np.random.default_rng(0)
     for variable in network.loss.variables:
-        start = 1.0 if variable.path.endswith("norm_scale") else 0.0
+        start = 1.0 if variable.path.endswith("norm/scale") else 0.0
         variable.assign(start + 0.2 * rng.normal(size=variable.shape))
     return network
 

@@ -25,7 +25,7 @@ def built():
     network = transformer_xl.build(SIZE, VOCABULARY)
     rng = np.random.default_rng(0)
     for variable in network.loss.variables:
-        start = 1.0 if variable.path.endswith("norm_scale") else 0.0
+        start = 1.0 if variable.path.endswith("norm/scale") else 0.0
         variable.assign(start + 0.3 * rng.normal(size=variable.shape))
     return network
 
@@ -50,30 +50,32 @@ def by_hand(built, tokens: np.ndarray, memory: np.ndarray | None = None) -> list
         return (x - x.mean()) / np.sqrt(x.var() + 1e-5) * scale + bias
 
     old = [None] * SIZE.layers if memory is None else by_hand(built, memory)
-    x = w["tokens"][tokens] * math.sqrt(D)
+    x = w["embeddings/tokens/table"][tokens] * math.sqrt(D)
     layers = [x]
     for index in range(SIZE.layers):
-        p = {name.removeprefix(f"layer_{index}_"): value for name, value in w.items()}
+        p = {name.removeprefix(f"stack/layer_{index}/"): value for name, value in w.items()}
         whole = x if old[index] is None else np.concatenate([old[index], x])
         before, new = len(whole) - len(x), []
         for i, own in enumerate(x):
             context = np.zeros(D)
             for h in range(H):
                 part = slice(h * K, (h + 1) * K)
-                q = (own @ p["q_kernel"])[part]
+                q = (own @ p["attention/query/kernel"])[part]
                 u, v = w["content_bias"][h, 0], w["position_bias"][h, 0]
                 scores, values = [], []
                 for j in range(before + i + 1):  # nothing after itself
-                    key, value = np.split(whole[j] @ p["kv_kernel"], 2)
-                    place = (wave(before + i - j, D) @ p["distance_kernel"])[part]
+                    key, value = np.split(whole[j] @ p["attention/key_value/kernel"], 2)
+                    place = (wave(before + i - j, D) @ p["attention/distance/kernel"])[part]
                     terms = q @ key[part], q @ place, u @ key[part], v @ place  # (a), (b), (c), (d) of the paper
                     scores.append(sum(terms) / math.sqrt(K))
                     values.append(value[part])
                 weights = np.exp(scores) / np.exp(scores).sum()
                 context[part] = weights @ np.array(values)
-            a = norm(own + context @ p["output_kernel"], p["attention_norm_scale"], p["attention_norm_bias"])
-            f = np.maximum(a @ p["inner_kernel"] + p["inner_bias"], 0) @ p["outer_kernel"] + p["outer_bias"]
-            new.append(norm(a + f, p["norm_scale"], p["norm_bias"]))
+            update = context @ p["attention/projection/kernel"]
+            a = norm(own + update, p["attention_norm/scale"], p["attention_norm/bias"])
+            f = np.maximum(a @ p["feed_forward/inner/kernel"] + p["feed_forward/inner/bias"], 0)
+            f = f @ p["feed_forward/outer/kernel"] + p["feed_forward/outer/bias"]
+            new.append(norm(a + f, p["norm/scale"], p["norm/bias"]))
         x = np.array(new)
         layers.append(x)
     return layers

@@ -52,21 +52,22 @@ def both():
     )
     weights = {name: value.detach().numpy() for name, value in network.state_dict().items()}
     values = {"loss/output_bias": weights["crit.out_layers.0.bias"]}
-    values["encoder/tokens"] = weights["transformer.word_emb.emb_layers.0.weight"]
+    values["encoder/embeddings/tokens/table"] = weights["transformer.word_emb.emb_layers.0.weight"]
     values["encoder/content_bias"] = weights["transformer.r_w_bias"][:, None]
     values["encoder/position_bias"] = weights["transformer.r_r_bias"][:, None]
     for index in range(SIZE.layers):
-        layer, place = f"transformer.layers.{index}.", f"encoder/layer_{index}_"
+        layer, place = f"transformer.layers.{index}.", f"encoder/stack/layer_{index}/"
         qkv = weights[f"{layer}dec_attn.qkv_net.weight"].T
-        values[f"{place}q_kernel"], values[f"{place}kv_kernel"] = np.split(qkv, [SIZE.width], axis=1)
-        values[f"{place}distance_kernel"] = weights[f"{layer}dec_attn.r_net.weight"].T
-        values[f"{place}output_kernel"] = weights[f"{layer}dec_attn.o_net.weight"].T
+        own = f"{place}attention/"
+        values[f"{own}query/kernel"], values[f"{own}key_value/kernel"] = np.split(qkv, [SIZE.width], axis=1)
+        values[f"{own}distance/kernel"] = weights[f"{layer}dec_attn.r_net.weight"].T
+        values[f"{own}projection/kernel"] = weights[f"{layer}dec_attn.o_net.weight"].T
         for ours, theirs in (("inner", "pos_ff.CoreNet.0"), ("outer", "pos_ff.CoreNet.3")):
-            values[f"{place}{ours}_kernel"] = weights[f"{layer}{theirs}.weight"].T
-            values[f"{place}{ours}_bias"] = weights[f"{layer}{theirs}.bias"]
+            values[f"{place}feed_forward/{ours}/kernel"] = weights[f"{layer}{theirs}.weight"].T
+            values[f"{place}feed_forward/{ours}/bias"] = weights[f"{layer}{theirs}.bias"]
         for ours, theirs in (("attention_norm", "dec_attn.layer_norm"), ("norm", "pos_ff.layer_norm")):
-            values[f"{place}{ours}_scale"] = weights[f"{layer}{theirs}.weight"]
-            values[f"{place}{ours}_bias"] = weights[f"{layer}{theirs}.bias"]
+            values[f"{place}{ours}/scale"] = weights[f"{layer}{theirs}.weight"]
+            values[f"{place}{ours}/bias"] = weights[f"{layer}{theirs}.bias"]
     built = transformer_xl.build(SIZE, VOCABULARY)
     assert {variable.path for variable in built.loss.variables} == set(values)
     for variable in built.loss.variables:

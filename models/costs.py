@@ -124,6 +124,16 @@ class SequenceModel:
         return self.encoder.flops(length) + self.decoder.decoding_flops(targets, length, self.vocabulary)
 
 
+@dataclass(frozen=True)
+class StreamModel(SequenceModel):
+    """An encoder, and a decoder all of whose predicting streams write in pre-training."""
+
+    def forward_flops(self, length: int) -> float:
+        """FLOPs of a forward pass of encoder and decoder for a row of pre-training."""
+        targets, streams = self.targets(length), self.decoder.streams.rows
+        return self.encoder.flops(length) + self.decoder.stream_flops(targets, length, self.vocabulary, streams)
+
+
 Describe = Callable[[Size, Vocabulary], EncoderModel | CausalModel | SequenceModel]
 
 

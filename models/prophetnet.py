@@ -16,8 +16,9 @@ decoder. The authors train with label smoothing, which the paper's loss is witho
 stream only; theirs keeps both.
 """
 
-from ptmbench.models.architectures.encoder_decoders import bart
+from ptmbench.models.architectures.encoder_decoders import prophetnet
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import StreamModel, sequence_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -47,15 +48,26 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, width=768, heads=12, inner=3072)}
 
 
+def targets(length: int) -> int:
+    """Tokens that the decoder writes for a row of ``length`` (`models.objectives.future_ngram.plan`)."""
+    blocks, rest = divmod(length - 2, 64)
+    return max(1, blocks * int(0.15 * 64) + int(0.15 * rest))
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> StreamModel:
+    """What the network of ``size`` is made of: L layers in the encoder, L in the decoder."""
+    return StreamModel(*prophetnet(size, vocabulary.size), vocabulary.size, targets)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
-    decoder."""
-    from ptmbench.models.architectures.n_stream_decoder import Decoder
-    from ptmbench.models.layers.transformers import built
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.streams import built
     from ptmbench.models.objectives import future_ngram
 
-    encoder = built(bart(size, vocabulary.size)[0], name="encoder")
-    loss = future_ngram.FutureNgramLm(encoder, Decoder(size, encoder, future_ngram.STREAMS), vocabulary.absent)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
+    loss = future_ngram.FutureNgramLm(encoder, decoder, vocabulary.absent)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -65,40 +77,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and decoder, and of those in lookup tables. 2 streams, 32 buckets."""
-    D, F = size.width, size.inner
-    tables = (vocabulary.size + 2 * size.length + 2) * D
-    attention, feed, norm = 4 * (D * D + D), 2 * D * F + F + D, 2 * D
-    encoder = size.layers * (attention + feed + 2 * norm) + norm
-    decoder = size.layers * (2 * attention + 32 * size.heads * (D + 1) + feed + 3 * norm) + norm
-    return tables + encoder + decoder, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per encoder token: three times the forward pass of encoder, decoder and vocabulary."""
-    blocks, rest = divmod(length - 2, 64)
-    targets = max(1, blocks * int(0.15 * 64) + int(0.15 * rest))  # `future_ngram.plan`
-    return 3 * _forward(size, vocabulary, length, targets, streams=2) / length
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
-    return _forward(size, vocabulary, length, targets, 1)
-
-
-def _forward(size: Size, vocabulary: Vocabulary, length: int, targets: float, streams: int) -> float:
-    """FLOPs of one row. The main stream goes through all layers beside the predicting ones; looking a distance up in
-    the 32 that each token gives counts as nothing, as lookups do."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    encoder = encoder_flops_per_token(size, length)
-    decoder = 2 * (6 * D * D + 32 * size.heads * D + 2 * D * F) + 4 * targets * D + 4 * length * D
-    memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
-    writing = (1 + streams) * size.layers * decoder + streams * 2 * D * V
-    return length * (encoder + size.layers * memory) + targets * writing
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -15,7 +15,9 @@ Nearest relative: BERT (`models.bert`), which is UniLM under the first mask alon
 here all weights begin fresh, as for every model.
 """
 
+from ptmbench.models.architectures.masked_encoder import MaskedModel, unilm
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import sequence_costs
 from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
@@ -58,58 +60,31 @@ READS_AGAIN = True
 """Each token is asked for by a mask of its own, which no later one sees: `decode` is all there is to write with."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> MaskedModel:
+    """What the network of ``size`` is made of."""
+    D, V = size.width, vocabulary.size
+    encoder = unilm(size, V)
+    epsilon = encoder.stack.block.norm.epsilon
+    words = MaskedLmConfig(width=D, inner=D, vocabulary=V, epsilon=epsilon, absent=vocabulary.absent)
+    return MaskedModel(encoder=encoder, heads=(words, ClassifierConfig(width=D)))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures import masked_encoder
-    from ptmbench.models.objectives import _joint, mlm, unilm
+    from ptmbench.models.layers.masked import built
+    from ptmbench.models.objectives import _joint, mlm
+    from ptmbench.models.objectives import unilm as objective
 
-    encoder = masked_encoder.unilm(size, vocabulary.size)
-    words = MaskedLmConfig(
-        width=size.width,
-        inner=size.width,
-        vocabulary=vocabulary.size,
-        epsilon=masked_encoder.EPSILON,
-        absent=vocabulary.absent,
-    )
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    words, follows = described.heads
     head = mlm.MaskedLm(words, encoder)
     return Pretrainable(
         encoder=encoder,
-        loss=_joint.Joint(encoder, [head, unilm.NextSentence(ClassifierConfig(width=size.width))]),
-        batches=lambda corpus, batch, length: unilm.batches(corpus, vocabulary, batch, length),
-        decode=unilm.decode(encoder, head, vocabulary.mask),
+        loss=_joint.Joint(encoder, [head, objective.NextSentence(follows)]),
+        batches=lambda corpus, batch, length: objective.batches(corpus, vocabulary, batch, length),
+        decode=objective.decode(encoder, head, vocabulary.mask),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and heads, and of those in lookup tables (6 segments)."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    tables = (V + size.length + 6) * D
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    pooler, mlm, nsp = D * D + D, D * D + 3 * D + V, 2 * D + 2
-    return tables + 2 * D + size.layers * layer + pooler + mlm + nsp, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, attention, pooler.
-
-    Attention is counted over the whole square, as it is computed: masks save nothing.
-    """
-    D, F = size.width, size.inner
-    layer = 2 * (4 * D * D + 2 * D * F) + 4 * length * D
-    return size.layers * layer + 2 * D * D / length
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and heads."""
-    D, V = size.width, vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V) + 2 * D * 2 / length)
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: the source, ``targets`` - 1 written tokens, and a mask for each of
-    ``targets``, which alone reach the vocabulary."""
-    D, V = size.width, vocabulary.size
-    whole = length + 2 * targets - 1
-    layers = whole * encoder_flops_per_token(size, whole) - 2 * D * D  # nothing is pooled
-    return layers + targets * 2 * (D * D + D * V)
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

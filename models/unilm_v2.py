@@ -15,7 +15,10 @@ Nearest relative: UniLM (`models.unilm`), which takes a row for each mask. There
 held against BERT, given its masks, positions and biases of distance from outside.
 """
 
+from ptmbench.models.architectures.masked_encoder import MaskedModel, unilm_v2
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import sequence_costs
+from ptmbench.models.layers.heads import PseudoMaskedConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -58,13 +61,20 @@ READS_AGAIN = True
 """Each token is asked for by a mask of its own, which no later one sees: `decode` is all there is to write with."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> MaskedModel:
+    """What the network of ``size`` is made of."""
+    words = PseudoMaskedConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
+    return MaskedModel(encoder=unilm_v2(size, vocabulary.size), heads=(words,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures import masked_encoder
+    from ptmbench.models.layers.masked import built
     from ptmbench.models.objectives import pseudo_masked, unilm
 
-    encoder = masked_encoder.unilm_v2(size, vocabulary.size)
-    loss = pseudo_masked.PseudoMaskedLm(encoder, vocabulary)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = pseudo_masked.PseudoMaskedLm(*described.heads, encoder, vocabulary)
     return Pretrainable(
         encoder=encoder,
         loss=loss,
@@ -73,35 +83,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and head, and of those in lookup tables (2 segments, 32 distances)."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    tables = (V + size.length + 2) * D + 32 * size.heads
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    return tables + 2 * D + size.layers * layer + D * D + 3 * D + V, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per token of text: three times the forward pass of encoder and head.
-
-    Behind the text stand two more for each hidden token, and each of these is predicted twice.
-    """
-    D, V = size.width, vocabulary.size
-    hidden = -(-15 * length // 100)
-    whole = length + 2 * hidden
-    layers = whole * encoder_flops_per_token(size, whole)
-    return 3 * (layers + 2 * hidden * 2 * (D * D + D * V)) / length
-
-
-def decode_flops(size: Size, vocabulary: Vocabulary, length: int, targets: int) -> float:
-    """FLOPs of `Pretrainable.decode` for one row: the source, ``targets`` - 1 written tokens, and a mask for each of
-    ``targets``, which alone reach the vocabulary."""
-    D, V = size.width, vocabulary.size
-    whole = length + 2 * targets - 1
-    return whole * encoder_flops_per_token(size, whole) + targets * 2 * (D * D + D * V)
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

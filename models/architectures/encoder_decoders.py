@@ -1,5 +1,7 @@
 """Encoder-decoder Transformers, as configurations of `models.layers.transformers.Encoder` and ``Decoder``."""
 
+from dataclasses import replace
+
 from ptmbench.models.architectures.encoders import SINUSOIDS
 from ptmbench.models.card import Size
 from ptmbench.models.layers.config import (
@@ -18,6 +20,7 @@ from ptmbench.models.layers.config import (
     TableConfig,
     WavesConfig,
 )
+from ptmbench.models.layers.stream_config import StreamAttentionConfig, StreamDecoderConfig
 
 Pair = tuple[EncoderConfig, DecoderConfig]
 
@@ -49,6 +52,19 @@ def bart(size: Size, vocabulary: int) -> Pair:
     )
     inputs = EmbeddingsConfig(rows=size.length, positions=positions, norm=norm)
     return encoder, DecoderConfig(embeddings=inputs, stack=stack(D))
+
+
+def prophetnet(size: Size, vocabulary: int, *, streams: int = 2) -> Pair:
+    """ProphetNet's: BART's encoder, and a decoder with ``streams`` predicting streams, whose self-attention knows
+    distances (`models.layers.streams`).
+
+    Source: Qi et al. (2020), section 2.3, and the authors' code.
+    """
+    encoder, base = bart(size, vocabulary)
+    attention = StreamAttentionConfig(width=size.width, heads=size.heads, start=NORMAL)
+    stack = replace(base.stack, block=replace(base.stack.block, attention=attention))
+    table = TableConfig(rows=streams, width=size.width, start=NORMAL)
+    return encoder, StreamDecoderConfig(embeddings=base.embeddings, stack=stack, streams=table)
 
 
 def pegasus(size: Size, vocabulary: int) -> Pair:

@@ -1,143 +1,64 @@
-"""BERT's Transformer encoder with a caller-supplied attention mask and position ids.
+"""BERT's encoder with a caller-supplied attention mask and position ids, as configurations of `models.layers.masked`.
 
 Source: Dong et al. (2019), section 2.2, equations 2 and 3: a mask M is added to the scores of BERT's layers, 0 where a
-token is seen and minus infinity where not. `MaskedEncoder.call` reads its mask off the segments, which in the authors'
-released code are six, two for each kind of mask that has two texts:
+token is seen and minus infinity where not. UniLM's mask follows from the segments, which in the authors' released code
+are six, two for each kind of mask that has two texts:
 
     0, 1  both texts see everything            2  each token sees itself and what stands before it
     4, 5  the source sees itself, the target   3  each token sees itself and what stands after it
           the source, itself and before it
 
 Epsilon is 1e-5, as the authors' released code has it in every norm (microsoft/unilm, unilm-v1, `BertLayerNorm`), not
-BERT's 1e-12. `RelativeMaskedEncoder` is that of Bao et al. (2020): masks come from the objective alone, and scores know
-distances.
+BERT's 1e-12. UniLMv2 is Bao et al. (2020): masks come from the objective alone, and scores know distances.
 """
 
-from dataclasses import replace
-from typing import Any
-
-import tensorflow as tf
+from dataclasses import dataclass
 
 from ptmbench.models.architectures.encoders import bert
-from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
 from ptmbench.models.card import Size
-from ptmbench.models.layers.config import DistancesConfig
-from ptmbench.models.layers.core import Drop, Rows
-from ptmbench.models.layers.transformers import Encoder
-from ptmbench.models.pretrainable import Encoding
-
-EPSILON = 1e-5
-"""Of every layer norm of UniLM, that of the masked language model's head included."""
+from ptmbench.models.costs import EncoderModel
+from ptmbench.models.layers.config import DistancesConfig, EncoderConfig
+from ptmbench.models.layers.heads import predicted
 
 FORWARD, BACKWARD, SOURCE, TARGET = 2, 3, 4, 5
 
 
-def seen(segments: tf.Tensor) -> tf.Tensor:
-    """Whether each token [B, T] may see each other one: bool [B, T, T], queries first."""
-    place = tf.range(shape(segments)[1])
-    before, after = place[None, :] <= place[:, None], place[None, :] >= place[:, None]  # [T, T]
-    query, key = segments[:, :, None], segments[:, None, :]
-    return (
-        (query < FORWARD)
-        | (tf.equal(query, FORWARD) & before)
-        | (tf.equal(query, BACKWARD) & after)
-        | (tf.equal(query, SOURCE) & tf.equal(key, SOURCE))
-        | (tf.equal(query, TARGET) & (tf.equal(key, SOURCE) | before))
-    )
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(EncoderConfig):
+    """An encoder that is told whom each token sees. ``source`` and ``target`` are the segments of what is written from,
+    and of what is written. In pre-training the share ``repeated`` of the tokens stands twice more behind the text."""
+
+    source: int = SOURCE
+    target: int = TARGET
+    repeated: float = 0.0
+
+    def training_flops(self, length: int) -> float:
+        """FLOPs of a training step for one row of ``length``. Attention is counted over the whole square, as it is
+        computed: masks save nothing."""
+        return 3 * self.flops(length + 2 * predicted(self.repeated, length))
 
 
-class MaskedEncoder(Encoder):
-    """Batch to `Encoding`; the pooled vector is BERT's, a dense layer with tanh on the first token, or without a
-    pooler the first token's vector.
+class MaskedModel(EncoderModel):
+    """An encoder that also writes, by masks; its first head has the words."""
 
-    ``segments`` are those above; without them every token sees all others. ``dropout`` is read when a graph is traced.
-    """
-
-    source, target = SOURCE, TARGET
-    """The segments of what is written from, and of what is written."""
-
-    def hidden(
-        self, tokens: tf.Tensor, segments: tf.Tensor, visible: tf.Tensor, positions: Any = None, seed: Any = None
-    ) -> list[tf.Tensor]:
-        """The L + 1 tensors [B * T, D]: embeddings, then each layer.
-
-        ``visible`` bool [B, T, T] says whom each token sees (none of which is padding); ``positions`` int32 [B, T]
-        are those from the left when not given.
-        """
-        rows, drop = shape(tokens), Drop(self.dropout, seed, 0)
-        if positions is None:
-            check_length(rows[1], self.length, "encoder")
-        x = self.embeddings(tokens, positions=positions, segments=segments, drop=drop)  # [B * T, D]
-        bias = self._bias(visible & tf.not_equal(tokens, 0)[:, None, :], positions)  # [B, 1 or H, T, T]
-        return self.stack(x, bias, rows=Rows(*rows), drop=drop)
-
-    def _bias(self, visible: tf.Tensor, positions: Any) -> tf.Tensor:
-        """What is added to the scores: float32 [B, 1, T, T] (or one for each head)."""
-        return tf.where(visible, 0.0, HIDDEN)[:, None]
-
-    def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
-        tokens = batch["tokens"]
-        rows, length = shape(tokens)
-        segments = batch.get("segments")
-        segments = tf.zeros_like(tokens) if segments is None else segments
-        flat = self.hidden(tokens, segments, seen(segments), seed=seed)
-        layers = tuple(tf.reshape(x, [rows, length, self.width]) for x in flat)
-        pooled = layers[-1][:, 0]  # [B, D]
-        if self.config.pooler is not None:
-            pooled = tf.tanh(self.pooler(pooled))
-        return Encoding(tokens=layers[-1], pooled=pooled, layers=layers)
-
-    def continuation(self, tokens: tf.Tensor, targets: tf.Tensor, mask: int, seed: Any = None) -> tf.Tensor:
-        """Vectors [B, S, D] that predict what follows each of ``targets`` [B, S] after the source ``tokens`` [B, T].
-
-        The paper's way of writing (section 2.5): a ``mask`` is put behind what was written so far, sees it and the
-        source, and is read. Here all S masks stand side by side, each at the position of the token that it asks for
-        and unseen by all others, so one pass gives what S passes would. The symbol that opens the targets is left
-        out, since in the paper the target follows the source's [SEP] directly.
-        """
-        (rows, source), length = shape(tokens), shape(targets)[1]
-        check_length(source + length, self.length, "encoder")
-        written = targets[:, 1:]  # [B, S - 1]
-        asking = tf.fill([rows, length], mask)
-        step = tf.concat([tf.zeros([source], tf.int32), tf.range(1, length), tf.range(length)], 0)  # [T + 2 S - 1]
-        # Source 0, written 1, asking 2.
-        kind = tf.concat([tf.fill([source], 0), tf.fill([length - 1], 1), tf.fill([length], 2)], 0)
-        query, key = kind[:, None], kind[None, :]
-        earlier = tf.equal(key, 1) & (step[None, :] <= step[:, None])
-        own = tf.equal(key, 2) & tf.equal(query, 2) & tf.equal(step[None, :], step[:, None])
-        visible = tf.equal(key, 0) | (query > 0) & (earlier | own)  # [T + 2 S - 1, T + 2 S - 1]
-        count = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1)[:, None]  # [B, 1]
-        places = tf.concat([tf.range(source), tf.range(length - 1), tf.range(length)], 0)
-        positions = places + tf.where(kind > 0, count, 0)  # [B, T + 2 S - 1]
-        every = tf.concat([tokens, written, asking], axis=1)
-        segments = tf.broadcast_to(tf.where(kind > 0, self.target, self.source), tf.shape(every))
-        x = self.hidden(every, segments, visible[None], positions, seed)[-1]  # [B * (T + 2 S - 1), D]
-        return tf.reshape(x, [rows, -1, self.width])[:, source + length - 1 :]  # [B, S, D]
+    def decode_flops(self, length: int, targets: float) -> float:
+        """FLOPs of `Pretrainable.decode` for one row: the source, ``targets`` - 1 written tokens, and a mask for each
+        of ``targets``, which alone reach the vocabulary."""
+        whole = length + 2 * targets - 1
+        return self.encoder.stack.flops(whole, whole) + self.heads[0].predicted_flops(targets)
 
 
-class RelativeMaskedEncoder(MaskedEncoder):
-    """`MaskedEncoder` with T5's bias for the distance of two positions (Raffel et al., 2020, section 2.1) beside its
-    absolute positions, and the two segments of BERT; no pooler."""
-
-    source, target = 0, 1
-
-    def _bias(self, visible: tf.Tensor, positions: Any) -> tf.Tensor:
-        """Float32 [B, H, T, T]; positions are [1, T] where all rows have the same."""
-        if positions is None:
-            positions = tf.range(shape(visible)[1])[None]
-        return self.distances.between(positions) + tf.where(visible, 0.0, HIDDEN)[:, None]
+def unilm(size: Size, vocabulary: int) -> MaskedConfig:
+    """UniLM's encoder: BERT's with six segments and another epsilon."""
+    base = bert(size, vocabulary, segments=6, epsilon=1e-5)
+    return MaskedConfig(embeddings=base.embeddings, stack=base.stack, pooler=base.pooler)
 
 
-def unilm(size: Size, vocabulary: int) -> MaskedEncoder:
-    """UniLM's encoder, with its weights: BERT's with six segments and another epsilon."""
-    encoder = MaskedEncoder(bert(size, vocabulary, segments=6, epsilon=EPSILON), name="encoder")
-    encoder.build()
-    return encoder
-
-
-def unilm_v2(size: Size, vocabulary: int) -> RelativeMaskedEncoder:
-    """UniLMv2's encoder, with its weights: BERT's without a pooler, and distances."""
+def unilm_v2(size: Size, vocabulary: int) -> MaskedConfig:
+    """UniLMv2's encoder: BERT's without a pooler, with T5's scores of distances (Raffel et al., 2020, section 2.1)
+    added to absolute positions, and BERT's two segments."""
+    base = bert(size, vocabulary, pooler=False)
     distances = DistancesConfig(heads=size.heads, both_ways=True)
-    encoder = RelativeMaskedEncoder(replace(bert(size, vocabulary, pooler=False), distances=distances), name="encoder")
-    encoder.build()
-    return encoder
+    return MaskedConfig(
+        embeddings=base.embeddings, stack=base.stack, distances=distances, source=0, target=1, repeated=0.15
+    )

@@ -112,5 +112,9 @@ class Embeddings(Layer):
                 x += tf.matmul(kinds, tf.cast(self.segments.whole(), x.dtype))
         for name, _ in config.channels:
             x += tf.reshape(getattr(self, name)(tf.abs(batch[name])), [-1, x.shape[-1]])
+        return self.ended(x, drop, batch)
+
+    def ended(self, x: tf.Tensor, drop: Drop = NO_DROP, batch: Any = None) -> tf.Tensor:
+        """The sum x [N, E], normalised."""
         x = self.through("sum", x, batch=batch)
-        return drop(self.norm(x) if config.norm is not None else x)
+        return drop(self.norm(x) if self.config.norm is not None else x)

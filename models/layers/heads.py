@@ -93,7 +93,15 @@ class TiedLmConfig(HeadConfig):
     absent: tuple[int, ...] = ()
 
     def row_flops(self, length: int) -> float:
-        return 2 * math.ceil(self.rate * length) * self.width * self.vocabulary
+        return 2 * predicted(self.rate, length) * self.width * self.vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class PseudoMaskedConfig(MaskedLmConfig):
+    """UniLMv2's: each hidden token is predicted twice."""
+
+    def row_flops(self, length: int) -> float:
+        return self.predicted_flops(2 * predicted(self.rate, length))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,7 +71,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class FutureNgramLm(keras.layers.Layer):
-    """``loss`` of an encoder-decoder whose decoder has predicting streams (`models.architectures.n_stream_decoder`).
+    """``loss`` of an encoder-decoder whose decoder has predicting streams (`models.layers.streams`).
     The ids ``absent`` have no probability (see `models.objectives._absent`)."""
 
     def __init__(

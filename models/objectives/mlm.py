@@ -18,7 +18,7 @@ import tensorflow as tf
 from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import Layer, made_from
-from ptmbench.models.layers.heads import MaskedLmConfig, TiedLmConfig
+from ptmbench.models.layers.heads import MaskedLmConfig, PseudoMaskedConfig, TiedLmConfig
 from ptmbench.models.objectives import _absent
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -100,6 +100,7 @@ def gather(tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.reshape(tokens, [-1, tokens.shape[-1]]), flat)
 
 
+@made_from(PseudoMaskedConfig)
 @made_from(MaskedLmConfig)
 class MaskedLm(Layer):
     """The head: a product, an activation, layer-norm, then the token embedding [V, E] as the output layer, with a bias

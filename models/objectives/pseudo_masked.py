@@ -26,7 +26,7 @@ import tensorflow as tf
 from ptmbench.models.architectures.parts import shape
 from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import built
-from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.layers.heads import PseudoMaskedConfig
 from ptmbench.models.objectives import masking, mlm
 from ptmbench.models.objectives.sampling import Pairs
 from ptmbench.models.pretrainable import Batches
@@ -66,14 +66,14 @@ def visible(order: tf.Tensor, length: Any) -> tf.Tensor:
 
 
 class PseudoMaskedLm(keras.layers.Layer):
-    """``loss`` of a `models.architectures.masked_encoder.RelativeMaskedEncoder`; one MLM head serves both parts."""
+    """``loss`` of a `models.layers.masked.MaskedEncoder` with distances; one MLM head serves both parts."""
 
-    def __init__(self, encoder: keras.layers.Layer, vocabulary: Vocabulary, name: str = "loss"):
+    def __init__(
+        self, words: PseudoMaskedConfig, encoder: keras.layers.Layer, vocabulary: Vocabulary, name: str = "loss"
+    ):
         super().__init__(name=name)
         self.encoder, self.pseudo = encoder, vocabulary.sentinels[0]
-        D = encoder.width
-        config = MaskedLmConfig(width=D, inner=D, vocabulary=vocabulary.size)
-        self.mlm = built(config, encoder, name="mlm")
+        self.mlm = built(words, encoder, name="mlm")
         self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptmbench.models.card import Size
-from ptmbench.models.published._bert_like import check, norm
+from ptmbench.models.published._bert_like import check, dense, norm
 from ptmbench.models.published.weight import Weight
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -22,12 +22,6 @@ _NETWORK = {
 """What the network has, and what config.json means where it is silent."""
 _DECODER = {"decoder_ffn_dim": 4096, "num_decoder_layers": 12, "num_decoder_attention_heads": 16}
 """The shape of the decoder that transformers takes where config.json says nothing."""
-
-_PLACES = {
-    "encoder": ("encoder/embeddings/positions/table", "encoder/embeddings/norm/", "encoder/stack/layer_"),
-    "decoder": ("decoder/positions", "decoder/embedding_norm_", "decoder/layer_"),
-}
-"""Our names of the positions, of the norm of the embeddings, and of the layers."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
@@ -69,50 +63,34 @@ def weights(size: Size) -> list[Weight]:
             vocabulary=True,
             copies=(*words[1:], "lm_head.weight"),
         ),
-        Weight(ours="decoder/streams", theirs=("prophetnet.decoder.ngram_embeddings.weight",)),
+        Weight(ours="decoder/streams/table", theirs=("prophetnet.decoder.ngram_embeddings.weight",)),
     ]
     for part in ("encoder", "decoder"):
-        place = f"prophetnet.{part}."
-        positions, above, layers = _PLACES[part]
-        found.append(Weight(ours=positions, theirs=(f"{place}position_embeddings.weight",), skipped=1))
-        found += norm(above, f"{place}embeddings_layer_norm")
+        ours, theirs = f"{part}/embeddings/", f"prophetnet.{part}."
+        found.append(Weight(ours=f"{ours}positions/table", theirs=(f"{theirs}position_embeddings.weight",), skipped=1))
+        found += norm(f"{ours}norm/", f"{theirs}embeddings_layer_norm")
         for index in range(size.layers):
-            found += layer(f"{layers}{index}", f"{place}layers.{index}.", decoder=part == "decoder")
+            found += layer(f"{part}/stack/layer_{index}/", f"{theirs}layers.{index}.", decoder=part == "decoder")
     return found
 
 
 def layer(ours: str, theirs: str, decoder: bool) -> list[Weight]:
     """The weights of one layer of the encoder or of the ``decoder``."""
     own, cross = f"{theirs}self_attn", f"{theirs}cross_attn"
-    if not decoder:
-        return [
-            *_dense(
-                f"{ours}/attention/query_key_value/", *(f"{own}.{part}_proj" for part in ("query", "key", "value"))
-            ),
-            *_dense(f"{ours}/attention/projection/", f"{own}.out_proj"),
-            *norm(f"{ours}/attention_norm/", f"{own}_layer_norm"),
-            *_dense(f"{ours}/feed_forward/inner/", f"{theirs}feed_forward.intermediate"),
-            *_dense(f"{ours}/feed_forward/outer/", f"{theirs}feed_forward.output"),
-            *norm(f"{ours}/norm/", f"{theirs}feed_forward_layer_norm"),
+    found = [
+        *dense(f"{ours}attention/query_key_value/", *(f"{own}.{part}_proj" for part in ("query", "key", "value"))),
+        *dense(f"{ours}attention/projection/", f"{own}.out_proj"),
+        *norm(f"{ours}attention_norm/", f"{own}_layer_norm"),
+        *dense(f"{ours}feed_forward/inner/", f"{theirs}feed_forward.intermediate"),
+        *dense(f"{ours}feed_forward/outer/", f"{theirs}feed_forward.output"),
+        *norm(f"{ours}norm/", f"{theirs}feed_forward_layer_norm"),
+    ]
+    if decoder:
+        found += [
+            *dense(f"{ours}attention/distances/", f"{own}.relative_pos_embeddings"),
+            *dense(f"{ours}cross/query/", f"{cross}.query_proj"),
+            *dense(f"{ours}cross/key_value/", f"{cross}.key_proj", f"{cross}.value_proj"),
+            *dense(f"{ours}cross/projection/", f"{cross}.out_proj"),
+            *norm(f"{ours}cross_norm/", f"{cross}_layer_norm"),
         ]
-    return [
-        *_dense(f"{ours}_qkv_", *(f"{own}.{part}_proj" for part in ("query", "key", "value"))),
-        *_dense(f"{ours}_output_", f"{own}.out_proj"),
-        *norm(f"{ours}_attention_norm_", f"{own}_layer_norm"),
-        *_dense(f"{ours}_inner_", f"{theirs}feed_forward.intermediate"),
-        *_dense(f"{ours}_outer_", f"{theirs}feed_forward.output"),
-        *norm(f"{ours}_norm_", f"{theirs}feed_forward_layer_norm"),
-        *_dense(f"{ours}_distances_", f"{own}.relative_pos_embeddings"),
-        *_dense(f"{ours}_cross_q_", f"{cross}.query_proj"),
-        *_dense(f"{ours}_cross_kv_", f"{cross}.key_proj", f"{cross}.value_proj"),
-        *_dense(f"{ours}_cross_output_", f"{cross}.out_proj"),
-        *norm(f"{ours}_cross_norm_", f"{cross}_layer_norm"),
-    ]
-
-
-def _dense(ours: str, *theirs: str) -> list[Weight]:
-    """Kernel and bias of a dense layer of ours, made of ``theirs`` side by side."""
-    return [
-        Weight(ours=f"{ours}kernel", theirs=tuple(f"{name}.weight" for name in theirs), transposed=True),
-        Weight(ours=f"{ours}bias", theirs=tuple(f"{name}.bias" for name in theirs)),
-    ]
+    return found

@@ -140,12 +140,13 @@ def test_one_layer_of_one_stream_by_the_equations(built):
     decoder = built.loss.decoder
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
     x = np.asarray(decoder.hidden(batch["previous"], memory, batch["tokens"], positions=batch["positions"])[0])[0]
-    w = decoder.blocks[0]
-    kernel, bias = np.array(w.qkv_kernel), np.array(w.qkv_bias)
+    w = decoder.stack.layer_0.attention
+    kernel, bias = np.array(w.query_key_value.kernel), np.array(w.query_key_value.bias)
+    distances = x @ np.array(w.distances.kernel) + np.array(w.distances.bias)
     q, k, v = (
         x @ kernel[:, i * 32 : i * 32 + 16] + bias[i * 32 : i * 32 + 16] for i in range(3)
     )  # first head: [3, S, K]
-    near = (x @ np.array(w.distances_kernel) + np.array(w.distances_bias)).reshape(3, 7, 32, 2)[..., 0]
+    near = distances.reshape(3, 7, 32, 2)[..., 0]
     query = 5  # predicts what stands at 22 and may see what stands at 2, 3, 4, 5 and 20
     apart = [22 - 2, 22 - 3, 22 - 4, 22 - 5, 22 - 20]
     bucket = [16 + int(16 * math.log(d / 16) / math.log(8)) if d >= 16 else d for d in apart]
@@ -154,21 +155,13 @@ def test_one_layer_of_one_stream_by_the_equations(built):
     weights = np.exp(scores) / np.exp(scores).sum()
     expected = weights[:5] @ v[0, :5] + weights[5] * v[2, query]
 
-    from ptmbench.models.architectures import n_stream_decoder as network
+    from ptmbench.models.layers import streams as network
+    from ptmbench.models.layers.core import NO_DROP
 
     flat = [np.asarray(part) for part in (x @ kernel + bias).reshape(1, 3, 7, 3, 2, 16).transpose(3, 0, 4, 1, 2, 5)]
-    values = (x @ np.array(w.distances_kernel) + np.array(w.distances_bias)).reshape(1, 3, 7, 32, 2)
-    found = network.stream_attention(
-        flat[0] / np.float32(4),
-        flat[1],
-        flat[2],
-        values,
-        network.distances(batch["positions"][:1], "float32"),
-        network.visibility(2, 7),
-        0.0,
-        None,
-        0,
-    )
+    values = distances.reshape(1, 3, 7, 32, 2)
+    view = network.Streams(network.visibility(2, 7), *network.distances(batch["positions"][:1], "float32"))
+    found = network.stream_attention(flat[0] / np.float32(4), flat[1], flat[2], values, view, NO_DROP)
     found = np.asarray(found).reshape(3, 7, 2, 16)[2, query, 0]
     assert np.allclose(found, expected, atol=1e-5)
 

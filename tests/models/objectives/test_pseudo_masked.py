@@ -9,6 +9,8 @@ import tensorflow as tf
 from ptmbench.models.architectures.masked_encoder import unilm_v2 as unilm_v2_encoder
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.heads import PseudoMaskedConfig
+from ptmbench.models.layers.masked import built
 from ptmbench.models.objectives import pseudo_masked
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -116,7 +118,9 @@ def test_who_sees_whom_is_the_rule():
 @pytest.fixture(scope="module")
 def loss():
     size = Size(layers=2, width=16, heads=2, inner=32, length=TEXT)
-    return pseudo_masked.PseudoMaskedLm(unilm_v2_encoder(size, 80), Vocabulary(size=80))
+    words = PseudoMaskedConfig(width=16, inner=16, vocabulary=80)
+    encoder = built(unilm_v2_encoder(size, 80), name="encoder")
+    return pseudo_masked.PseudoMaskedLm(words, encoder, Vocabulary(size=80))
 
 
 def test_no_place_learns_of_one_that_it_may_not_see(loss):

@@ -12,6 +12,7 @@ from ptmbench.models.architectures.masked_encoder import unilm as unilm_encoder
 from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.heads import ClassifierConfig
+from ptmbench.models.layers.masked import built
 from ptmbench.models.objectives import unilm
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.tokenizers import Vocabulary
@@ -116,7 +117,7 @@ SEES = {
 @pytest.mark.parametrize("number", SEES)
 def test_no_token_learns_of_one_that_it_may_not_see(number):
     size = Size(layers=2, width=16, heads=2, inner=32, length=TOKENS)
-    encoder = unilm_encoder(size, 60)
+    encoder = built(unilm_encoder(size, 60), name="encoder")
     tokens = np.arange(20, 20 + TOKENS, dtype=np.int32)[None]
     segments = np.full_like(tokens, number)
     if number in (0, SOURCE):

@@ -126,9 +126,10 @@ def test_unilm_has_the_epsilon_of_its_authors():
     import tensorflow as tf
 
     from ptmbench.models.architectures import masked_encoder
+    from ptmbench.models.layers.masked import built
 
     for made, epsilon in ((masked_encoder.unilm, 1e-5), (masked_encoder.unilm_v2, 1e-12)):
-        encoder = made(make.SIZE, 47)
+        encoder = built(made(make.SIZE, 47), name="encoder")
         for variable in encoder.variables:
             variable.assign(tf.zeros(variable.shape))
         small = np.where(np.arange(make.SIZE.width) % 2, 1e-5**0.5, -(1e-5**0.5)).astype(np.float32)

@@ -24,31 +24,47 @@ _NO_WORDS = Vocabulary(size=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderModel:
-    """An encoder and the heads that objectives put on it."""
+class Model:
+    """A network as its configurations describe it. Kinds of models say what their forward pass computes."""
 
     encoder: Config
-    heads: tuple[HeadConfig, ...]
 
     @property
     def layers(self) -> tuple[Config, ...]:
-        return (self.encoder, *self.heads)
+        """Configurations of all parts of the network."""
+        return (self.encoder,)
 
     def encoder_flops(self, length: int) -> float:
         """FLOPs of the encoder's forward pass over a row of ``length``."""
         return self.encoder.flops(length)
 
     def forward_flops(self, length: int) -> float:
-        """FLOPs of a forward pass of encoder and heads for a row of ``length``."""
-        return self.encoder.flops(length) + sum(head.row_flops(length) for head in self.heads)
+        """FLOPs of a forward pass of all that pre-training computes for a row of ``length``."""
+        raise NotImplementedError
 
     def training_flops(self, length: int) -> float:
-        """FLOPs of a training step for one row of ``length``."""
-        return self.encoder.training_flops(length) + 3 * sum(head.row_flops(length) for head in self.heads)
+        """FLOPs of a training step for one row of ``length``: three times the forward pass, apart from what the encoder
+        computes in pre-training alone."""
+        return 3 * self.forward_flops(length) + self.encoder.training_flops(length) - 3 * self.encoder.flops(length)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalModel:
+class EncoderModel(Model):
+    """An encoder and the heads that objectives put on it."""
+
+    heads: tuple[HeadConfig, ...]
+
+    @property
+    def layers(self) -> tuple[Config, ...]:
+        return (self.encoder, *self.heads)
+
+    def forward_flops(self, length: int) -> float:
+        """FLOPs of a forward pass of encoder and heads for a row of ``length``."""
+        return self.encoder.flops(length) + sum(head.row_flops(length) for head in self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalModel(Model):
     """A left-to-right language model. ``output_bias`` says whether the output layer has one."""
 
     encoder: CausalConfig
@@ -59,17 +75,9 @@ class CausalModel:
     def layers(self) -> tuple[Config, ...]:
         return (self.encoder, HeadConfig(vocabulary=self.vocabulary)) if self.output_bias else (self.encoder,)
 
-    def encoder_flops(self, length: int) -> float:
-        """FLOPs of the network's forward pass over a row of ``length``."""
-        return self.encoder.flops(length)
-
     def forward_flops(self, length: int) -> float:
         """FLOPs of asking how probable a row of ``length`` is."""
         return self.encoder.flops(length) + (length - 1) * self._word
-
-    def training_flops(self, length: int) -> float:
-        """FLOPs of a training step for one row of ``length``."""
-        return self.encoder.training_flops(length) + 3 * (length - 1) * self._word
 
     def decode_flops(self, length: int, targets: float) -> float:
         """FLOPs of `Pretrainable.decode`: ``targets`` tokens after ``length``, the vocabulary only for them."""
@@ -94,11 +102,10 @@ class Written:
         return min(self.share / self.per * (length - self.marks), self.most)
 
 
-@dataclass(frozen=True)
-class SequenceModel:
+@dataclass(frozen=True, kw_only=True)
+class SequenceModel(Model):
     """An encoder and a decoder. ``targets`` tells how many tokens the decoder writes for a row of pre-training."""
 
-    encoder: Config
     decoder: DecoderConfig | AttendingConfig
     vocabulary: int
     targets: Callable[[int], float]
@@ -107,24 +114,16 @@ class SequenceModel:
     def layers(self) -> tuple[Config, ...]:
         return (self.encoder, self.decoder)
 
-    def encoder_flops(self, length: int) -> float:
-        """FLOPs of the encoder's forward pass over a row of ``length``."""
-        return self.encoder.flops(length)
-
     def forward_flops(self, length: int) -> float:
         """FLOPs of a forward pass of encoder and decoder for a row of pre-training."""
         return self.decode_flops(length, self.targets(length))
-
-    def training_flops(self, length: int) -> float:
-        """FLOPs of a training step for one row of ``length``."""
-        return 3 * self.forward_flops(length)
 
     def decode_flops(self, length: int, targets: float) -> float:
         """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length``."""
         return self.encoder.flops(length) + self.decoder.decoding_flops(targets, length, self.vocabulary)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamModel(SequenceModel):
     """An encoder, and a decoder all of whose predicting streams write in pre-training."""
 
@@ -134,7 +133,7 @@ class StreamModel(SequenceModel):
         return self.encoder.flops(length) + self.decoder.stream_flops(targets, length, self.vocabulary, streams)
 
 
-Describe = Callable[[Size, Vocabulary], EncoderModel | CausalModel | SequenceModel]
+Describe = Callable[[Size, Vocabulary], Model]
 
 
 def encoder_costs(describe: Describe) -> tuple[Callable, Callable, Callable]:
@@ -214,7 +213,7 @@ class AutoencoderModel(RecurrentModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BidirectionalModel:
+class BidirectionalModel(Model):
     """A language model in each direction over the same words."""
 
     encoder: BidirectionalConfig
@@ -223,10 +222,6 @@ class BidirectionalModel:
     @property
     def layers(self) -> tuple[Config, ...]:
         return (self.encoder, self.head)
-
-    def encoder_flops(self, length: int) -> float:
-        """FLOPs of the network's forward pass over a row of ``length``."""
-        return self.encoder.flops(length)
 
     def forward_flops(self, length: int) -> float:
         """FLOPs of a forward pass of both directions with their predictions."""

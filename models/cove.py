@@ -54,7 +54,9 @@ LEARNING_RATE = 3e-3
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """What the network of ``size`` is made of."""
     encoder, decoder = recurrent_translators.cove(size, vocabulary)
-    return SequenceModel(encoder, decoder, vocabulary.size, Written(share=1.0, marks=1))
+    return SequenceModel(
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=1.0, marks=1)
+    )
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:

@@ -56,7 +56,8 @@ def targets(length: int) -> int:
 
 def describe(size: Size, vocabulary: Vocabulary) -> StreamModel:
     """What the network of ``size`` is made of: L layers in the encoder, L in the decoder."""
-    return StreamModel(*prophetnet(size, vocabulary.size), vocabulary.size, targets)
+    encoder, decoder = prophetnet(size, vocabulary.size)
+    return StreamModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=targets)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:

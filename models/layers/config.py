@@ -1,9 +1,8 @@
 """Configurations of layers: what a network is made of, how many weights it has and what it costs.
 
 A configuration is a frozen dataclass. It tells the shapes of the layer's own weights, and the configurations of the
-layers inside it, so parameters and FLOPs are sums that nobody writes down twice. The Keras layer of the same name, in
-the modules beside this one, is made from it: ``Attention(AttentionConfig(width=128, heads=2))``. Model files compose
-configurations. Heads of objectives are in `models.layers.heads`.
+layers inside it, so parameters and FLOPs are sums that nobody writes down twice. The Keras layer of the same name is
+made from it: ``Attention(AttentionConfig(width=128, heads=2))``. Model files compose configurations.
 
 FLOPs are those of matrix products, two for each multiplication and addition. Lookups, sums, norms, activations and
 softmax are left out, as is usual (Kaplan et al., 2020, section 2.1; Hoffmann et al., 2022, appendix F).
@@ -58,9 +57,15 @@ def uniform(limit: float) -> Start:
     return Start(kind="random_uniform", deviations=(limit / 3**0.5,))
 
 
+_KINDS: dict[str, type] = {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Base of all configurations. A field that is a configuration itself describes a layer inside this one."""
+
+    def __init_subclass__(cls) -> None:
+        _KINDS[cls.__name__] = cls
 
     def weights(self) -> Mapping[str, Shape]:
         """Shapes of the layer's own weights by name, without those of the layers inside it."""
@@ -85,15 +90,12 @@ class Config:
         return sum(part.flops(tokens, seen) for _, part in self.parts())
 
     def training_flops(self, length: int) -> float:
-        """FLOPs of a training step for one row of ``length``: three times the forward pass, unless pre-training runs
-        the network in another way than tasks do."""
+        """FLOPs of a training step for one row: three times the forward pass, unless pre-training runs more."""
         return 3 * self.flops(length)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which `from_dict` reads."""
-        return {"class": type(self).__name__} | {
-            field.name: _plain(getattr(self, field.name)) for field in fields(self)
-        }
+        return {"class": type(self).__name__} | {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
 
 
 def _plain(value: Any) -> Any:
@@ -106,22 +108,15 @@ def _plain(value: Any) -> Any:
 
 def from_dict(values: Mapping[str, Any]) -> Config:
     """The configuration that `Config.to_dict` gave ``values`` of."""
-    known = {one.__name__: one for one in _subclasses(Config)}
 
     def restored(value: Any) -> Any:
-        if isinstance(value, Mapping) and "class" in value:
-            return from_dict(value)
+        if isinstance(value, list):  # JSON has no tuples
+            return tuple(map(restored, value))
         if isinstance(value, Mapping) and "start" in value:
             return Start(kind=value["start"], deviations=tuple(value["deviations"]))
-        return tuple(map(restored, value)) if isinstance(value, list) else value  # JSON has no tuples
+        return from_dict(value) if isinstance(value, Mapping) else value
 
-    return known[values["class"]](**{name: restored(value) for name, value in values.items() if name != "class"})
-
-
-def _subclasses(of: type) -> Iterator[type]:
-    for one in of.__subclasses__():
-        yield one
-        yield from _subclasses(one)
+    return _KINDS[values["class"]](**{name: restored(value) for name, value in values.items() if name != "class"})
 
 
 @dataclass(frozen=True, kw_only=True)

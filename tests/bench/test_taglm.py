@@ -43,9 +43,9 @@ def keras_lstm(way):
         g, i, f, o = np.split(x.numpy(), 4, axis=-1)
         return np.concatenate([i, f, g, o], axis=-1)
 
-    layer = keras.layers.LSTM(way.recurrent.shape[0], return_sequences=True)
-    layer.build((None, None, way.input.shape[0]))
-    layer.set_weights([gates(way.input), gates(way.recurrent), gates(way.bias)])
+    layer = keras.layers.LSTM(way.config.cells, return_sequences=True)
+    layer.build((None, None, way.config.inputs))
+    layer.set_weights([gates(way.gates.kernel), gates(way.recurrent.kernel), gates(way.gates.bias)])
     return layer
 
 

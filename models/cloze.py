@@ -16,7 +16,9 @@ from both. A size has L layers in each tower and one over both: about twice the 
 vocabulary is asked for every token.
 """
 
+from ptmbench.models.architectures.two_towers import EveryTokenConfig, towers
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -47,12 +49,18 @@ LEARNING_RATE = 3e-3
 the loss of tiny is 5.07 at 3e-3 and 5.68 at 1e-3: normalising before each part bears it."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    words = EveryTokenConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=towers(size, vocabulary.size), heads=(words,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.two_towers import TwoTowers
+    from ptmbench.models.layers.two_towers import built
     from ptmbench.models.objectives import cloze, lm
 
-    encoder = TwoTowers(size, vocabulary.size)
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
     return Pretrainable(
         encoder=encoder,
         loss=cloze.Cloze(encoder),
@@ -60,23 +68,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in the lookup table, which is the output layer too."""
-    D, F = size.width, size.inner
-    tables = vocabulary.size * D
-    feed_forward = 2 * D * F + F + D + 2 * D
-    layer, both = 4 * (D * D + D) + 2 * D + feed_forward, 4 * (D * D + D) + 4 * D + feed_forward
-    return tables + 2 * size.layers * layer + both, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention, which is
-    computed over the whole square in the towers, and over two of them where they meet."""
-    D, F = size.width, size.inner
-    tower = size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
-    return 2 * tower + 2 * (6 * D * D + 2 * D * F) + 8 * length * D
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and vocabulary."""
-    return 3 * (encoder_flops_per_token(size, length) + 2 * size.width * vocabulary.size)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

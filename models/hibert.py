@@ -13,13 +13,15 @@ the sentences around it. For tasks the decoder is dropped.
 
 Nearest relative: BERT (`models.bert`), which hides words where this hides sentences, in one flat encoder. A size has L
 layers of each kind: words, sentences, decoder. Not as in the paper: rows are full texts cut to T tokens that may hold
-more than one document; word vectors are the decoder's output layer; see `models.architectures.hierarchical_transformer`
-and `models.objectives.masked_sentences`.
+more than one document; word vectors are the decoder's output layer; see `models.layers.hierarchical` and
+`models.objectives.masked_sentences`.
 """
 
 import math
 
+from ptmbench.models.architectures.hierarchical_transformer import hibert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, encoder_costs
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
 
@@ -47,41 +49,29 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, width=768, heads=12, inner=3072)}
 
 
+def written(length: int) -> int:
+    """Tokens that the decoder writes for a row of ``length`` (`models.objectives.masked_sentences.slots`)."""
+    return math.ceil(0.2 * length)
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
+    """What the network of ``size`` is made of."""
+    return SequenceModel(*hibert(size, vocabulary.size, vocabulary.sep), vocabulary.size, written)
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.hierarchical_transformer import Decoder, Encoder
+    from ptmbench.models.layers.hierarchical import built
     from ptmbench.models.objectives import masked_sentences
 
-    encoder = Encoder(size, vocabulary.size, vocabulary.sep)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
     return Pretrainable(
         encoder=encoder,
-        loss=masked_sentences.MaskedSentencesLm(encoder, Decoder(size, encoder)),
+        loss=masked_sentences.MaskedSentencesLm(encoder, decoder),
         batches=lambda corpus, batch, length: masked_sentences.batches(corpus, vocabulary, batch, length),
     )
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights, and of those in lookup tables: words, their positions, and those of 32 sentences."""
-    D, F = size.width, size.inner
-    tables = (vocabulary.size + size.length + min(32, size.length // 2 + 1)) * D
-    return tables + 3 * size.layers * (4 * (D * D + D) + (2 * D * F + F + D) + 4 * D), tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the forward pass of both encoders per token of a row of ``length``, which has places for up to 32
-    sentences. Attention among words is counted over the whole square, as it is computed: the mask saves nothing."""
-    sentences = min(32, length // 2 + 1)
-    return _layers(size, length) + sentences / length * _layers(size, sentences)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoders, decoder and vocabulary."""
-    written = math.ceil(0.2 * length)  # `masked_sentences.slots`
-    writing = _layers(size, written) + 2 * size.width * vocabulary.size
-    return 3 * (encoder_flops_per_token(size, length) + written / length * writing)
-
-
-def _layers(size: Size, length: int) -> float:
-    """FLOPs of L layers per token of a row of ``length``: matrix products and attention."""
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D)
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

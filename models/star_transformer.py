@@ -15,7 +15,9 @@ Nearest relative: RoBERTa (`models.roberta`), the same objective and rows over l
 other, with feed-forward layers, which this has not: the layers of a size weigh two thirds of RoBERTa's.
 """
 
+from ptmbench.models.architectures.star_encoder import star
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
@@ -38,12 +40,19 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
+    return EncoderModel(encoder=star(size, vocabulary.size), heads=(words,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.star_encoder import StarEncoder
+    from ptmbench.models.layers.star import built
     from ptmbench.models.objectives import _joint, mlm, sampling
 
-    encoder = StarEncoder(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
 
     def batches(corpus, batch, length):
         texts = sampling.FullSentences(corpus, vocabulary, length)
@@ -54,29 +63,8 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
-    loss = _joint.Joint(encoder, [mlm.MaskedLm(words, encoder)])
+    loss = _joint.Joint(encoder, [mlm.MaskedLm(words, encoder) for words in described.heads])
     return Pretrainable(encoder=encoder, loss=loss, batches=batches)
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and head, and of those in lookup tables."""
-    D, L, V = size.width, size.layers, vocabulary.size
-    tables = (V + size.length) * D
-    return tables + (2 * L - 1) * (4 * (D * D + D) + 2 * D) + D * D + 3 * D + V, tables
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products, and attention over five
-    keys for each token, and over the row for the relay."""
-    D, L = size.width, size.layers
-    satellite = 2 * (6 * D * D + 2 * D * D / length) + 4 * 5 * D
-    relay = 2 * (2 * D * D + 4 * D * D / length) + 4 * D * (length + 1) / length
-    return L * satellite + (L - 1) * relay
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and head."""
-    D, V = size.width, vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V))
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

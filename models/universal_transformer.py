@@ -15,7 +15,9 @@ Nearest relative: RoBERTa (`models.roberta`), the same objective and rows over a
 its layers too, but takes all of them for every word.
 """
 
+from ptmbench.models.architectures.universal_encoder import universal
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
@@ -41,13 +43,20 @@ ADAM = {"beta2": 0.997, "epsilon": 1e-9}
 """The authors' code: tensor2tensor's ``transformer_base``, on which ``universal_transformer_base`` builds."""
 
 
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
+    return EncoderModel(encoder=universal(size, vocabulary.size), heads=(words,))
+
+
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed."""
-    from ptmbench.models.architectures.universal_encoder import UniversalEncoder
-    from ptmbench.models.layers.core import built
+    from ptmbench.models.layers.universal import built
     from ptmbench.models.objectives import _ponder, mlm, sampling
 
-    encoder = UniversalEncoder(size, vocabulary.size)
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    (words,) = described.heads
 
     def batches(corpus, batch, length):
         texts = sampling.FullSentences(corpus, vocabulary, length)
@@ -58,29 +67,8 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
         return make
 
-    words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
     loss = _ponder.Ponder(encoder, built(words, encoder, name="mlm"))
     return Pretrainable(encoder=encoder, loss=loss, batches=batches)
 
 
-def parameters(size: Size, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Number of all weights of encoder and head, and of those in the lookup table."""
-    D, F, V = size.width, size.inner, vocabulary.size
-    layer = 4 * (D * D + D) + (2 * D * F + F + D) + 4 * D
-    return V * D + layer + D + 1 + D * D + 3 * D + V, V * D
-
-
-def encoder_flops_per_token(size: Size, length: int) -> float:
-    """FLOPs of the encoder's forward pass per token of a row of ``length``: matrix products and attention of all steps.
-
-    A token that has halted is computed on: shapes are static, so early halting saves nothing here.
-    """
-    D, F = size.width, size.inner
-    return size.layers * (2 * (4 * D * D + 2 * D * F) + 4 * length * D + 2 * D)
-
-
-def flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-    """FLOPs of a training step per input token: three times the forward pass of encoder and head."""
-    D, V = size.width, vocabulary.size
-    masked = -(-15 * length // 100) / length  # only these positions reach the vocabulary
-    return 3 * (encoder_flops_per_token(size, length) + masked * 2 * (D * D + D * V))
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -129,12 +129,14 @@ class Block(Layer):
         absent: Any = None,
         past: Any = None,
         seen: Any = None,
+        told: Any = None,
     ) -> tuple[tf.Tensor, Pair]:
         """The block's result [N, D], and the keys and values of its self-attention.
 
         ``memory`` are the keys and values for the cross-attention (from `Attention.read`), and ``absent``
         [B, 1, 1, U] hides some of them. ``past`` are the keys and values of earlier tokens. Where ``seen`` is given,
-        the self-attention looks at these keys and values (from `read`) and at none of ``x``.
+        the self-attention looks at these keys and values (from `read`) and at none of ``x``. ``told`` [N, D] is added
+        to what attention gives.
         """
         config, own = self.config, None
         first = drop.at(1)
@@ -143,7 +145,8 @@ class Block(Layer):
             nonlocal own
             x = self.through("before_attention", x)
             h, own = self.attention(x, bias, rows=rows, drop=drop, memory=seen, past=past)
-            return first(self.through("after_attention", h))
+            h = first(self.through("after_attention", h))
+            return h if told is None else h + told
 
         def look(x: tf.Tensor) -> tf.Tensor:
             h, _ = self.cross(x, absent, rows=rows, drop=drop.at(2), memory=memory)

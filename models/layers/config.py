@@ -35,7 +35,7 @@ class Parameters(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Initial values of a weight: ``kind`` is a Keras initialiser's name, or "sinusoids" for fixed waves.
+    """Initial values of a weight: ``kind`` is a Keras initialiser's name, or "sinusoids" for waves.
 
     ``deviations`` has one standard deviation for the whole weight, or one for each of several equal blocks of columns.
     """

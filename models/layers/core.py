@@ -11,6 +11,7 @@ weights become weights of the layer that it is attached to: they are trained, sa
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import keras
@@ -32,9 +33,9 @@ from ptmbench.models.layers.config import (
 )
 
 
-def sinusoids(dims: tuple[int, int], dtype: Any = None) -> tf.Tensor:
+def sinusoids(dims: tuple[int, int], dtype: Any = None, deviation: float = 0.04) -> tf.Tensor:
     """Initial vectors [T, D] of the learned positions: those of Vaswani et al. (2017), section 3.5, at twice the
-    deviation of BERT's initial weights.
+    deviation of BERT's initial weights where none is given.
 
     Random ones tell neighbours apart only once each has been learnt by itself, and until an encoder can look at a
     word's neighbours MLM learns no more than how frequent words are. BERT-mini (B 16, T 32, rate 1e-3) after 0.84M
@@ -43,13 +44,13 @@ def sinusoids(dims: tuple[int, int], dtype: Any = None) -> tf.Tensor:
     length, width = dims
     angle = np.arange(length)[:, None] / 10_000 ** (np.arange(0, width, 2) / width)  # [T, D / 2]
     waves = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, width)
-    return tf.constant(0.04 * 2**0.5 * waves, dtype or "float32")
+    return tf.constant(deviation * 2**0.5 * waves, dtype or "float32")
 
 
 def initializer(start: Start) -> Any:
     """The Keras initialiser that ``start`` describes; a fresh one each time, so that no two weights are equal."""
     if start.kind == "sinusoids":
-        return sinusoids
+        return partial(sinusoids, deviation=start.deviations[0]) if start.deviations else sinusoids
     if not start.deviations:
         return start.kind
     if start.kind == "random_uniform":

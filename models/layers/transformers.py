@@ -14,7 +14,7 @@ from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
 from ptmbench.models.architectures.products import product
 from ptmbench.models.layers import embeddings  # noqa: F401  the layers that configurations name
 from ptmbench.models.layers.blocks import Stack  # noqa: F401
-from ptmbench.models.layers.config import CausalConfig, DecoderConfig, EncoderConfig, TableConfig
+from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, EncoderConfig, TableConfig
 from ptmbench.models.layers.core import Drop, Layer, Rows, built, made_from, recomputed
 from ptmbench.models.layers.embeddings import future_bias, padding_bias
 from ptmbench.models.layers.encoding import EncodingLayer, mean
@@ -25,12 +25,18 @@ __all__ = ["CausalTransformer", "Decoder", "Encoder", "built"]
 
 class Network(EncodingLayer):
     """What encoders and left-to-right decoders share: ``width`` D, ``depth`` L, ``heads`` H, and the ``length`` of the
-    longest input."""
+    longest input. Their configurations have ``embeddings``."""
 
-    def __init__(self, config: EncoderConfig | CausalConfig, **kwargs: Any):
+    def __init__(self, config: Config, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.width, self.depth = config.stack.block.norm.width, config.stack.layers
-        self.length, self.heads = config.embeddings.rows, config.stack.block.attention.heads
+        self.length = config.embeddings.rows
+        self.width, self.depth, self.heads = self.dims(config)
+
+    @staticmethod
+    def dims(config: Any) -> tuple[int, int, int]:
+        """Width, depth and heads of the network of ``config``."""
+        block = config.stack.block
+        return block.norm.width, config.stack.layers, block.attention.heads
 
     @property
     def token_embedding(self) -> keras.Variable:

@@ -15,7 +15,7 @@ TAU = 0.01
 
 
 class Ponder(keras.layers.Layer):
-    """``loss`` of an encoder with ``pondered(batch, seed)`` (see `models.architectures.universal_encoder`): the loss of
+    """``loss`` of an encoder with ``pondered(batch, seed)`` (see `models.layers.universal`): the loss of
     ``head``, as in `models.objectives._joint`, and the price."""
 
     def __init__(self, encoder: keras.layers.Layer, head: keras.layers.Layer, name: str = "loss"):

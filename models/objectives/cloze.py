@@ -13,12 +13,12 @@ import keras
 import tensorflow as tf
 
 from ptmbench.models.architectures.products import product
-from ptmbench.models.architectures.two_towers import joins
+from ptmbench.models.layers.two_towers import joins
 
 
 class Cloze(keras.layers.Layer):
     """``loss`` of an encoder with ``hidden(tokens, seed, documents, see_itself)`` (see
-    `models.architectures.two_towers`) and ``token_embedding`` [V, D], which is the output layer."""
+    `models.layers.two_towers`) and ``token_embedding`` [V, D], which is the output layer."""
 
     def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
         super().__init__(name=name)

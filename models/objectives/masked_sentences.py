@@ -130,7 +130,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class MaskedSentencesLm(keras.layers.Layer):
-    """``loss`` of `models.architectures.hierarchical_transformer`: the hidden sentences' negative log-likelihood per
+    """``loss`` of `models.layers.hierarchical`: the hidden sentences' negative log-likelihood per
     token, end marks included."""
 
     def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, name: str = "loss"):

@@ -1,5 +1,6 @@
 """Layers made from configurations: their weights and sizes, seams, saving, quantisation, LoRA and recomputation."""
 
+import importlib
 import math
 from dataclasses import replace
 
@@ -17,18 +18,40 @@ from ptmbench.models.layers.blocks import Attention, Block, Stack
 from ptmbench.models.layers.config import BERT, ONES, ZEROS, LinearConfig, NormConfig, Start, TableConfig, from_dict
 from ptmbench.models.layers.core import Linear, Rows, initializer
 from ptmbench.models.layers.embeddings import padding_bias
-from ptmbench.models.layers.transformers import Decoder, built
+from ptmbench.models.layers.transformers import built
 from ptmbench.models.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=32, heads=2, inner=48, length=40)
 WORDS = 60
 TOKENS = np.array([[2, 40, 41, 42, 43, 3], [2, 50, 51, 3, 0, 0]], np.int32)
 TARGETS = np.array([[2, 44, 45, 46], [2, 52, 53, 3]], np.int32)
-NETWORKS = ("encoder", "causal", "decoder")
+PLACES, NUMBERS = np.array([[0, 1, 2, 3], [0, 1, 0, 1]], np.int32), np.array([[0, 0, 0, 0], [0, 0, 1, 1]], np.int32)
+DECODERS = ("decoder", "prophetnet", "hibert_decoder")
+SPECIAL = ("mpnet", "unilm_v2", "xlnet", "transformer_xl", "cloze", "hibert", "star_transformer")
+SPECIAL += ("universal_transformer", "prophetnet", "hibert_decoder")
+"""Networks of models that none of the three usual ones is enough for."""
+NETWORKS = ("encoder", "causal", "decoder", *(pytest.param(name, marks=pytest.mark.slow) for name in SPECIAL))
 CONVERTED = (
     *("bert", "roberta", "spanbert", "structbert", "infoword", "albert", "electra"),
     *("gpt", "gpt2", "ctrl", "bart", "mass", "pegasus", "t5", "t5_1_1"),
+    *("mpnet", "unilm", "unilm_v2", "prophetnet"),
 )
+DESCRIBED = (*CONVERTED, "xlnet", "transformer_xl", "cloze", "hibert", "star_transformer", "universal_transformer")
+
+
+LIBRARY = {
+    "mpnet": "compensated",
+    "unilm_v2": "masked",
+    "xlnet": "two_stream",
+    "transformer_xl": "relative_causal",
+    "cloze": "two_towers",
+    "hibert": "hierarchical",
+    "hibert_decoder": "hierarchical",
+    "star_transformer": "star",
+    "universal_transformer": "universal",
+    "prophetnet": "streams",
+}
+"""The module of `models.layers` with the network of each model."""
 
 
 def every_config():
@@ -59,19 +82,31 @@ def every_config():
         "t5_encoder": t5[0],
         "gated_decoder": gated[1],
     }
-    return found | {f"{name}_embeddings": found[name].embeddings for name in ("encoder", "ctrl")}
+    found |= {f"{name}_embeddings": found[name].embeddings for name in ("encoder", "ctrl")}
+    for name in SPECIAL:
+        model = described(name)
+        found[name] = model.decoder if name in DECODERS else model.encoder
+    return found
+
+
+def described(name):
+    """What the model called ``name`` is made of, with its layers at hand."""
+    importlib.import_module(f"ptmbench.models.layers.{LIBRARY[name]}")
+    return models.load(name.removesuffix("_decoder")).describe(SIZE, Vocabulary(size=WORDS))
 
 
 def heads():
     """The configurations of the heads of all models here, by model and place."""
-    for name in CONVERTED:
-        described = models.load(name).describe(SIZE, Vocabulary(size=WORDS))
-        for index, head in enumerate(getattr(described, "heads", ())):
+    for name in DESCRIBED:
+        model = models.load(name).describe(SIZE, Vocabulary(size=WORDS))
+        for index, head in enumerate(getattr(model, "heads", ())):
             yield f"{name}_{index}", head
 
 
 def layer_of(name, config):
     """The layer of ``config``, with its weights."""
+    if name in DECODERS:
+        return built(config, built(described(name).encoder, name="encoder"), name="layer")
     if not isinstance(config, configs.DecoderConfig):
         return built(config, name="layer")
     encoder = built(every_config()["bart_encoder" if name == "bart_decoder" else "t5_encoder"], name="encoder")
@@ -84,19 +119,21 @@ def own(layer):
 
 
 def network(kind, seed=0):
-    """A `keras.Model` from tokens (and targets) to vectors or logits, around one of the three networks, and that
-    network. All weights are random, so that each one counts."""
+    """A `keras.Model` from tokens (and targets) to vectors or logits, around one of the networks, and that network. All
+    weights are random, so that each one counts."""
     keras.utils.set_random_seed(seed)
     tokens = keras.Input([None], dtype="int32", name="tokens")
-    if kind == "decoder":
-        ours, theirs = encoder_decoders.bart(SIZE, WORDS)
+    if kind in DECODERS:
+        ours, theirs = encoder_decoders.bart(SIZE, WORDS) if kind == "decoder" else described(kind).layers
         encoder = built(ours, name="encoder")
         layer = built(theirs, encoder, name="decoder")
-        targets = keras.Input([None], dtype="int32", name="targets")
-        encoding = encoder({"tokens": tokens})
-        model = keras.Model([tokens, targets], layer(targets, encoding.tokens, tokens))
+        more = [keras.Input([None], dtype="int32", name=name) for name in ("targets", "places", "numbers")]
+        more, encoding = more[: len(inputs(kind)) - 1], encoder({"tokens": tokens})
+        asked = (*more, encoding.tokens) if kind == "hibert_decoder" else (*more, encoding.tokens, tokens)
+        model = keras.Model([tokens, *more], layer(*asked))
     else:
-        made = encoders.bert(SIZE, WORDS) if kind == "encoder" else decoders.gpt2(SIZE, WORDS)
+        made = {"encoder": encoders.bert, "causal": decoders.gpt2}.get(kind)
+        made = made(SIZE, WORDS) if made else described(kind).encoder
         layer = built(made, name="encoder")
         model = keras.Model(tokens, layer({"tokens": tokens}).tokens)
     rng = np.random.default_rng(seed)
@@ -106,7 +143,9 @@ def network(kind, seed=0):
 
 
 def inputs(kind):
-    return [TOKENS, TARGETS] if kind == "decoder" else TOKENS
+    if kind == "hibert_decoder":
+        return [TOKENS, TARGETS, PLACES, NUMBERS]
+    return [TOKENS, TARGETS] if kind in DECODERS else TOKENS
 
 
 def answers(model, kind):
@@ -257,8 +296,8 @@ def test_blocks_of_columns_begin_with_deviations_of_their_own():
 @pytest.mark.parametrize("name", CONVERTED)
 def test_a_models_costs_are_those_of_its_configuration(name):
     """FLOPs by the shapes of all kernels: twice their size for each vector, and attention's two products."""
-    described = models.load(name).describe(SIZE, Vocabulary(size=WORDS))
-    encoder, length, D = described.encoder, 24, SIZE.width
+    model = models.load(name).describe(SIZE, Vocabulary(size=WORDS))
+    encoder, length, D = model.encoder, 24, SIZE.width
     layer = built(encoder, name="encoder")
     kernels = [v for v in layer.variables if v.path.endswith("kernel")]
     inside = sum(math.prod(v.shape) for v in kernels if "/stack/" in v.path)
@@ -272,13 +311,13 @@ def test_a_models_costs_are_those_of_its_configuration(name):
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_network_is_saved_and_loaded(kind, tmp_path):
     model, layer = network(kind)
-    (layer.encoder if kind == "decoder" else layer).dropout = 0.25
+    (layer.encoder if kind in DECODERS else layer).dropout = 0.25
     again = reloaded(model, tmp_path)
     assert np.array_equal(answers(again, kind), answers(model, kind))
     (one,) = (x for x in again.layers if type(x) is type(layer))
-    assert one.dropout == 0.25 and one.config == layer.config
+    assert (one.encoder if kind in DECODERS else one).dropout == 0.25 and one.config == layer.config
     assert [v.path for v in again.weights] == [v.path for v in model.weights]
-    if isinstance(one, Decoder):
+    if kind in DECODERS:
         assert one.encoder is next(x for x in again.layers if x.name == "encoder")
 
 
@@ -411,8 +450,9 @@ def test_a_kernel_that_extensions_change_is_not_quantised():
 def test_recomputed_gradients_are_equal(kind):
     """Also those of extensions inside the blocks."""
     model, layer = network(kind)
-    layer.stack.layer_0.attach("after_attention", Adapter())
-    layer.stack.layer_1.feed_forward.inner.attach("kernel", Scale())
+    updates = [one for one in layer._flatten_layers() if "after_attention" in getattr(one, "SEAMS", ())]
+    updates[0].attach("after_attention", Adapter())
+    layers_of(updates[-1], Linear)[-1].attach("kernel", Scale())
     answers(model, kind)
 
     def gradients(again):
@@ -439,12 +479,12 @@ def test_in_bfloat16(kind):
         rounded, inside = network(kind)
     finally:
         keras.config.set_dtype_policy(policy)
-    for block in inside.stack:
-        assert block.feed_forward.inner.compute_dtype == "bfloat16"
+    assert {linear.compute_dtype for linear in layers_of(inside, Linear)} == {"bfloat16"}
     exact, found = answers(model, kind), np.asarray(tf.cast(rounded(inputs(kind)), tf.float32))
     assert rounded(inputs(kind)).dtype == tf.bfloat16
     assert np.linalg.norm(found - exact) / np.linalg.norm(exact) < 0.05
-    inside.stack.layer_0.attach("after_attention", Adapter())
+    updates = [one for one in inside._flatten_layers() if "after_attention" in getattr(one, "SEAMS", ())]
+    updates[0].attach("after_attention", Adapter())
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(tf.cast(rounded(inputs(kind)), tf.float32))
     variables = rounded.trainable_variables

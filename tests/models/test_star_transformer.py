@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from ptmbench.models import star_transformer
-from ptmbench.models.architectures.star_encoder import StarEncoder
 from ptmbench.models.card import Size
+from ptmbench.models.layers.star import StarEncoder
 from ptmbench.models.tokenizers import Vocabulary
+from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=90)
 SIZE = Size(layers=3, width=16, heads=2, inner=24, length=20)
@@ -27,7 +28,7 @@ def encoder(size: Size = SIZE) -> StarEncoder:
 
 def attend(query, context, weights):
     """Algorithm 1's update of one node: attention over ``context``, ReLU, layer-norm, in float64."""
-    w = type(weights)(**{name: np.asarray(value, np.float64) for name, value in vars(weights).items()})
+    w = numbers(weights)
     q = query @ w.q_kernel + w.q_bias
     kv = [c @ w.kv_kernel + w.kv_bias for c in context]
     heads = []
@@ -43,7 +44,7 @@ def attend(query, context, weights):
 def by_hand(made: StarEncoder, tokens: list[int]):
     """Every layer of the nodes of one row, and the pooled vector."""
     n = len(tokens)
-    table, positions = (np.asarray(v, np.float64) for v in (made.token_embedding, made.positions))
+    table, positions = (np.asarray(v, np.float64) for v in (made.token_embedding, made.embeddings.positions.table))
     e = [4 * (table[token] + positions[place]) for place, token in enumerate(tokens)]
     h, s = list(e), sum(e) / n
     layers = [list(h)]

@@ -8,11 +8,12 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.models import universal_transformer
-from ptmbench.models.architectures.universal_encoder import UniversalEncoder
 from ptmbench.models.card import Size
+from ptmbench.models.layers.universal import UniversalEncoder
 from ptmbench.models.objectives import _ponder
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.tokenizers import Vocabulary
+from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=90)
 SIZE = Size(layers=5, width=16, heads=2, inner=24, length=20)
@@ -26,7 +27,7 @@ def encoder(steps: int = SIZE.layers) -> UniversalEncoder:
     rng = np.random.default_rng(2)
     for variable in made.variables:
         variable.assign_add(0.2 * rng.normal(size=variable.shape))
-    made.halt_bias.assign([-1.0])
+    made.halt.bias.assign([-1.0])
     return made
 
 
@@ -54,13 +55,12 @@ def step_by_hand(states, w):
 
 def by_hand(made: UniversalEncoder, tokens: list[int]):
     """The states after each step, the mean of each token's, its N and its R."""
-    w = made.weights_of_all
-    w = type(w)(**{name: np.asarray(value, np.float64) for name, value in vars(w).items()})
-    halt, bias = np.asarray(made.halt_kernel, np.float64)[:, 0], float(made.halt_bias[0])
+    w = numbers(made.block)
+    halt, bias = np.asarray(made.halt.kernel, np.float64)[:, 0], float(made.halt.bias[0])
     states = [np.asarray(made.token_embedding, np.float64)[token] * 4 for token in tokens]
     layers, count = [list(states)], len(tokens)
     taken, given = [[] for _ in tokens], [[] for _ in tokens]  # of each token, its states and their weights
-    for step in range(1, made.steps + 1):
+    for step in range(1, made.config.steps + 1):
         signalled = []
         for place, state in enumerate(states, start=1):
             signal = np.zeros(16)
@@ -74,7 +74,7 @@ def by_hand(made: UniversalEncoder, tokens: list[int]):
             if sum(given[t]) > 0.9999:
                 continue  # halted: its state stays
             p = 1 / (1 + math.exp(-(signalled[t] @ halt + bias)))
-            if sum(given[t]) + p > 0.99 or step == made.steps:
+            if sum(given[t]) + p > 0.99 or step == made.config.steps:
                 p = 1 - sum(given[t])
             taken[t].append(new[t])
             given[t].append(p)
@@ -109,8 +109,8 @@ def test_each_token_is_computed_until_it_halts():
 )
 def test_halting_by_hand(p, most, weights):
     made = encoder(most)
-    made.halt_kernel.assign(np.zeros((16, 1)))
-    made.halt_bias.assign([math.log(p / (1 - p))])
+    made.halt.kernel.assign(np.zeros((16, 1)))
+    made.halt.bias.assign([math.log(p / (1 - p))])
     encoding, cost = made.pondered({"tokens": np.array([TOKENS], np.int32)})
     mean = sum(w * np.asarray(state) for w, state in zip(weights, encoding.layers[1:], strict=False))
     assert np.allclose(encoding.tokens, mean, atol=1e-5)
@@ -123,7 +123,7 @@ def test_a_higher_price_makes_tokens_halt_sooner():
     made = encoder()
     with tf.GradientTape() as tape:
         cost = tf.reduce_sum(made.pondered({"tokens": np.array([TOKENS], np.int32)})[1])
-    assert float(tape.gradient(cost, made.halt_bias.value)[0]) < 0
+    assert float(tape.gradient(cost, made.halt.bias.value)[0]) < 0
 
 
 def test_loss_by_hand():

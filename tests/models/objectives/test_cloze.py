@@ -14,6 +14,7 @@ from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
+from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=90)
 SIZE = Size(layers=2, width=16, heads=2, inner=24, length=20)
@@ -76,7 +77,7 @@ def test_documents_that_share_a_row_do_not_see_each_other(see_itself):
 
 def norm(x, w, name):
     centred = x - x.mean()
-    return centred / math.sqrt((centred**2).mean() + 1e-5) * w[f"{name}_scale"] + w[f"{name}_bias"]
+    return centred / math.sqrt((centred**2).mean() + 1e-5) * getattr(w, f"{name}_scale") + getattr(w, f"{name}_bias")
 
 
 def attend(query, keys, values):
@@ -91,32 +92,28 @@ def attend(query, keys, values):
 
 
 def feed_forward(x, w):
-    inner = np.maximum(norm(x, w, "norm") @ w["inner_kernel"] + w["inner_bias"], 0)
-    return x + inner @ w["outer_kernel"] + w["outer_bias"]
+    inner = np.maximum(norm(x, w, "norm") @ w.inner_kernel + w.inner_bias, 0)
+    return x + inner @ w.outer_kernel + w.outer_bias
 
 
 def by_hand(tokens: list[int], see_itself: bool) -> list[np.ndarray]:
     """Section 3, one position after the other, in float64."""
     encoder = built().encoder
-
-    def numbers(weights):
-        return {name: np.asarray(value, np.float64) for name, value in vars(weights).items()}
-
     table = np.asarray(encoder.token_embedding, np.float64)
     x = []
     for place, token in enumerate(tokens):
         angle = [place / 10_000 ** (i / 7) for i in range(8)]
         x.append(table[token] * 4 + np.array([math.sin(a) for a in angle] + [math.cos(a) for a in angle]))
     forward, backward = list(x), list(x)
-    for blocks, towards in ((encoder.forward_blocks, -1), (encoder.backward_blocks, 1)):
+    for blocks, towards in ((encoder.forward, -1), (encoder.backward, 1)):
         stream = list(x)
         for w in map(numbers, blocks):
-            qkv = [norm(h, w, "attention_norm") @ w["qkv_kernel"] + w["qkv_bias"] for h in stream]
+            qkv = [norm(h, w, "attention_norm") @ w.qkv_kernel + w.qkv_bias for h in stream]
             read = []
             for t, h in enumerate(stream):
                 seen = qkv[: t + 1] if towards < 0 else qkv[t:]
                 context = attend(qkv[t][:16], [s[16:32] for s in seen], [s[32:] for s in seen])
-                read.append(feed_forward(h + context @ w["output_kernel"] + w["output_bias"], w))
+                read.append(feed_forward(h + context @ w.output_kernel + w.output_bias, w))
             stream = read
         forward, backward = (stream, backward) if towards < 0 else (forward, stream)
     w, outputs = numbers(encoder.both), []
@@ -127,9 +124,9 @@ def by_hand(tokens: list[int], see_itself: bool) -> list[np.ndarray]:
         query += forward[t - 1] if t > 0 else 0
         query += backward[t + 1] if t + 1 < len(tokens) else 0
         seen = forward[: t + see_itself] + backward[t + 1 - see_itself :]
-        kv = [h @ w["kv_kernel"] + w["kv_bias"] for h in seen]
-        context = attend(query @ w["q_kernel"] + w["q_bias"], [s[:16] for s in kv], [s[16:] for s in kv])
-        outputs.append(feed_forward(context @ w["output_kernel"] + w["output_bias"], w))
+        kv = [h @ w.kv_kernel + w.kv_bias for h in seen]
+        context = attend(query @ w.q_kernel + w.q_bias, [s[:16] for s in kv], [s[16:] for s in kv])
+        outputs.append(feed_forward(context @ w.output_kernel + w.output_bias, w))
     return outputs
 
 

@@ -115,7 +115,7 @@ def test_each_stream_sees_so_far_and_no_further(built):
 
 def test_streams_do_not_see_each_other(built):
     batch = case()
-    before, table = streams(built, batch), built.loss.decoder.stream_vectors
+    before, table = streams(built, batch), built.loss.decoder.streams.table
     kept = np.array(table)
     table.assign(kept + np.array([[1.0], [0.0]], np.float32) * np.random.default_rng(1).normal(size=kept.shape))
     moved = np.abs(streams(built, batch) - before).max(axis=(0, 2, 3))

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.models.architectures import hierarchical_transformer as network
 from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers import hierarchical as network
 from ptmbench.models.objectives import masked_sentences
 from ptmbench.models.tokenizers import Vocabulary
+from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, CLS, SEP, MASK = VOCABULARY.first, VOCABULARY.cls, VOCABULARY.sep, VOCABULARY.mask
@@ -247,7 +248,7 @@ def test_sentence_vectors_and_what_a_task_sees(built):
     words, documents, _ = (part for part in built.encoder.hidden(tokens))
     last = np.reshape(words[-1], (2, 14, 32))
     marks = [np.flatnonzero(row == SEP) for row in tokens]
-    table = np.array(built.encoder.sentence_positions)
+    table = np.array(built.encoder.sentence_positions.table)
     for row in range(2):
         assert np.allclose(documents[0][row, :3], last[row, marks[row]] + table[:3], atol=1e-6)
     encoding = built.encoder({"tokens": tokens})
@@ -267,10 +268,10 @@ def test_decoder_by_the_equations(built):
     batch = case()
     encoder, decoder = built.encoder, built.loss.decoder
     d = encoder.hidden(batch["tokens"])[1][-1].numpy()[0, 1]
-    table, places = np.array(encoder.token_embedding), np.array(encoder.positions)
+    table, places = np.array(encoder.token_embedding), np.array(encoder.embeddings.positions.table)
     x = [table[CLS] + places[0], table[53] + places[1]]
-    for w in decoder.layers:
-        qkv = [word @ np.array(w.qkv_kernel) + np.array(w.qkv_bias) for word in x]
+    for w in map(numbers, decoder.stack):
+        qkv = [word @ w.qkv_kernel + w.qkv_bias for word in x]
         outputs = []
         for at in (0, 1):
             heads = []
@@ -279,10 +280,10 @@ def test_decoder_by_the_equations(built):
                 scores = [q @ qkv[to][32:64][head] / 4 for to in range(at + 1)]
                 weights = np.exp(scores) / np.exp(scores).sum()
                 heads.append(sum(weights[to] * qkv[to][64:][head] for to in range(at + 1)))
-            h = np.concatenate(heads) @ np.array(w.output_kernel) + np.array(w.output_bias)
+            h = np.concatenate(heads) @ w.output_kernel + w.output_bias
             u = norm(x[at] + h + d, w.attention_norm_scale, w.attention_norm_bias)
-            f = np.maximum(u @ np.array(w.inner_kernel) + np.array(w.inner_bias), 0)
-            f = f @ np.array(w.outer_kernel) + np.array(w.outer_bias)
+            f = np.maximum(u @ w.inner_kernel + w.inner_bias, 0)
+            f = f @ w.outer_kernel + w.outer_bias
             outputs.append(norm(u + f, w.norm_scale, w.norm_bias))
         x = outputs
     assert np.allclose(logits(built, batch)[0, :2], np.stack(x) @ table.T, atol=2e-4)

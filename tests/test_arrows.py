@@ -188,6 +188,30 @@ def test_a_model_that_describes_itself_computes_no_costs(path: Path) -> None:
     assert not found, f"{name(path)} computes in lines {found}; the layers' configurations know what a model costs"
 
 
+RUN, SHARE = 4, 0.1
+"""Equal lines in a row that count as a copy, and the share of all lines that may be copies."""
+
+
+def test_networks_do_not_repeat_each_other() -> None:
+    """Lines of `models.architectures` and `models.layers`, imports apart, that stand in another file too, in runs."""
+    files = [path for path in FILES if path.parent.name in ("architectures", "layers") and path.parts[-3] == "models"]
+    texts = {}
+    for path in files:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        texts[path] = [line for line in lines if line and not line.startswith(("import ", "from "))]
+    places: dict[tuple[str, ...], set[Path]] = {}
+    for path, lines in texts.items():
+        for start in range(len(lines) - RUN + 1):
+            places.setdefault(tuple(lines[start : start + RUN]), set()).add(path)
+    copies = {}
+    for path, lines in texts.items():
+        starts = [at for at in range(len(lines) - RUN + 1) if len(places[tuple(lines[at : at + RUN])]) > 1]
+        copies[path] = len({line for start in starts for line in range(start, start + RUN)})
+    share = sum(copies.values()) / sum(map(len, texts.values()))
+    worst = sorted(copies, key=copies.get, reverse=True)[:5]
+    assert share <= SHARE, f"{share:.0%} of the lines are copies, most of them in {[name(path) for path in worst]}"
+
+
 def test_the_project_is_exactly_its_four_rooms() -> None:
     from setuptools import find_packages
 

@@ -74,7 +74,7 @@ def test_ring_and_relay(count):
 def test_far_tokens_meet_only_in_the_relay():
     """In one layer, a changed token moves the relay, and so all; two that change places move their neighbours alone."""
     made = encoder(Size(layers=1, width=16, heads=2, inner=24, length=20))
-    made.positions.assign(np.zeros((20, 16)))
+    made.embeddings.positions.table.assign(np.zeros((20, 16)))
     row = list(range(40, 50))
 
     def moved(other: list[int]) -> list[int]:
@@ -88,7 +88,7 @@ def test_far_tokens_meet_only_in_the_relay():
 def test_the_ring_closes_over_the_tokens_of_a_row():
     """Tokens change places at the end of a padded row: the first one sees it."""
     made = encoder(Size(layers=1, width=16, heads=2, inner=24, length=20))
-    made.positions.assign(np.zeros((20, 16)))
+    made.embeddings.positions.table.assign(np.zeros((20, 16)))
     tokens = np.array([[40, 41, 42, 43, 44, 45, 46, 0, 0], [40, 41, 42, 43, 44, 46, 45, 0, 0]], np.int32)
     both = np.asarray(made({"tokens": tokens}).tokens)
     moved = np.abs(both[0] - both[1]).max(axis=-1)[:7] > 1e-5

@@ -56,7 +56,8 @@ def written(length: int) -> int:
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """What the network of ``size`` is made of."""
-    return SequenceModel(*hibert(size, vocabulary.size, vocabulary.sep), vocabulary.size, written)
+    encoder, decoder = hibert(size, vocabulary.size, vocabulary.sep)
+    return SequenceModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=written)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:

@@ -10,15 +10,25 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.models.architectures import decoders, encoder_decoders, encoders
+from ptmbench.models.architectures import (
+    decoders,
+    encoder_decoders,
+    encoders,
+    recurrent_decoders,
+    recurrent_encoders,
+    recurrent_translators,
+    word_vectors,
+)
 from ptmbench.models.architectures.parts import rematerialising
 from ptmbench.models.card import Size
 from ptmbench.models.layers import config as configs
+from ptmbench.models.layers import recurrent_config, translator  # noqa: F401
 from ptmbench.models.layers.blocks import Attention, Block, Stack
 from ptmbench.models.layers.config import BERT, ONES, ZEROS, LinearConfig, NormConfig, Start, TableConfig, from_dict
 from ptmbench.models.layers.core import Linear, Rows, initializer
 from ptmbench.models.layers.embeddings import padding_bias
 from ptmbench.models.layers.transformers import built
+from ptmbench.models.layers.vectors import WordVectors  # noqa: F401
 from ptmbench.models.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=32, heads=2, inner=48, length=40)
@@ -53,6 +63,11 @@ LIBRARY = {
 }
 """The module of `models.layers` with the network of each model."""
 
+RECURRENT = (
+    *("lm_lstm", "sa_lstm", "ulmfit", "multifit", "skip_thought", "cove", "elmo", "elmo_cnn", "flair", "context2vec"),
+    *("cbow", "cbow_hs", "word2vec", "word2vec_hs", "fasttext", "glove", "nnlm", "cw", "biskip", "pv_dm", "pv_dbow"),
+)
+
 
 def every_config():
     """A configuration of each kind, by name, with other values than the defaults."""
@@ -86,7 +101,7 @@ def every_config():
     for name in SPECIAL:
         model = described(name)
         found[name] = model.decoder if name in DECODERS else model.encoder
-    return found
+    return found | recurrent_configs()
 
 
 def described(name):
@@ -95,11 +110,44 @@ def described(name):
     return models.load(name.removesuffix("_decoder")).describe(SIZE, Vocabulary(size=WORDS))
 
 
+def recurrent_configs():
+    """The same of recurrent layers and networks, and of word vectors."""
+    words = Vocabulary(size=WORDS, pieces=tuple(f"[{n}]" for n in range(37)) + tuple("abcdefghijklmnopqrstuvw"))
+    recurrent = recurrent_config
+    found = {
+        "kernel": recurrent.KernelConfig(inputs=3, outputs=4, start=configs.NORMAL),
+        "gates": recurrent.GatesConfig(inputs=3, outputs=6, begins=(1.0, 2.0)),
+        "projected_lstm": recurrent.LstmConfig(inputs=3, cells=5, projection=2, clip=3.0),
+        "inner_lstm": recurrent.InnerLstmConfig(inputs=3, cells=5),
+        "conditioned_gru": recurrent.GruConfig(inputs=3, cells=4, conditioned=True),
+        "qrnn": recurrent.QrnnConfig(inputs=3, cells=4, window=3),
+        "both_ways": recurrent.BothWaysConfig(inputs=3, cells=4),
+        "filters": recurrent.FilterConfig(window=2, inputs=3, outputs=4, places=9),
+        "highway": recurrent.HighwayConfig(width=4),
+        "lm_lstm": recurrent_decoders.lstm(SIZE, WORDS),
+        "awd_lstm": recurrent_decoders.awd_lstm(SIZE, WORDS),
+        "multifit": recurrent_decoders.qrnn(SIZE, WORDS),
+        "sentence_gru": recurrent_decoders.gru(SIZE, words),
+        "elmo": recurrent_encoders.elmo(SIZE, WORDS),
+        "elmo_cnn": recurrent_encoders.elmo_cnn(SIZE, words, ((1, 3), (4, 5))),
+        "flair": recurrent_encoders.flair(SIZE, words),
+        "cove": recurrent_translators.cove(SIZE, words)[0],
+        "cove_decoder": recurrent_translators.cove(SIZE, words)[1],
+        "word_vectors": word_vectors.words(SIZE, WORDS),
+        "summed_vectors": word_vectors.sums(SIZE, WORDS),
+        "subword_vectors": word_vectors.subwords(SIZE, words),
+        "paragraphs": word_vectors.paragraphs(SIZE, words),
+        "paragraphs_in_context": word_vectors.paragraphs_in_context(SIZE, words),
+    }
+    return found | {f"{name}_stack": found[name].stack for name in ("lm_lstm", "awd_lstm", "cove")}
+
+
 def heads():
     """The configurations of the heads of all models here, by model and place."""
-    for name in DESCRIBED:
+    for name in (*DESCRIBED, *RECURRENT):
         model = models.load(name).describe(SIZE, Vocabulary(size=WORDS))
-        for index, head in enumerate(getattr(model, "heads", ())):
+        one = (model.head,) if hasattr(model, "head") else ()
+        for index, head in enumerate(getattr(model, "heads", one)):
             yield f"{name}_{index}", head
 
 
@@ -107,6 +155,8 @@ def layer_of(name, config):
     """The layer of ``config``, with its weights."""
     if name in DECODERS:
         return built(config, built(described(name).encoder, name="encoder"), name="layer")
+    if isinstance(config, recurrent_config.AttendingConfig):
+        return built(config, built(every_config()["cove"], name="encoder"), name="layer")
     if not isinstance(config, configs.DecoderConfig):
         return built(config, name="layer")
     encoder = built(every_config()["bart_encoder" if name == "bart_decoder" else "t5_encoder"], name="encoder")

@@ -18,7 +18,7 @@ from tests.models.test_layers import Mask, Scale, reloaded
 
 SIZE = Size(layers=2, width=16, inner=24, length=40)
 WORDS = Vocabulary(
-    size=60, pieces=tuple(f"[{n}]" for n in range(37)) + ("▁", *"abcdefghijklmnop", "▁b", "▁c", "▁d", "e▁", "f")
+    size=60, pieces=tuple(f"[{n}]" for n in range(37)) + ("▁", *"abcdefghijklmnop", "▁b", "▁c", "▁d", "e▁", "f", "q")
 )
 TOKENS = np.array([[2, 40, 41, 42, 43, 3], [2, 50, 51, 3, 0, 0]], np.int32)
 TARGETS = np.array([[2, 44, 45, 46], [2, 52, 53, 3]], np.int32)
@@ -104,8 +104,9 @@ def test_quantised_to_int8(name, tmp_path):
     assert np.array_equal(answers(reloaded(model, tmp_path), name), found)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("quantised", [False, True])
+@pytest.mark.parametrize(
+    ("name", "quantised"), [*((name, False) for name in NETWORKS), ("lm_lstm", True), ("skip_thought", True)]
+)
 def test_lora_learns_few_weights(name, quantised, tmp_path):
     model, _ = network(name)
     for variable in model.trainable_variables:
@@ -128,7 +129,9 @@ def test_lora_learns_few_weights(name, quantised, tmp_path):
         losses.append(float(loss))
     assert losses[-1] < 0.97 * losses[0]
     assert all(np.abs(v.numpy()).max() > 0 for v in learns)  # each part of the network has learnt
-    assert np.allclose(answers(reloaded(model, tmp_path), name), answers(model, name), atol=1e-5)
+    # Keras saves a kernel with what LoRA adds to it, in 8 bits again where it was quantised.
+    found, again = answers(model, name), answers(reloaded(model, tmp_path), name)
+    assert np.linalg.norm(again - found) / np.linalg.norm(found) < (0.02 if quantised else 1e-5)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -20,6 +20,7 @@ from ptmbench.bench.console import Bar, duration, progress, say
 from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from ptmbench.bench.executors import Died, Done, Event, Executor, Ready
 from ptmbench.bench.limits import Limits
+from ptmbench.bench.options import WorkerOptions
 from ptmbench.bench.plan import Cell, Plan, Pretraining
 from ptmbench.bench.schedule import ATTEMPTS, Piece, Schedule
 from ptmbench.bench.work import Job, Worker, checkpoint_of, failure_of, recorded
@@ -28,34 +29,22 @@ TIMES = "times.jsonl"
 """Below the run folder: a line per command, of where its workers' time went."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Staff:
-    """Who works: how many workers (None: one per core), with how many threads each (None: the cores, shared out), of
-    which executor, and for Ray on which cluster."""
+def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Executor:
+    """Where ``workers`` ask the pieces of ``whole`` to be done; not yet started."""
+    if workers.executor == "ray":
+        from ptmbench.bench.executors.ray import Ray
 
-    workers: int | None = None
-    threads: int | None = None
-    executor: str = "local"
-    address: str | None = None
-    cell_timeout: float | None = None
-    """Seconds that a cell may take, 0 for no limit; None leaves it to `bench.limits`."""
+        return Ray(whole, job, out, workers.jobs, workers.threads, workers.ray_address)
+    if workers.ray_address:
+        raise UsageError("--ray-address is for --executor ray.")
+    from ptmbench.bench.executors.local import Local
 
-    def engage(self, whole: Plan, job: Job, out: Path) -> Executor:
-        """The executor, not yet started."""
-        if self.executor == "ray":
-            from ptmbench.bench.executors.ray import Ray
-
-            return Ray(whole, job, out, self.workers, self.threads, self.address)
-        if self.address:
-            raise UsageError("--ray-address is for --executor ray.")
-        from ptmbench.bench.executors.local import Local
-
-        # Tiny networks gain more from two processes than from two threads; nobody would be with more than the groups.
-        workers = max(1, min(self.workers or environment.cores(), len(whole.groups())))
-        return Local(out, workers, self.threads or max(1, environment.cores() // workers))
+    # Tiny networks gain more from two processes than from two threads. More workers than groups would sit idle.
+    count = max(1, min(workers.jobs or environment.cores(), len(whole.groups())))
+    return Local(out, count, workers.threads or max(1, environment.cores() // count))
 
 
-def execute(whole: Plan, job: Job, out: Path, staff: Staff, retry: bool = False) -> int:
+def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: bool = False) -> int:
     """Run the cells of ``whole`` that have no record yet, then build the board; the exit status says whether any cell
     failed."""
     from ptmbench.leaderboard import board
@@ -76,7 +65,7 @@ def execute(whole: Plan, job: Job, out: Path, staff: Staff, retry: bool = False)
             say(f"{len(before)} of {len(keys)} cells have their record already.")
         started = time.monotonic()
         if before != keys:
-            _work(whole, job, out, staff)
+            _work(whole, job, out, workers)
         if not recorded(out):
             raise EnvironmentProblem("No worker could record a cell. `ptmbench doctor` looks for the reason.")
         counts, missing = _outcomes(whole, out)
@@ -91,10 +80,10 @@ def execute(whole: Plan, job: Job, out: Path, staff: Staff, retry: bool = False)
     return CELLS_FAILED if missing or counts.get("failed") or counts.get("diverged") else OK
 
 
-def _work(whole: Plan, job: Job, out: Path, staff: Staff) -> None:
+def _work(whole: Plan, job: Job, out: Path, workers: WorkerOptions) -> None:
     """Have what is left done, and note where the time of the workers went."""
-    with progress("Cells", len(whole.cells), "cells") as bar, staff.engage(whole, job, out) as executor:
-        drive = _Drive(whole, job, out, executor, bar, staff.cell_timeout)
+    with progress("Cells", len(whole.cells), "cells") as bar, executor_of(workers, whole, job, out) as executor:
+        drive = _Drive(whole, job, out, executor, bar, workers.cell_timeout)
         try:
             drive.run()
         finally:

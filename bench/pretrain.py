@@ -27,6 +27,7 @@ from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 from ptmbench.bench.errors import OK, Diverged, UsageError
+from ptmbench.bench.options import PretrainOptions
 from ptmbench.models.corpus import Corpus
 from ptmbench.models.tokenizers import Tokenizer
 
@@ -210,46 +211,30 @@ def _progress(title: str, course: Course, shown: bool) -> Any:
     return progress(title, course.steps) if shown else contextlib.nullcontext(Bar(title, course.steps, "steps"))
 
 
-def pretrain_command(
-    *,
-    model: str,
-    size: str,
-    corpus: tuple[Path, ...],
-    budget: Budget,
-    out: Path,
-    seed: int = 0,
-    batch: int | None = None,
-    length: int | None = None,
-    tokenizer: str | None = None,
-    vocabulary: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    strategy: str = "auto",
-    save_every: float = SAVE_SECONDS,
-) -> int:
+def pretrain_command(options: PretrainOptions) -> int:
     """What ``ptmbench pretrain`` does; returns the exit status."""
     from ptmbench.bench.data import corpora
 
+    model, size, out, training = options.model, options.size, options.out, options.training
+    budget = training.budget
     sized(models.load(model), size, 8)
-    if not corpus:
+    if not training.corpus:
         raise UsageError("`pretrain` needs text: give files or folders with --corpus.")
     if budget.unit is None:
         raise UsageError("`pretrain` needs a budget: give one of --steps, --tokens, --flops, --minutes.")
-    changes = {name: value for name, value in {"batch": batch, "length": length}.items() if value}
-    if twice := next((name for name in changes if name in (settings or {})), None):
-        raise UsageError(f"--{twice} and --set {twice} say the same: give one of them.")
-    changes |= settings or {}
+    changes = dict(training.recipe)
     recipe = recipe_of(changes)
     place.check_unfinished(out)
     environment.prepare()
-    devices = distribute.strategy_of(strategy)
+    devices = distribute.strategy_of(options.strategy)
     if budget.minutes and distribute.workers(devices) > 1:
         raise UsageError(
             "A budget in --minutes would end at another step on every worker. Give --steps, --tokens or --flops."
         )
     writes = distribute.is_chief(devices)
     tell = say if writes else lambda text: None
-    files = corpora.files_of(corpus, (), None)
-    trained = Tokenizer.load(corpora.tokenizer(files, tokenizer or "wordpiece", vocabulary or 8000))
+    files = corpora.files_of(training.corpus, (), None)
+    trained = Tokenizer.load(corpora.tokenizer(files, training.tokenizer or "wordpiece", training.vocabulary or 8000))
     try:
         with place.alone(out) if writes else contextlib.nullcontext():
             finished = pretrain(
@@ -260,10 +245,10 @@ def pretrain_command(
                 budget=budget,
                 out=out,
                 recipe=recipe,
-                seed=seed,
+                seed=options.seed,
                 about={"corpus": corpora.name_of(files)},
                 strategy=devices,
-                save_every=save_every,
+                save_every=options.save_every,
                 warn=tell,
             )
             if writes:

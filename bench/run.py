@@ -1,7 +1,7 @@
 """What ``run`` and ``evaluate`` do: options to a plan, and what its cells share prepared; `bench.execute` drives it."""
 
-import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +9,14 @@ from ptmbench import models, tasks
 from ptmbench.bench import checkpoint as checkpoints
 from ptmbench.bench import neighbours, plan, suites
 from ptmbench.bench.baselines import beside, label
-from ptmbench.bench.budget import Budget
 from ptmbench.bench.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.console import say
 from ptmbench.bench.data import corpora, sources
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import adam_of, recipe_of
-from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import OK, UsageError
-from ptmbench.bench.execute import Staff, execute
+from ptmbench.bench.execute import execute
+from ptmbench.bench.options import EvaluateOptions, RunOptions
 from ptmbench.bench.plan import Cell, Plan, Pretraining, Row
 from ptmbench.bench.suites import Suite
 from ptmbench.bench.work import Job
@@ -25,48 +24,20 @@ from ptmbench.models.card import Size
 from ptmbench.tasks.task import Task
 
 
-def run_suite(
-    *,
-    suite: str,
-    data: Path | None = None,
-    models: Sequence[str] | None = None,
-    tasks: Sequence[str] | None = None,
-    sizes: Sequence[str] | None = None,
-    seeds: int | None = None,
-    seed: int | None = None,
-    out: Path | None = None,
-    adaptations: Sequence[str] | None = None,
-    budget: Budget | None = None,
-    settings: Mapping[str, Any] | None = None,
-    corpus: Sequence[Path] = (),
-    tokenizer: str | None = None,
-    vocabulary: int | None = None,
-    recipe: Mapping[str, Any] | None = None,
-    strategy: str = "one",
-    baselines: bool = True,
-    dry_run: bool = False,
-    jobs: int | None = None,
-    threads: int | None = None,
-    executor: str = "local",
-    ray_address: str | None = None,
-    limit: int | None = None,
-    keep: bool = False,
-    retry: bool = False,
-    cell_timeout: float | None = None,
-    save_every: float = SAVE_SECONDS,
-) -> int:
-    """Run the suite called ``suite``, changed by the options; returns the exit status."""
-    chosen = suites.load(suite)
-    changes = dict(chosen.recipe) | dict(recipe or {})
+def run_suite(options: RunOptions) -> int:
+    """Run the suite that ``options`` name, changed by them; returns the exit status."""
+    suite, asked, training, output = options.suite, options.cells, options.training, options.output
+    chosen, data = suites.load(suite), options.data
+    changes = dict(chosen.recipe) | dict(training.recipe)
     trained = recipe_of(changes).length  # what does not fit is told before anything is made
-    out = out or Path("runs") / suite
+    out = output.out or Path("runs") / suite
     if data is None and not chosen.embedded:
         raise UsageError(
             f"The suite '{suite}' needs data: give its folder with --data. `ptmbench data ls` shows which."
         )
-    found = _tasks(tasks or chosen.tasks)
-    floor = beside(found) if baselines else None
-    rows = plan.rows_of(models or chosen.models, sizes or chosen.sizes, floor)
+    found = _tasks(asked.tasks or chosen.tasks)
+    floor = beside(found) if options.baselines else None
+    rows = plan.rows_of(options.models or chosen.models, options.sizes or chosen.sizes, floor)
     check_rows(rows)
     if data is None:
         data = sources.embedded(out)
@@ -74,11 +45,11 @@ def run_suite(
     path = fingerprint = kind = ""
     common: dict[str, Any] = {}
     if any(row.model for row in rows):
-        files = corpora.files_of(corpus, chosen.corpus, data)
-        kind, size = tokenizer or chosen.tokenizer, vocabulary or chosen.vocabulary
+        files = corpora.files_of(training.corpus, chosen.corpus, data)
+        kind, size = training.tokenizer or chosen.tokenizer, training.vocabulary or chosen.vocabulary
         sha256 = corpora.fingerprint(files)
         fingerprint = plan.digest({"corpus": sha256, "kind": kind, "size": size})
-        if not dry_run:
+        if not options.dry_run:
             path = str(corpora.tokenizer(files, kind, size))
         common = {
             "corpus": tuple(str(file.resolve()) for file in files),  # workers stand elsewhere
@@ -88,7 +59,7 @@ def run_suite(
         }
 
     def training_of(model: str, size: str, cut: str) -> Pretraining:
-        given = budget if budget and budget.unit else chosen.budgets.get(model, chosen.budget)
+        given = training.budget if training.budget.unit else chosen.budgets.get(model, chosen.budget)
         own = recipe_for(model, changes)
         return Pretraining(**common, recipe=own, budget=given, model=model, size=size, tokenizer=cut)
 
@@ -103,70 +74,49 @@ def run_suite(
     cells = plan.cells_of(
         rows,
         found,
-        adaptations=adaptations or chosen.adaptations,
-        seeds=[seed] if seed is not None else range(seeds or chosen.seeds),
+        adaptations=asked.adaptations or chosen.adaptations,
+        seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or chosen.seeds),
         data_sha256=sources.Fingerprints(data),
         pretraining_of={row: pretraining.key for row, pretraining in own.items()},
         tokenizer=fingerprint,
         suite_settings=chosen.settings,
-        settings=settings,
-        limit=limit or 0,
+        settings=asked.settings,
+        limit=asked.limit or 0,
         neighbour=neighbour,
     )
     check_lengths(cells, trained)
     whole = Plan(pretrainings=tuple(trainings.values()), cells=cells)
-    if dry_run:
+    if options.dry_run:
         from ptmbench.bench.estimate import table
 
         print(table(whole, data))
         return OK
     further = sorted({pretraining.tokenizer for pretraining in trainings.values()} - {kind})
+    workers = options.workers
     job = Job(
         data=str(data.resolve()),
         source=sources.source_of(data),
-        command=repeatable(),
+        command=options.command(),
         tokenizer=path,
         tokenizers={other: str(corpora.tokenizer(files, other, size)) for other in further},
-        keep=keep,
+        keep=output.keep,
         length=trained,
-        strategy=strategy,
-        save_every=save_every,
+        strategy=workers.strategy,
+        save_every=output.save_every,
     )
-    if strategy != "one":
-        jobs = jobs or 1  # a training that has all devices leaves none to a second one beside it
-    staff = Staff(workers=jobs, threads=threads, executor=executor, address=ray_address, cell_timeout=cell_timeout)
-    return execute(whole, job, out, staff, retry)
+    if workers.strategy != "one":  # a training that has all devices leaves none to a second one
+        workers = replace(workers, jobs=workers.jobs or 1)
+    return execute(whole, job, out, workers, output.retry)
 
 
-def evaluate(
-    *,
-    checkpoint: Path,
-    beside: Sequence[Path] = (),
-    suite: str | None = None,
-    tasks: Sequence[str] | None = None,
-    data: Path | None = None,
-    out: Path | None = None,
-    seeds: int | None = None,
-    seed: int | None = None,
-    adaptations: Sequence[str] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    jobs: int | None = None,
-    threads: int | None = None,
-    executor: str = "local",
-    ray_address: str | None = None,
-    limit: int | None = None,
-    keep: bool = False,
-    retry: bool = False,
-    cell_timeout: float | None = None,
-    save_every: float = SAVE_SECONDS,
-) -> int:
-    """Adapt the pre-trained model in ``checkpoint`` to tasks, those of ``suite`` in its ways where none are named, and
-    score it; returns the exit status. Models that an adaptation reads besides are in the checkpoints ``beside``."""
-    usual = suites.load(suite) if suite else Suite(summary="", models=(), tasks=())
-    found, others = _pretrained(checkpoint), [_pretrained(folder) for folder in beside]
-    out = out or Path("runs") / Path(checkpoint).name
-    data = data or sources.embedded(out)
+def evaluate(options: EvaluateOptions) -> int:
+    """Adapt the pre-trained model of ``options`` to tasks, those of the suite in its ways where none are named, and
+    score it; returns the exit status."""
+    asked, output = options.cells, options.output
+    usual = suites.load(options.suite) if options.suite else Suite(summary="", models=(), tasks=())
+    found, others = _pretrained(options.checkpoint), [_pretrained(folder) for folder in options.beside]
+    out = output.out or Path("runs") / options.checkpoint.name
+    data = options.data or sources.embedded(out)
     division, about = found.about.get("division", "controlled"), found.about
     row = Row(
         name=about.get("name", about["model"]),
@@ -175,7 +125,7 @@ def evaluate(
         size=about["size"],
         division=division,
     )
-    chosen = _tasks(tasks or usual.tasks)
+    chosen = _tasks(asked.tasks or usual.tasks)
     read: dict[str, Checkpoint] = {}
 
     def neighbour(row: Row, name: str, cut: str) -> str:
@@ -185,14 +135,14 @@ def evaluate(
     cells = plan.cells_of(
         [row],
         chosen,
-        adaptations=adaptations or usual.adaptations,
-        seeds=[seed] if seed is not None else range(seeds or usual.seeds),
+        adaptations=asked.adaptations or usual.adaptations,
+        seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or usual.seeds),
         data_sha256=sources.Fingerprints(data),
         pretraining_of={row: f"checkpoint:{found.weights_sha256}"},
         tokenizer=found.about["tokenizer"]["sha256"],
         suite_settings=usual.settings,
-        settings=settings,
-        limit=limit or 0,
+        settings=asked.settings,
+        limit=asked.limit or 0,
         neighbour=neighbour,
     )
     for other in others:
@@ -210,7 +160,7 @@ def evaluate(
                     f"{cell.task} asks for {cell.settings['length']:g}. Add --set length={longest}."
                 )
     whole = Plan(pretrainings=(), cells=cells)
-    if dry_run:
+    if options.dry_run:
         from ptmbench.bench.estimate import table
 
         shapes = {name: Size(**one.about["shape"]) for name, one in read.items()}
@@ -219,16 +169,15 @@ def evaluate(
     job = Job(
         data=str(data.resolve()),
         source=sources.source_of(data),
-        command=repeatable(),
+        command=options.command(),
         tokenizer=str(found.path("tokenizer.json").resolve()),
-        keep=keep,
+        keep=output.keep,
         length=int(about["shape"]["length"]),
-        checkpoint=str(Path(checkpoint).resolve()),
+        checkpoint=str(options.checkpoint.resolve()),
         neighbours={name: str(one.folder.resolve()) for name, one in read.items()},
-        save_every=save_every,
+        save_every=output.save_every,
     )
-    staff = Staff(workers=jobs, threads=threads, executor=executor, address=ray_address, cell_timeout=cell_timeout)
-    return execute(whole, job, out, staff, retry)
+    return execute(whole, job, out, options.workers, output.retry)
 
 
 def _pretrained(folder: Path) -> Checkpoint:
@@ -274,20 +223,3 @@ def check_lengths(cells: Sequence[Cell], trained: int) -> None:
 def _tasks(names: Sequence[str] | None) -> list[Task]:
     """The tasks called ``names``, or all there are whose files are sound."""
     return [tasks.check_headline(task) for task in (map(tasks.load, names) if names else tasks.load_all(say))]
-
-
-def repeatable() -> str:
-    """This process's command without the options that choose among cells: what repeats one cell begins with it."""
-    drop = {"--models", "--sizes", "--size", "--tasks", "--adaptation", "--seeds", "--seed", "--jobs", "--out"}
-    drop |= {"--workers", "--executor", "--ray-address", "--save-every", "--cell-timeout"}
-    arguments, kept = iter(sys.argv[1:]), []
-    for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        if name in drop:
-            if not equals:
-                next(arguments, None)
-        elif name not in ("--retry", "--no-baselines", "--debug"):
-            kept.append(argument)
-    import shlex
-
-    return shlex.join(["ptmbench", *kept])

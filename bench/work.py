@@ -48,7 +48,7 @@ class Job:
     neighbours: dict[str, str] = field(default_factory=dict)
     """The checkpoints of neighbours that ``evaluate`` was given, by model."""
     strategy: str = "one"
-    """Devices that a pre-training uses, one of `bench.commands.options.STRATEGIES`."""
+    """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
     save_every: float = SAVE_SECONDS
 
     def command_of(self, cell: Cell) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from ptmbench.bench.commands.options import JOBS, KINDS, SEED, VOCABULARY, Existing, Location, Name, Number, Spread
+from ptmbench.bench.commands.options import JOBS, SEED, VOCABULARY, Existing, Location, Name, Number, Spread
 from ptmbench.bench.console import say
 from ptmbench.bench.errors import ENVIRONMENT, OK, UsageError, printable
+from ptmbench.bench.options import KINDS
 
 
 @click.group()

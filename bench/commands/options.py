@@ -3,8 +3,9 @@
 import math
 import os
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -12,27 +13,24 @@ from ptmbench.bench.budget import Budget
 from ptmbench.bench.engine.recipe import LEAST, MOST
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.options import BOUNDS, CHOICES, KINDS
 from ptmbench.bench.registry import resolve
 
-KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 SIZES = ("tiny", "mini", "small", "base")
-SEED = click.IntRange(min=0, max=2**32 - 1)
-"""The seeds that Keras and NumPy take."""
+SEED = click.IntRange(*BOUNDS["seed"])
 COUNT = click.IntRange(min=1, max=10**6)
-EXAMPLES = click.IntRange(min=1, max=10**12)
+EXAMPLES = click.IntRange(*BOUNDS["limit"])
 """How many of the things in a file are used: no memory follows from it."""
-SEEDS = click.IntRange(min=1, max=1000)
-"""Seeds of a cell: each is a cell of its own, which a plan holds in memory."""
-JOBS = click.IntRange(min=1, max=1024)
+SEEDS = click.IntRange(*BOUNDS["seeds"])
+JOBS = click.IntRange(*BOUNDS["jobs"])
 BATCH = click.IntRange(min=1, max=MOST["batch"])
 LENGTH = click.IntRange(min=LEAST["length"], max=MOST["length"])
 """Tokens of a row that pre-training reads."""
 BEAM = click.IntRange(min=1, max=128)
 WIDTH = click.IntRange(min=1, max=16_384)
-VOCABULARY = click.IntRange(min=64, max=10**7)
-THREADS = click.IntRange(min=1, max=1024)
-"""TensorFlow starts them all; some thousands stall a machine."""
-STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
+VOCABULARY = click.IntRange(*BOUNDS["vocabulary"])
+THREADS = click.IntRange(*BOUNDS["threads"])
+Options = TypeVar("Options")
 
 
 class Name(click.ParamType):
@@ -191,6 +189,15 @@ def budget(options: dict[str, Any]) -> Budget:
     return Budget.parse(**{name: options.pop(name) for name in ("steps", "tokens", "flops", "minutes")})
 
 
+def built(kind: type[Options], values: dict[str, Any]) -> Options:
+    """The ``kind`` of options (`bench.options`), with its groups, that ``values`` of a command line by name stand for.
+    Takes them out of ``values``."""
+    groups = {one.name: one.default_factory for one in fields(kind) if is_dataclass(one.default_factory)}
+    made = {name: built(group, values) for name, group in groups.items()}
+    own = {one.name: values.pop(one.name) for one in fields(kind) if one.name in values}
+    return kind(**own, **made)
+
+
 def save_option(function: Callable) -> Callable:
     """How often what trains is saved."""
     return click.option(
@@ -219,7 +226,7 @@ def cell_options(function: Callable) -> Callable:
         ),
         click.option(
             "--executor",
-            type=click.Choice(("local", "ray")),
+            type=click.Choice(CHOICES["executor"]),
             default="local",
             show_default=True,
             help="Where workers live: processes here, or a Ray cluster.",

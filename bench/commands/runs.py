@@ -10,18 +10,20 @@ from ptmbench.bench.commands.options import (
     LENGTH,
     SEED,
     SIZES,
-    STRATEGIES,
     Existing,
     Location,
     Name,
     Spread,
     budget,
+    built,
     cell_options,
     named,
     pretraining_options,
     save_option,
     settings,
 )
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.options import STRATEGIES, EvaluateOptions, PretrainOptions, RunOptions
 
 
 @click.command(cls=Spread)
@@ -52,11 +54,11 @@ def run(**options: Any) -> int:
     goes on where it was. A cell that fails is recorded with its reason; the others go on, and the exit
     status is 1.
     """
-    given = budget(options)
+    options["budget"] = budget(options)
     environment.prepare()
     from ptmbench.bench.run import run_suite
 
-    return run_suite(budget=given, **options)
+    return run_suite(built(RunOptions, options))
 
 
 @click.command(cls=Spread)
@@ -80,11 +82,14 @@ def run(**options: Any) -> int:
 @pretraining_options
 def pretrain(**options: Any) -> int:
     """Pre-train MODEL and save a checkpoint. An interrupted pre-training goes on from its last save."""
-    given = budget(options)
+    options["budget"], chosen = budget(options), options.pop("settings")
+    lengths = {name: value for name in ("batch", "length") if (value := options.pop(name))}
+    if twice := next((name for name in lengths if name in chosen), None):
+        raise UsageError(f"--{twice} and --set {twice} say the same: give one of them.")
     environment.prepare()
     from ptmbench.bench.pretrain import pretrain_command
 
-    return pretrain_command(budget=given, **options)
+    return pretrain_command(built(PretrainOptions, options | {"recipe": lengths | chosen}))
 
 
 @click.command()
@@ -110,4 +115,4 @@ def evaluate(**options: Any) -> int:
     environment.prepare()
     from ptmbench.bench.run import evaluate as work
 
-    return work(**options)
+    return work(built(EvaluateOptions, options))

@@ -26,7 +26,7 @@ class WorkerLost(EnvironmentProblem):
 
 
 def strategy_of(name: str) -> Any:
-    """The ``tf.distribute`` strategy called ``name``, one of `bench.commands.options.STRATEGIES`; None for one device.
+    """The ``tf.distribute`` strategy called ``name``, one of `bench.options.STRATEGIES`; None for one device.
 
     "auto" is "multiworker" where TF_CONFIG names a cluster, "mirrored" on several GPUs, else "one". A cluster has to be
     joined before TensorFlow does anything else. `EnvironmentProblem` where the devices are missing.

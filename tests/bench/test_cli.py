@@ -151,16 +151,17 @@ ENGINE = {
 }
 
 
-def called(arguments: list[str], monkeypatch: pytest.MonkeyPatch, answer: int = 0) -> dict[str, Any]:
-    """What a command hands to the engine, after checking that the engine's own signature takes it."""
+def called(arguments: list[str], monkeypatch: pytest.MonkeyPatch, answer: int = 0) -> Any:
+    """What a command hands to the engine, after checking that the engine's own signature takes it: options as an
+    object, or by name."""
     place, name = ENGINE[arguments[0]]
     module = importlib.import_module(place)
     signature = inspect.signature(getattr(module, name))
-    calls: list[dict[str, Any]] = []
+    calls: list[Any] = []
 
-    def work(**options: Any) -> int:
-        signature.bind(**options)
-        calls.append(options)
+    def work(*given: Any, **options: Any) -> int:
+        signature.bind(*given, **options)
+        calls.append(given[0] if given else options)
         return answer
 
     monkeypatch.setattr(module, name, work)
@@ -175,18 +176,17 @@ def test_run_hands_over_what_was_asked(monkeypatch: pytest.MonkeyPatch, tmp_path
     arguments += ["--corpus", str(first), str(second), "--tokens", "20e6", "--set", "rate=3e-5", "--set", "warm=true"]
     arguments += ["--size", "small", "--strategy", "mirrored", "--recipe", "batch=256", "--recipe", "xla=true"]
     options = called([*arguments, "--adaptation", "finetune,features", "--limit", "9"], monkeypatch, answer=1)
-    assert options["suite"] == "glue"
-    assert options["models"] == ("bert", "gpt")
-    assert options["tasks"] is None and options["out"] is None
-    assert (options["sizes"], options["strategy"]) == (("small",), "mirrored")
-    assert options["recipe"] == {"batch": 256, "xla": True}
-    assert options["adaptations"] == ("finetune", "features")
-    assert options["corpus"] == (first, second)
-    assert options["budget"] == Budget(tokens=20_000_000)
-    assert options["settings"] == {"rate": 3e-5, "warm": True}
-    assert (options["seeds"], options["limit"], options["jobs"], options["dry_run"]) == (3, 9, None, False)
-    assert options["baselines"] and not options["keep"] and not options["retry"]
-    assert not called(["run", "glue", "--no-baselines"], monkeypatch)["baselines"]
+    assert (options.suite, options.models, options.sizes) == ("glue", ("bert", "gpt"), ("small",))
+    assert options.cells.tasks is None and options.output.out is None
+    assert options.training.recipe == {"batch": 256, "xla": True}
+    assert options.training.corpus == (first, second)
+    assert options.training.budget == Budget(tokens=20_000_000)
+    assert options.cells.adaptations == ("finetune", "features")
+    assert options.cells.settings == {"rate": 3e-5, "warm": True}
+    assert (options.cells.seeds, options.cells.limit, options.workers.jobs, options.dry_run) == (3, 9, None, False)
+    assert options.workers.strategy == "mirrored"
+    assert options.baselines and not options.output.keep and not options.output.retry
+    assert not called(["run", "glue", "--no-baselines"], monkeypatch).baselines
 
 
 def test_pretrain_takes_its_model_on_either_side_of_the_options(
@@ -195,13 +195,15 @@ def test_pretrain_takes_its_model_on_either_side_of_the_options(
     tail = ["--size", "mini", "--corpus", str(tmp_path), "--minutes", "2.5", "--out", "here"]
     options = called(["pretrain", "bert", *tail], monkeypatch)
     assert options == called(["pretrain", *tail, "bert"], monkeypatch)
-    assert (options["model"], options["size"], options["out"]) == ("bert", "mini", Path("here"))
-    assert options["budget"] == Budget(minutes=2.5)
+    assert (options.model, options.size, options.out) == ("bert", "mini", Path("here"))
+    assert options.training.budget == Budget(minutes=2.5) and options.training.recipe == {}
+    options = called(["pretrain", "bert", *tail, "--batch", "8", "--set", "xla=true"], monkeypatch)
+    assert options.training.recipe == {"batch": 8, "xla": True}
 
 
 def test_evaluate_predict_and_encode_fit_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     options = called(["evaluate", str(tmp_path), "--tasks", "cola,sst2", "--dry-run"], monkeypatch)
-    assert (options["checkpoint"], options["tasks"], options["dry_run"]) == (tmp_path, ("cola", "sst2"), True)
+    assert (options.checkpoint, options.cells.tasks, options.dry_run) == (tmp_path, ("cola", "sst2"), True)
     options = called(["predict", str(tmp_path), str(tmp_path), "--out", "submission"], monkeypatch)
     assert (options["checkpoints"], options["split"]) == ((tmp_path, tmp_path), "test")
     lines = tmp_path / "lines.txt"
@@ -215,10 +217,10 @@ def test_a_path_is_what_a_user_means_by_it(monkeypatch: pytest.MonkeyPatch, tmp_
     (tmp_path / "home" / "bert").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path / "home" / "bert")
-    assert called(["evaluate", "."], monkeypatch)["checkpoint"].name == "bert"
-    assert called(["pretrain", "bert", "--out", ".."], monkeypatch)["out"] == tmp_path / "home"
+    assert called(["evaluate", "."], monkeypatch).checkpoint.name == "bert"
+    assert called(["pretrain", "bert", "--out", ".."], monkeypatch).out == tmp_path / "home"
     options = called(["run", "demo", "--data=~/bert", "--out=~/runs"], monkeypatch)
-    assert (options["data"], options["out"]) == (tmp_path / "home" / "bert", tmp_path / "home" / "runs")
+    assert (options.data, options.output.out) == (tmp_path / "home" / "bert", tmp_path / "home" / "runs")
 
 
 @pytest.mark.parametrize(

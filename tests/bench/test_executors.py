@@ -23,10 +23,10 @@ from ptmbench.bench.executors import Died, Done, Ready
 from ptmbench.bench.executors import ray as on_ray
 from ptmbench.bench.executors.local import Local
 from ptmbench.bench.plan import Plan
-from ptmbench.bench.run import run_suite
 from ptmbench.bench.work import Job
 from ptmbench.leaderboard import record
 from ptmbench.tasks import microworld
+from tests.bench.asking import run_suite
 from tests.bench.test_schedule import cell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +80,7 @@ class Doomed:
 
 def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_path, monkeypatch, capsys):
     doomed = Doomed(lambda piece: piece.task == "cola")
-    monkeypatch.setattr(execute.Staff, "engage", lambda *_: doomed)
+    monkeypatch.setattr(execute, "executor_of", lambda *_: doomed)
     assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world) == CELLS_FAILED
     assert sorted(piece.task for piece in doomed.given) == ["cola", "cola", "sst2"]
     (found,) = records(tmp_path).values()

@@ -26,6 +26,7 @@ from ptmbench.models.card import Size
 from ptmbench.models.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
 from ptmbench.tasks.forms import Form
+from tests.bench.asking import evaluate, run_suite
 from tests.bench.test_stacked import CHARACTERS, SHAPE, TASK, WIDE, WORDS, planted
 
 
@@ -45,7 +46,7 @@ def asked(world, tmp_path, monkeypatch):
         monkeypatch.setattr(run, "execute", lambda whole, job, *_: found.update(whole=whole, job=job) or OK)
         usual = {"models": ("flair",), "tasks": ("conll2003",), "tokenizer": "character", "seeds": 1, "vocabulary": 400}
         usual |= {"budget": Budget(steps=3), "out": tmp_path, "data": world, "adaptations": adaptations}
-        assert run.run_suite(suite="demo", **(usual | options)) == OK
+        assert run_suite(suite="demo", **(usual | options)) == OK
         return SimpleNamespace(**found)
 
     return plans
@@ -194,7 +195,7 @@ def evaluated(saved, world, out, monkeypatch, adaptation="stacked", beside=(1,),
     monkeypatch.setattr(run, "execute", lambda whole, job, *_: found.update(whole=whole, job=job) or OK)
     usual = {"checkpoint": saved[0].folder, "beside": [saved[i].folder for i in beside], "out": out, "seeds": 1}
     chosen = {"settings": {"length": 40, **chosen}, "adaptations": (adaptation,), "tasks": tasks, "data": world}
-    assert run.evaluate(**usual, **chosen) == OK
+    assert evaluate(**usual, **chosen) == OK
     return SimpleNamespace(**found)
 
 

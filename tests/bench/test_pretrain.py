@@ -23,6 +23,7 @@ from ptmbench.bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resol
 from ptmbench.bench.engine.stopping import Stop, Unfinished
 from ptmbench.bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
 from ptmbench.models.tokenizers import Tokenizer
+from tests.bench import asking
 from tests.bench.processes import made_text
 
 STEPS = 12
@@ -135,9 +136,9 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
     out = tmp_path / "out"
     before = {path.name for path in (tmp_path / "out.training").iterdir()}
     options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=STEPS), "out": out}
-    options |= {"batch": 4, "length": 32, "vocabulary": 400}
+    options |= {"recipe": {"batch": 4, "length": 32}, "vocabulary": 400}
     with place.alone(out), pytest.raises(EnvironmentProblem, match="Another pre-training is at work"):
-        pretrain.pretrain_command(**options)
+        asking.pretrain(**options)
     assert {path.name for path in (tmp_path / "out.training").iterdir()} == before
     checkpoint.write(out, about={}, arrays={}, texts={})  # the other one has ended
     with pytest.raises(UsageError, match="holds a finished checkpoint"), place.alone(out):
@@ -199,14 +200,17 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
     """The losses are fetched every third step; the second is the one that is not finite."""
     out = tmp_path / "out"
     options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=300), "out": out}
-    options |= {"batch": 4, "length": 32, "vocabulary": 400, "settings": {"learning_rate": 1e30}, "seed": 3}
+    options |= {"recipe": {"batch": 4, "length": 32, "learning_rate": 1e30}, "vocabulary": 400, "seed": 3}
     with pytest.raises(Diverged, match="loss is not finite at step 2 with seed 3"):
-        pretrain.pretrain_command(**options)
+        asking.pretrain(**options)
     record = json.loads((tmp_path / "out.diverged.json").read_text())
     assert (record["status"], record["step"], record["seed"], record["last_good"]) == ("diverged", 2, 3, None)
     assert not out.exists()
-    options |= {"settings": {}, "budget": Budget(minutes=1e-6)}  # as few steps as it takes to time one
-    assert pretrain.pretrain_command(**options) == OK
+    options |= {
+        "recipe": {"batch": 4, "length": 32},
+        "budget": Budget(minutes=1e-6),
+    }  # as few steps as it takes to time one
+    assert asking.pretrain(**options) == OK
     assert not (tmp_path / "out.diverged.json").exists()
     made = checkpoint.read(out).about
     assert made["curve"][-1]["step"] == made["steps"] and made["loss"] == made["curve"][-1]["loss"]
@@ -214,14 +218,13 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_in_a_suite_its_cells_are_recorded_as_diverged(tmp_path, monkeypatch):
-    from ptmbench.bench.run import run_suite
     from ptmbench.bench.suites import demo
     from ptmbench.leaderboard import record
 
     recipe = {**demo.SUITE.recipe, "learning_rate": 1e30}
     monkeypatch.setattr(demo, "SUITE", dataclasses.replace(demo.SUITE, recipe=recipe))
     options = {"models": ("word2vec",), "tasks": ("sst2", "rte"), "seeds": 1, "baselines": False, "jobs": 1}
-    assert run_suite(suite="demo", out=tmp_path, budget=Budget(steps=30), **options) == CELLS_FAILED
+    assert asking.run_suite(suite="demo", out=tmp_path, budget=Budget(steps=30), **options) == CELLS_FAILED
     found = [record.read(path) for path in (tmp_path / "records").glob("*.json")]
     assert sorted(one.task["name"] for one in found) == ["rte", "sst2"]
     for one in found:

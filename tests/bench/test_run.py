@@ -18,10 +18,10 @@ from ptmbench.bench.data import sources
 from ptmbench.bench.engine import distribute
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
-from ptmbench.bench.run import run_suite
 from ptmbench.bench.work import Worker
 from ptmbench.leaderboard import record
 from ptmbench.tasks import microworld
+from tests.bench.asking import run_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOOR = ("majority", "bag-of-words")
@@ -123,7 +123,7 @@ def test_malformed_and_missing_data_are_told_and_the_rest_runs(world, tmp_path):
 def test_adams_settings_are_a_part_of_what_a_checkpoint_is(world, tmp_path, monkeypatch):
     """The model's own where the recipe says nothing, the recipe's where it does; other values, another key."""
     asked, found = {}, []
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
     options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("bert", "roberta"), "tasks": ("cola",)}
     for recipe in ({}, {"beta2": 0.98}, {"optimizer": "lamb"}, {"optimizer": "adagrad"}):
         run_suite(**options, recipe=recipe)
@@ -139,10 +139,10 @@ def test_adams_settings_are_a_part_of_what_a_checkpoint_is(world, tmp_path, monk
 
 def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
     options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("bert",), "tasks": ("cola",)}
     run_suite(**options, strategy="mirrored", recipe={"batch": 64})
-    assert asked["staff"].workers == 1 and asked["job"].strategy == "mirrored"
+    assert asked["workers"].jobs == 1 and asked["job"].strategy == "mirrored"
     (training,) = asked["whole"].pretrainings
     adam = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "bias_correction": True}  # those of BERT
     assert training.recipe == suites.load("demo").recipe | adam | {"batch": 64}
@@ -154,12 +154,12 @@ def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path,
     assert given["strategy"] == "all of mirrored" and given["recipe"].batch == 64
 
     run_suite(**options)
-    assert asked["staff"].workers is None and asked["job"].strategy == "one"
+    assert asked["workers"].jobs is None and asked["job"].strategy == "one"
 
 
 def test_inputs_too_long_are_told_before_the_training_and_a_twin_is_as_long_as_its_model(world, tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
     options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("gpt",), "tasks": ("wikitext2", "cola")}
     with pytest.raises(UsageError, match="gpt reads at most 512 tokens, but wikitext2 asks for 600. Add --set length"):
         run_suite(**options, settings={"length": 600})
@@ -171,7 +171,7 @@ def test_inputs_too_long_are_told_before_the_training_and_a_twin_is_as_long_as_i
 
 def test_workers_stand_elsewhere_and_find_what_was_named_from_here(world, tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, staff, retry: asked.update(vars()) or OK)
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PTMBENCH_CACHE", "cache")
     Path("data").symlink_to(world)

@@ -1,0 +1,186 @@
+"""Options: one object for the command line and for Python, and the command that repeats what it asks for."""
+
+import doctest
+import shlex
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ptmbench
+from ptmbench.bench import pretrain, run
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.budget import Budget
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.options import (
+    KINDS,
+    CellOptions,
+    EvaluateOptions,
+    OutputOptions,
+    PredictOptions,
+    PretrainOptions,
+    RunOptions,
+    TrainingOptions,
+    WorkerOptions,
+)
+from tests.bench import asking
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = st.text("abcdefgh_", min_size=1, max_size=8)
+VALUES = st.booleans() | st.integers(-9, 10**6) | st.floats(1e-9, 1e9) | NAMES.filter(lambda name: name != "e")
+CHANGES = st.dictionaries(NAMES, VALUES, max_size=3)
+BUDGETS = st.one_of(
+    st.just(Budget()),
+    st.builds(Budget, steps=st.integers(1, 10**9)),
+    st.builds(Budget, tokens=st.integers(1, 10**12)),
+    st.builds(Budget, flops=st.floats(1.0, 1e20)),
+    st.builds(Budget, minutes=st.floats(0.01, 1e4)),
+)
+COUNTS = st.none() | st.integers(1, 900)
+
+
+def parsed(command, monkeypatch):
+    """The options that ``command`` gives to the engine."""
+    found = []
+    monkeypatch.setattr(run, "run_suite", lambda options: found.append(options) or OK)
+    monkeypatch.setattr(run, "evaluate", lambda options: found.append(options) or OK)
+    monkeypatch.setattr(pretrain, "pretrain_command", lambda options: found.append(options) or OK)
+    program, *arguments = shlex.split(command)
+    assert program == "ptmbench" and main(arguments) == OK
+    return found[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    budget=BUDGETS,
+    recipe=CHANGES,
+    changes=CHANGES,
+    kind=st.none() | st.sampled_from(KINDS),
+    strategy=st.sampled_from(("one", "mirrored", "tpu")),
+    counts=st.tuples(COUNTS, COUNTS),
+    vocabulary=st.none() | st.integers(64, 10**7),
+    keep=st.booleans(),
+    corpus=st.booleans(),
+)
+def test_the_command_of_a_run_asks_for_the_same(
+    tmp_path_factory, budget, recipe, changes, kind, strategy, counts, vocabulary, keep, corpus
+):
+    folder = tmp_path_factory.getbasetemp() / "a folder; with $signs"
+    folder.mkdir(exist_ok=True)
+    limit, threads = counts
+    training = TrainingOptions(
+        budget=budget, recipe=recipe, tokenizer=kind, vocabulary=vocabulary, corpus=[folder] if corpus else ()
+    )
+    asked = RunOptions(
+        suite="demo",
+        data=folder,
+        cells=CellOptions(settings=changes, limit=limit),
+        training=training,
+        workers=WorkerOptions(threads=threads, strategy=strategy),
+        output=OutputOptions(keep=keep),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        assert parsed(asked.command(), patch) == asked
+
+
+def test_the_command_of_an_evaluation_asks_for_the_same(tmp_path, monkeypatch):
+    cells = CellOptions(settings={"length": 32, "beside": "glove"})
+    asked = EvaluateOptions(checkpoint=tmp_path, beside=(tmp_path, tmp_path), suite="demo", cells=cells)
+    assert parsed(asked.command(), monkeypatch) == asked
+
+
+def test_what_the_command_line_does_not_say_is_the_default(tmp_path, monkeypatch):
+    assert parsed("ptmbench run demo", monkeypatch) == RunOptions(suite="demo")
+    assert parsed(f"ptmbench evaluate {tmp_path}", monkeypatch) == EvaluateOptions(checkpoint=tmp_path)
+    found = parsed(f"ptmbench pretrain bert --out {tmp_path / 'x'}", monkeypatch)
+    assert found == PretrainOptions(model="bert", out=tmp_path / "x")
+
+
+@pytest.mark.parametrize("kind", [RunOptions, EvaluateOptions, PretrainOptions])
+def test_a_name_stands_in_one_group_only(kind):
+    """The command line has one flat list of options."""
+
+    def names(kind):
+        for one in fields(kind):
+            yield from names(one.default_factory) if is_dataclass(one.default_factory) else (one.name,)
+
+    found = list(names(kind))
+    assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"models": "bert"}, r"models is a sequence, such as \('bert',\), not 'bert'"),
+        ({"corpus": Path("a.txt")}, "corpus is a sequence"),
+        ({"seeds": 0}, "seeds is a whole number from 1 to 1000, not 0"),
+        ({"jobs": True}, "jobs is a whole number"),
+        ({"executor": "slurm"}, "executor is one of local, ray, not 'slurm'"),
+        ({"tokenizer": "letters"}, "tokenizer is one of wordpiece"),
+        ({"save_every": 0}, "save_every is a number of seconds above 0"),
+        ({"cell_timeout": -1.0}, "cell_timeout is a number of seconds"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_a_sentence(values, words):
+    with pytest.raises(UsageError, match=words):
+        asking.options(RunOptions, suite="demo", **values)
+
+
+def test_texts_become_paths_and_options_do_not_change():
+    asked = RunOptions(suite="demo", data="here", output=OutputOptions(out="there"))
+    assert asked.data == Path("here") and asked.output.out == Path("there")
+    assert replace(asked, data=Path("elsewhere")).data == Path("elsewhere")
+    with pytest.raises(AttributeError):
+        asked.suite = "other"
+
+
+def test_importing_the_package_is_quick():
+    code = "import ptmbench, sys; assert not {'tensorflow', 'pandas', 'numpy', 'click'} & set(sys.modules), sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_the_example_of_the_package_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
+    found = doctest.testmod(ptmbench)
+    assert found.attempted and not found.failed
+
+
+@pytest.mark.slow
+def test_python_pretrains_evaluates_and_predicts(tmp_path, monkeypatch):
+    """The functions of the package from text to predictions of a test split."""
+    from ptmbench.tasks import microworld
+
+    monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
+    world = tmp_path / "world"
+    microworld.make(world)
+    corpus = sorted((world / "corpus").glob("*.txt"))
+    recipe = {"batch": 4, "length": 32}
+    training = TrainingOptions(budget=Budget(steps=2), corpus=corpus, vocabulary=300, recipe=recipe)
+    made = ptmbench.pretrain(PretrainOptions(model="bert", out=tmp_path / "bert", training=training))
+    assert made.about["steps"] == 2 and made.folder == tmp_path / "bert"
+
+    frame = ptmbench.evaluate(
+        EvaluateOptions(
+            checkpoint=tmp_path / "bert",
+            data=world,
+            cells=CellOptions(tasks=("sst2",), seeds=1, settings={"max_steps": 2, "length": 32}),
+            workers=WorkerOptions(jobs=1, threads=1),
+            output=OutputOptions(out=tmp_path / "run", keep=True),
+        )
+    )
+    assert frame.attrs == {"exit_status": OK, "damaged": []}
+    (line,) = frame.to_dict("records")
+    assert (line["model"], line["task"], line["status"], line["steps"]) == ("bert", "sst2", "ok", 2)
+    assert line["low"] <= line["score"] <= line["high"] and line["pretraining_flops"] == made.about["flops"]
+    assert line["command"].startswith(f"ptmbench evaluate {tmp_path / 'bert'} --data {world} --set max_steps=2")
+    assert ptmbench.results(tmp_path / "run").equals(frame)
+
+    (adapted,) = (tmp_path / "run" / "adapted").iterdir()
+    answers = ptmbench.predict(PredictOptions(checkpoints=(adapted,), data=world, out=tmp_path / "out", split="dev"))
+    assert list(answers.columns[:3]) == ["task", "id", "prediction"] and set(answers.task) == {"sst2"}
+    assert len(answers) == len((tmp_path / "out" / "sst2.dev.jsonl").read_text().splitlines())

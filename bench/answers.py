@@ -39,6 +39,11 @@ class Context:
     weights: Checkpoint | None = None
     neighbours: tuple[Checkpoint, ...] = ()
     """Those of models that are read besides, in the order in which the cell names them."""
+    adapted: Checkpoint | None = None
+    """The model, adapted to an intermediate task, whose weights the cell begins with in place of those of
+    ``weights``."""
+    intermediate: Mapping[str, Any] = field(default_factory=dict)
+    """The task of ``adapted`` and what its adaptation cost, for the record."""
     command: str = ""
     overlap: Overlap | None = None
     """What the reported examples have in common with what the cell learns from, where it has been counted."""
@@ -110,8 +115,9 @@ class _Attempt:
         """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
         from ptmbench.bench.adapt.adapted import random_weights
 
-        if self.context.weights is not None:
-            return weights_of(self.context.weights)
+        found = self.context.adapted or self.context.weights
+        if found is not None:
+            return weights_of(found)
         return random_weights(*self.own, self.cell.seed)
 
     def size(self) -> dict[str, int]:

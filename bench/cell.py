@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ptmbench import models, tasks
@@ -27,21 +27,25 @@ def run(cell: Cell, context: Context) -> Record:
     try:
         with meter:
             _run(cell, context, task, outcome)
-    except MissingData as error:
-        status, reason = "not_applicable", {"code": "missing-data", "text": f"because {_lower(str(error), task.title)}"}
-    except NotApplicable as error:
-        status, reason = "not_applicable", {"code": error.code, "text": str(error)}
-    except DataError as error:
-        status, reason = "failed", {"code": "malformed-data", "text": str(error)}
-    except MemoryError:
-        status, reason = "failed", {"code": "out-of-memory", "text": "The machine ran out of memory."}
     except Exception as error:  # one failing cell never stops the others
-        status, reason = failure(error)
+        status, reason = failure(error, task.title)
     outcome.cost |= meter.cost() | {"threads": environment.threads()}
     if status == "ok" and cell.row.model:  # in the batches of the evaluation; tracing is a phase of its own
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
     device = environment.device() if cell.row.model else environment.processor()
     return _record(cell, context, task, outcome, status, reason, device)
+
+
+def adapt(cell: Cell, context: Context) -> dict[str, Any]:
+    """Adapt the model of ``cell`` to its task and keep it below ``context.out``, unscored; returns its cost. Raises
+    what goes wrong."""
+    task, outcome = tasks.load(cell.task), Outcome()
+    with Meter() as meter:
+        settings = read(cell.method, cell.settings)
+        with phase("load"):
+            parts = parts_of(cell, context.data, task, settings)
+        predictions_of(cell, replace(context, keep=True), task, settings, parts, outcome)
+    return outcome.cost | meter.cost() | {"threads": environment.threads()}
 
 
 def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
@@ -157,6 +161,7 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     about = found.about
     names = ("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256", "tokenizer")
     newer = ("peak_memory_bytes", "energy", "threads", "device")  # checkpoints of before lack them
+    newer += ("base", "including")  # where it was continued from, and the cost with all before it
     return {
         "corpus": about.get("corpus", ""),
         "weights_sha256": found.weights_sha256,
@@ -181,14 +186,23 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
     """With what it reads besides, by model, each with the `_pretraining` that it comes from."""
     about = {"name": cell.adaptation, "version": cell.adaptation_version, "settings": dict(cell.settings)}
     found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
-    return about | ({"neighbours": found} if found else {})
+    more = {"neighbours": found, "intermediate": dict(context.intermediate)}
+    return about | {name: value for name, value in more.items() if value}
 
 
-def failure(error: Exception) -> tuple[str, dict[str, str]]:
-    """Status and reason of a cell that ended in ``error``."""
+def failure(error: Exception, title: str = "") -> tuple[str, dict[str, str]]:
+    """Status and reason of what ended in ``error``; ``title`` is that of its task."""
     from ptmbench.bench.errors import Diverged
     from ptmbench.models.text.pieces import CorpusUnfit
 
+    if isinstance(error, MissingData):
+        return "not_applicable", {"code": "missing-data", "text": f"because {_lower(str(error), title)}"}
+    if isinstance(error, NotApplicable):
+        return "not_applicable", {"code": error.code, "text": str(error)}
+    if isinstance(error, DataError):
+        return "failed", {"code": "malformed-data", "text": str(error)}
+    if isinstance(error, MemoryError):
+        return "failed", {"code": "out-of-memory", "text": "The machine ran out of memory."}
     if isinstance(error, Diverged):
         return "diverged", {"code": "diverged", "text": str(error)}
     if isinstance(error, CorpusUnfit):

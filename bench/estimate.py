@@ -12,6 +12,7 @@ from ptmbench.bench import baselines
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.artefacts import AdaptedModel, Cell, Pretraining
 from ptmbench.bench.baselines import Training
 from ptmbench.bench.budget import steps_of
 from ptmbench.bench.console import duration
@@ -19,7 +20,7 @@ from ptmbench.bench.data.examples import read, unfit
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import Recipe, recipe_of
 from ptmbench.bench.neighbours import unfit as unfit_beside
-from ptmbench.bench.plan import Cell, Plan, Pretraining
+from ptmbench.bench.plan import Plan
 from ptmbench.models.card import Size
 from ptmbench.models.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
@@ -51,13 +52,15 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
         cost = f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
         lines.append(f"pre-train\t{pretraining.name}\t\t\t{pretraining.seed}\t{cost}")
     examples: dict[str, Any] = {}
-    for cell in plan.cells:
-        name = f"{cell.row.name}-{cell.row.size}" if cell.row.size else cell.row.name
+    for piece in plan.artefacts:
+        if not isinstance(piece, AdaptedModel | Cell):
+            continue
+        what, cell = ("cell", piece) if isinstance(piece, Cell) else ("adapt", piece.cell)
         tokens, flops, note = _cell(cell, data, examples, shape, neighbours)
         seconds = flops / rate + _FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
-        lines.append(f"cell\t{name}\t{cell.task}\t{cell.adaptation}\t{cell.seed}\t{cost}")
+        lines.append(f"{what}\t{cell.who}\t{cell.task}\t{cell.adaptation}\t{cell.seed}\t{cost}")
     count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
     lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
     return "\n".join(lines)

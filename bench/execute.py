@@ -15,15 +15,16 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ptmbench.bench import checkpoint, environment
+from ptmbench.bench.artefacts import Artefact, Cell, TokenizerTraining
 from ptmbench.bench.checkpoint import MANIFEST, write_text
 from ptmbench.bench.console import Bar, duration, progress, say
 from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from ptmbench.bench.executors import Died, Done, Event, Executor, Ready
 from ptmbench.bench.limits import Limits
 from ptmbench.bench.options import WorkerOptions
-from ptmbench.bench.plan import Cell, Plan, Pretraining
-from ptmbench.bench.schedule import ATTEMPTS, Piece, Schedule
-from ptmbench.bench.work import Job, Worker, checkpoint_of, failure_of, recorded
+from ptmbench.bench.plan import Plan
+from ptmbench.bench.schedule import ATTEMPTS, Schedule
+from ptmbench.bench.work import CORPUS, FAILED, Job, Worker, failure_of, recorded, settled
 
 TIMES = "times.jsonl"
 """Below the run folder: a line per command, of where its workers' time went."""
@@ -97,17 +98,15 @@ class _Drive:
     def __init__(
         self, whole: Plan, job: Job, out: Path, executor: Executor, bar: Bar, cell_timeout: float | None = None
     ):
-        self.limits = Limits(job, out, cell_timeout)
+        self.limits = Limits(whole, job, out, cell_timeout)
         self.killed: dict[int, str] = {}
         """Workers that were ended because a cell took too long, with the time that it took, in words."""
         self.given: dict[int, float] = {}
         """When each worker got its piece."""
         self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
-        there = recorded(out)
-        left = [cell for cell in whole.cells if cell.key[:12] not in there]
-        settled = [p.key for p in whole.pretrainings if _settled(out, p)]
-        self.schedule = Schedule(whole, left, settled, executor.workers)
-        self.bar.skip(len(whole.cells) - len(left))
+        there = settled(out, whole)
+        self.schedule = Schedule(whole.artefacts, there, executor.workers)
+        self.bar.skip(sum(cell.key in there for cell in whole.cells))
         self.idle: set[int] = set()
         self.alive = set(range(executor.workers))
         self.began = time.time()
@@ -125,7 +124,7 @@ class _Drive:
             self._end_hanging()
             event = self.executor.event(timeout=1.0)
             if event is not None:
-                self._heed(event)
+                self._on_event(event)
 
     def times(self) -> dict[str, object]:
         """When this began (Unix time), its wall time, and seconds of all workers together: starting, at work, idle."""
@@ -147,23 +146,35 @@ class _Drive:
                 self.killed[worker] = duration(running)
                 self.executor.kill(worker)
 
-    def _heed(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         match event:
             case Ready(worker):
-                self._rest(worker)
+                self._on_idle(worker)
             case Done(worker, said):
-                self._count(self.schedule.done(worker))
-                say(said)
+                piece = self.schedule.done(worker)
+                self._count(piece)
+                if said:
+                    say(said)
+                self._check_corpus(piece)
                 if worker not in self.killed:  # it ended its cell at the last moment, and is being replaced
-                    self._rest(worker)
+                    self._on_idle(worker)
             case Died(worker, how):
-                self._mourn(worker, how)
+                self._on_death(worker, how)
 
-    def _rest(self, worker: int) -> None:
+    def _check_corpus(self, piece: Artefact) -> None:
+        """`EnvironmentProblem` where ``piece`` is a tokenizer that could not be trained, because of its corpus: no
+        model can go on, and the next run tries again."""
+        if isinstance(piece, TokenizerTraining) and (note := failure_of(self.out, piece)).exists():
+            reason = json.loads(note.read_text())
+            if reason["code"] == CORPUS:
+                note.unlink()
+                raise EnvironmentProblem(reason["text"])
+
+    def _on_idle(self, worker: int) -> None:
         self.clocks[worker].turn("idle")
         self.idle.add(worker)
 
-    def _mourn(self, worker: int, how: str) -> None:
+    def _on_death(self, worker: int, how: str) -> None:
         self.idle.discard(worker)
         self.clocks[worker].turn("gone")
         if worker in self.killed:
@@ -193,8 +204,8 @@ class _Drive:
         self.clocks[worker].turn("start")
         self.executor.restart(worker)
 
-    def _count(self, piece: Piece) -> None:
-        self.bar.advance(0 if isinstance(piece, Pretraining) else 1)
+    def _count(self, piece: Artefact) -> None:
+        self.bar.advance(int(isinstance(piece, Cell)))
 
 
 class _Clock:
@@ -208,10 +219,6 @@ class _Clock:
         now = time.perf_counter()
         self.seconds[self._state] = self.seconds.get(self._state, 0.0) + now - self._since
         self._state, self._since = state, now
-
-
-def _settled(out: Path, pretraining: Pretraining) -> bool:
-    return failure_of(out, pretraining).exists() or checkpoint_of(out, pretraining) is not None
 
 
 def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:
@@ -240,16 +247,16 @@ def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
 
 
 def set_failures_aside(out: Path) -> None:
-    """Move records of failed and diverged cells and damaged checkpoints to ``superseded/`` and forget failed
-    pre-trainings, so that they run again."""
+    """Move records of failed and diverged cells and damaged checkpoints to ``superseded/`` and forget what else failed,
+    so that all of it is made again."""
     aside = out / "superseded"
     for path in (out / "records").glob("*.json"):
         if _status(path) in ("failed", "diverged"):
             aside.mkdir(exist_ok=True)
             os.replace(path, aside / f"{path.stem}.{int(path.stat().st_mtime)}.json")
-    for note in (out / "pretrained").glob("*.failed.json"):
+    for note in out.glob(f"*/*{FAILED}"):
         note.unlink()
-    for manifest in (out / "pretrained").glob(f"*/{MANIFEST}"):
+    for manifest in (*out.glob(f"pretrained/*/{MANIFEST}"), *out.glob(f"intermediate/*/adapted/*/{MANIFEST}")):
         folder = manifest.parent
         try:
             found = checkpoint.read(folder)

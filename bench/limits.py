@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.plan import Cell
+from ptmbench.bench.artefacts import Cell, Given
+from ptmbench.bench.plan import Plan
 from ptmbench.bench.work import Job, unfinished_of
 
 FLOOR = 3600.0
@@ -29,7 +30,7 @@ def seconds_of(text: str) -> float:
 
 
 class Limits:
-    """The time limits of the cells of a run in ``out``.
+    """The time limits of the cells of the plan ``whole``, run in ``out``.
 
     ``asked`` is the limit of every cell in seconds, 0 for none. Without it (None), a cell has `FLOOR` or `FACTOR` times
     its estimate since it began or last saved a state, whichever is longer. States that lie on another machine are not
@@ -37,8 +38,8 @@ class Limits:
     cell needs more than `FLOOR`, and by a thread, because the reading may be what hangs.
     """
 
-    def __init__(self, job: Job, out: Path, asked: float | None = None):
-        self.job, self.out, self.asked = job, out, asked
+    def __init__(self, whole: Plan, job: Job, out: Path, asked: float | None = None):
+        self.whole, self.job, self.out, self.asked = whole, job, out, asked
         self._seen: dict[str, Any] = {}
         self._limits: dict[str, float] = {}
         self._estimating: threading.Thread | None = None
@@ -74,12 +75,15 @@ class Limits:
         from ptmbench.bench import checkpoint, estimate
         from ptmbench.models.card import Size
 
-        def shape(folder: str) -> Size:
-            return Size(**checkpoint.read(Path(folder)).about["shape"])
+        def shape(key: str | None) -> Size | None:
+            """That of a checkpoint that a user gave."""
+            found = self.whole.by_key.get(key or "")
+            return Size(**checkpoint.read(found.place(self.out)).about["shape"]) if isinstance(found, Given) else None
 
         try:
-            own = shape(self.job.checkpoint) if self.job.checkpoint else None
-            others = {name: shape(folder) for name, folder in self.job.neighbours.items()}
+            own = shape(cell.pretraining)
+            given = {name: shape(key) for name, key in cell.neighbours.items()}
+            others = {name: found for name, found in given.items() if found}
             seconds = estimate.seconds_of(cell, Path(self.job.data), self._seen, own, others)
         except Exception:  # whatever it trips over, it is no reason to end a cell early
             seconds = math.inf

@@ -31,8 +31,8 @@ BOUNDS = {
 """The least and the largest value of a whole number. Seeds of a cell are cells of their own, which a plan holds in
 memory; a seed is what Keras and NumPy take; some thousands of threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations")
-_PATHS = ("data", "out", "checkpoint", "base")
-_SEVERAL_PATHS = ("corpus", "beside", "checkpoints")
+_PATHS = ("data", "out", "checkpoint")
+_SEVERAL_PATHS = ("corpus", "beside", "checkpoints", "bases")
 
 
 class _Checked:
@@ -92,12 +92,16 @@ class TrainingOptions(_Checked):
     vocabulary: int | None = None
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Changes to `bench.engine.recipe.Recipe`."""
+    bases: Sequence[Path] = ()
+    """Checkpoints to continue from, one for each model and size, in place of random weights. They bring the
+    tokenizer."""
 
     def arguments(self) -> list[str]:
         """These as arguments of ``ptmbench run``."""
+        bases = [part for folder in self.bases for part in ("--base", str(folder))]
         corpus = ["--corpus", *map(str, self.corpus)] if self.corpus else []
         tokens = [*_given("--tokenizer", self.tokenizer), *_given("--vocabulary", self.vocabulary)]
-        return [*corpus, *tokens, *self.budget.flag().split(), *_changes("--recipe", self.recipe)]
+        return [*bases, *corpus, *tokens, *self.budget.flag().split(), *_changes("--recipe", self.recipe)]
 
 
 @dataclass(frozen=True, kw_only=True)

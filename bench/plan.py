@@ -1,21 +1,18 @@
-"""Models x sizes x tasks x adaptations x seeds to cells. Pure: reads no data, runs nothing, imports no TensorFlow.
+"""Models x sizes x tasks x adaptations x seeds to cells, and the plan of a run. Pure: reads no data, runs nothing,
+imports no TensorFlow."""
 
-A cell's key is a hash of all that its result depends on. Two runs that plan the same cell agree on its key; that is
-how an interrupted run knows what is done, and how nothing is ever done twice.
-"""
-
-import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from ptmbench.bench import baselines
+from ptmbench.bench import baselines, graph
 from ptmbench.bench.adapt import check as check_adaptation
 from ptmbench.bench.adapt import names as adaptation_names
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.artefacts import Artefact, Cell, Pretraining, Row, from_dict, to_dict
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.registry import RANDOM
 from ptmbench.tasks import load
@@ -31,121 +28,32 @@ _ONLY = {
 """Forms that are met in one way, whatever is asked for."""
 _ADAPTATIONS = tuple(name for name in adaptation_names() if name not in _ONLY.values())
 """What a user may ask for."""
-VERSION = 3
-"""Raised when the harness itself changes what the same cell scores."""
+AFTER = "after"
+"""What an adaptation calls its intermediate task: ``finetune:after=mnli`` begins with a model adapted to MNLI (Phang et
+al., 2018, "Sentence Encoders on STILTs")."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A line of the board: a model at a size, its random twin, or a baseline."""
-
-    name: str
-    kind: str
-    """pretrained, published, random or baseline (the kinds of `leaderboard.record`)."""
-    model: str | None = None
-    size: str | None = None
-    division: str = "controlled"
-
-    @classmethod
-    def parse(cls, name: str, size: str | None) -> "Row":
-        """ "bert", "random-bert", "majority": whatever ``--models`` takes."""
-        if name in baselines.names():
-            return cls(name=name, kind="baseline")
-        kind = "random" if name.startswith(RANDOM) else "pretrained"
-        return cls(name=name, kind=kind, model=name.removeprefix(RANDOM), size=size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pretraining:
-    """One model to pre-train; cells name it by its key."""
-
-    model: str
-    size: str
-    corpus: tuple[str, ...]
-    corpus_sha256: str
-    corpus_name: str
-    tokenizer: str
-    vocabulary: int
-    budget: Budget
-    recipe: Mapping[str, float]
-    seed: int = 0
-
-    @property
-    def key(self) -> str:
-        matters = asdict(self)
-        del matters["corpus"], matters["corpus_name"]  # where the text lies does not matter, what it says does
-        return digest({"pretraining": matters})
-
-    @property
-    def name(self) -> str:
-        """Which model, and what it reads: one run may train a model over tokens of two kinds."""
-        return f"{self.model}-{self.size} ({self.tokenizer})"
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        return f"Pre-training {self.name}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One score to be: (model, size, budget, task, adaptation, seed)."""
-
-    row: Row
-    task: str
-    task_version: int
-    form: Form
-    data_sha256: str
-    adaptation: str
-    """With the settings that set it apart, if any: "features", "features:layers=top", "ulmfit:unfreeze=0+concat=0"."""
-    settings: Mapping[str, float | str]
-    seed: int
-    tokenizer: str
-    """Key of the shared tokenizer, as a random twin reads the same tokens."""
-    pretraining: str | None = None
-    """Key of a `Pretraining`, or "checkpoint:<sha256>" for weights that exist."""
-    adaptation_version: int = 1
-    limit: int = 0
-    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Other tasks that are learnt besides, by name: "title", "version" and "data_sha256" of each."""
-    neighbours: Mapping[str, str] = field(default_factory=dict)
-    """Other models that are read besides (`bench.neighbours`), by name: as ``pretraining`` has the cell's own."""
-
-    @property
-    def key(self) -> str:
-        matters = asdict(self)
-        for newer, empty in (("adaptation_version", 1), ("beside", {}), ("neighbours", {})):
-            if matters[newer] == empty:
-                del matters[newer]  # cells of before there was such a thing keep their keys
-        return digest({"cell": matters, "version": VERSION})
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Keys of all pre-trainings that it waits for: its own, then its neighbours'."""
-        return (*((self.pretraining,) if self.pretraining else ()), *self.neighbours.values())
-
-    @property
-    def method(self) -> str:
-        """The adaptation without settings: the name of its file."""
-        return self.adaptation.partition(":")[0]
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        who = f"{self.row.name}-{self.row.size}" if self.row.size else self.row.name
-        return f"{who} {self.task} {self.adaptation} seed {self.seed}"
-
-    @property
-    def group(self) -> str:
-        """Cells of one group share a traced step: same network, form and adaptation."""
-        row = self.row
-        return f"{row.model or row.name}.{row.size or 'none'}.{self.form}.{self.adaptation}"
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Plan:
-    pretrainings: tuple[Pretraining, ...]
-    cells: tuple[Cell, ...]
+    """All artefacts of a run, each behind those that it needs. `UsageError` for a need that is not among them, and for
+    artefacts that need each other."""
+
+    artefacts: tuple[Artefact, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "artefacts", graph.ordered(self.artefacts))
+
+    @cached_property
+    def by_key(self) -> Mapping[str, Artefact]:
+        return {artefact.key: artefact for artefact in self.artefacts}
+
+    @cached_property
+    def pretrainings(self) -> tuple[Pretraining, ...]:
+        return tuple(one for one in self.artefacts if isinstance(one, Pretraining))
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(one for one in self.artefacts if isinstance(one, Cell))
 
     def groups(self) -> dict[str, list[Cell]]:
         groups: dict[str, list[Cell]] = {}
@@ -154,17 +62,11 @@ class Plan:
         return groups
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps({"artefacts": [to_dict(artefact) for artefact in self.artefacts]}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        content = json.loads(text)
-        pretrainings = tuple(
-            Pretraining(**(p | {"budget": Budget(**p["budget"]), "corpus": tuple(p["corpus"])}))
-            for p in content["pretrainings"]
-        )
-        cells = tuple(Cell(**(c | {"row": Row(**c["row"]), "form": Form(c["form"])})) for c in content["cells"])
-        return cls(pretrainings=pretrainings, cells=cells)
+        return cls(tuple(map(from_dict, json.loads(text)["artefacts"])))
 
 
 def rows_of(names: Sequence[str], sizes: Sequence[str], floor: Sequence[str] | None) -> list[Row]:
@@ -215,7 +117,7 @@ def settings_of(
 
 def cells_of(
     rows: Sequence[Row],
-    tasks: Sequence[Any],
+    tasks: Sequence[Task],
     *,
     adaptations: Sequence[str],
     seeds: Sequence[int],
@@ -226,47 +128,61 @@ def cells_of(
     settings: Mapping[str, Any] | None = None,
     limit: int = 0,
     neighbour: Callable[[Row, str, str], str] | None = None,
+    adapted: Callable[[Cell], str] | None = None,
 ) -> tuple[Cell, ...]:
     """Every combination, in the order in which a reader of the board goes through them.
 
     ``neighbour`` gives what stands in `Cell.neighbours` for a row, the name of another model and the kind of tokens
-    that it is to read; it is needed where an adaptation reads one.
+    that it is to read; it is needed where an adaptation reads one. ``adapted`` gives the key of the model that a cell
+    of an intermediate task adapts; it is needed where an adaptation has one (``finetune:after=mnli``).
     """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
     asked_for = tuple(name for name, _ in variants.values())
+
+    def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
+        """A cell for each seed that makes a difference."""
+        adaptation = adaptation_of(row, task.form, asked)
+        method, own = (name, changes) if adaptation == asked else (adaptation, {})
+        given = adaptation_settings.applying(settings or {}, method, asked_for)
+        chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
+        here = adaptation_settings.read(method, chosen).of(task.name)
+        chosen, also = adaptation_settings.recorded(here), here.models(task.form)
+        # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
+        asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
+        begins: dict[int, str] = {}
+        if after not in ("", task.name) and adaptation == asked:  # a task after itself is the task alone
+            first = load(after)
+            if adaptation_of(row, first.form, name) != name:
+                raise UsageError(f"'{asked}': {after} is met in one way only, without learning. Name another task.")
+            plain = f"{name}:{'+'.join(map('='.join, changes.items()))}" if changes else name
+            begins = {one.seed: adapted(one) for one in drawn(row, first, plain, name, changes, "")}
+        for seed in seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds:
+            yield Cell(
+                row=row,
+                task=task.name,
+                task_version=task.version,
+                form=task.form,
+                data_sha256=data_sha256[task.name],
+                adaptation=adaptation,
+                settings=chosen,
+                seed=seed,
+                tokenizer=tokenizer if row.kind != "baseline" else "",
+                pretraining=pretraining_of.get(row),
+                adaptation_version=here.VERSION,
+                limit=limit,
+                beside={name: _beside(name, data_sha256) for name in here.others},
+                neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},
+                adapted=begins.get(seed, ""),
+            )
+
     cells: dict[str, Cell] = {}
     for row in rows:
         for task in tasks:
             for asked, (name, changes) in variants.items():
-                adaptation = adaptation_of(row, task.form, asked)
-                method, own = (name, changes) if adaptation == asked else (adaptation, {})
-                given = adaptation_settings.applying(settings or {}, method, asked_for)
-                chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
-                here = adaptation_settings.read(method, chosen).of(task.name)
-                chosen, also = adaptation_settings.recorded(here), here.models(task.form)
-                # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
-                asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
-                drawn = seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds
-                for seed in drawn:
-                    cell = Cell(
-                        row=row,
-                        task=task.name,
-                        task_version=task.version,
-                        form=task.form,
-                        data_sha256=data_sha256[task.name],
-                        adaptation=adaptation,
-                        settings=chosen,
-                        seed=seed,
-                        tokenizer=tokenizer if row.kind != "baseline" else "",
-                        pretraining=pretraining_of.get(row),
-                        adaptation_version=here.VERSION,
-                        limit=limit,
-                        beside={name: _beside(name, data_sha256) for name in here.others},
-                        neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},
-                    )
-                    cells[cell.key] = cell
+                own = {key: value for key, value in changes.items() if key != AFTER}
+                cells |= {one.key: one for one in drawn(row, task, asked, name, own, changes.get(AFTER, ""))}
     return tuple(cells.values())
 
 
@@ -274,8 +190,3 @@ def _beside(name: str, data_sha256: Mapping[str, str]) -> dict[str, Any]:
     """What a cell has to say of the task ``name`` that it learns besides; `UnknownTask` where there is none."""
     task = load(name)
     return {"title": task.title, "version": task.version, "data_sha256": data_sha256[name]}
-
-
-def digest(value: Any) -> str:
-    """SHA-256 of ``value`` as canonical JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()

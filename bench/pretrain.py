@@ -16,12 +16,12 @@ from typing import Any
 from ptmbench import models
 from ptmbench.bench import checkpoint, environment
 from ptmbench.bench.budget import Budget, steps_of
-from ptmbench.bench.checkpoint import Checkpoint
+from ptmbench.bench.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.console import Bar, progress, say
 from ptmbench.bench.cost import Meter, phase
 from ptmbench.bench.engine import distribute, place
 from ptmbench.bench.engine.course import Course, Losses, TrainingStates
-from ptmbench.bench.engine.networks import build, sized
+from ptmbench.bench.engine.networks import assign, build, sized
 from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
@@ -46,6 +46,7 @@ def pretrain(
     out: Path,
     recipe: Recipe | None = None,
     seed: int = 0,
+    base: Checkpoint | None = None,
     about: Mapping[str, Any] | None = None,
     strategy: Any = None,
     save_every: float = SAVE_SECONDS,
@@ -54,10 +55,11 @@ def pretrain(
     """Train ``model`` at ``size`` on ``corpus`` until ``budget`` is spent, then write the checkpoint at ``out``.
 
     While it runs, a training state is written to ``<out>.training/`` every ``save_every`` seconds; the newest intact
-    one is where an interrupted run goes on. ``about`` is added to the manifest. Of several workers, only the chief
-    writes. Raises `Diverged` when the loss or a weight is not finite, `distribute.WorkerLost` when a worker has gone,
-    `bench.engine.stopping.Unfinished` when the loop ends before the last step. Training states are deleted only after
-    the checkpoint is written.
+    one is where an interrupted run goes on. The network begins with the weights of ``base``, where one is given; the
+    optimizer begins anew. ``about`` is added to the manifest. Of several workers, only the chief writes. Raises
+    `CheckpointError` for a ``base`` with other variables or another tokenizer, `Diverged` when the loss or a weight is
+    not finite, `distribute.WorkerLost` when a worker has gone, `bench.engine.stopping.Unfinished` when the loop ends
+    before the last step. Training states are deleted only after the checkpoint is written.
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
@@ -74,6 +76,7 @@ def pretrain(
         "budget": asdict(budget),
         "corpus_sha256": corpus.fingerprint,
         "tokenizer_sha256": tokenizer.fingerprint,
+        **({"base": base.weights_sha256} if base else {}),
     }
     with Meter() as meter, distribute.peers(strategy):
         with phase("build"):
@@ -82,7 +85,11 @@ def pretrain(
             network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops)
             writes = distribute.is_chief(strategy)
             states = TrainingStates(place.states_of(out), identity, network, step_function, writes)
-            course = states.resume(warn) or Course(steps=steps)
+            course = states.resume(warn)
+            if course is None:
+                course = Course(steps=steps)
+                if base is not None:
+                    _begin(network, base, f"{model} {size}", tokenizer)
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
             make = network.batches(corpus, recipe.batch, recipe.length)
@@ -133,12 +140,44 @@ def pretrain(
         "curve": course.curve,
         "tokenizer": tokenizer.about,
     }
+    if base is not None:
+        result |= {"base": _told(base), "including": _including(result, base)}
     if not writes:
         return Checkpoint(out, result, {})
     texts = {"tokenizer.json": tokenizer.to_json()}
     finished = checkpoint.write(out, about=result, arrays={"weights": arrays}, texts=texts)
     shutil.rmtree(states.folder, ignore_errors=True)
     return finished
+
+
+def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:
+    """Give ``network`` the weights of ``base``; `CheckpointError` where that is no base of ``what``."""
+    theirs = base.about["tokenizer"]
+    if theirs["sha256"] != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{base.folder} was pre-trained over another tokenizer ({theirs['kind']} of {theirs['size']}) than the one "
+            f"that is to be read ({tokenizer.kind} of {tokenizer.vocabulary.size}). Continue with its own."
+        )
+    try:
+        assign(network.loss.variables, base.arrays())
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{what} cannot continue from {base.folder}. {error} Give a checkpoint of the same model and size."
+        ) from error
+
+
+def _told(base: Checkpoint) -> dict[str, Any]:
+    """What a checkpoint says of the one that it continued from."""
+    names = ("model", "size", "corpus", "corpus_sha256", "steps", "tokens", "flops", "seconds")
+    return {"weights_sha256": base.weights_sha256, **{name: base.about.get(name) for name in names}}
+
+
+def _including(own: Mapping[str, Any], base: Checkpoint) -> dict[str, Any]:
+    """Steps, tokens, FLOPs and seconds of this pre-training and of all before it; None where one of them is not
+    known."""
+    before = base.about.get("including", base.about)
+    both = {name: (own[name], before.get(name)) for name in ("steps", "tokens", "flops", "seconds")}
+    return {name: None if None in values else sum(values) for name, values in both.items()}
 
 
 def _step_of(
@@ -213,6 +252,7 @@ def _progress(title: str, course: Course, shown: bool) -> Any:
 
 def pretrain_command(options: PretrainOptions) -> int:
     """What ``ptmbench pretrain`` does; returns the exit status."""
+    from ptmbench.bench import stages
     from ptmbench.bench.data import corpora
 
     model, size, out, training = options.model, options.size, options.out, options.training
@@ -234,7 +274,12 @@ def pretrain_command(options: PretrainOptions) -> int:
     writes = distribute.is_chief(devices)
     tell = say if writes else lambda text: None
     files = corpora.files_of(training.corpus, (), None)
-    trained = Tokenizer.load(corpora.tokenizer(files, training.tokenizer or "wordpiece", training.vocabulary or 8000))
+    base = stages.base_of(training, model, size, recipe.length)
+    if base is not None:
+        path = base.path("tokenizer.json")
+    else:
+        path = corpora.tokenizer(files, training.tokenizer or "wordpiece", training.vocabulary or 8000)
+    trained = Tokenizer.load(path)
     try:
         with place.alone(out) if writes else contextlib.nullcontext():
             finished = pretrain(
@@ -246,6 +291,7 @@ def pretrain_command(options: PretrainOptions) -> int:
                 out=out,
                 recipe=recipe,
                 seed=options.seed,
+                base=base,
                 about={"corpus": corpora.name_of(files)},
                 strategy=devices,
                 save_every=options.save_every,

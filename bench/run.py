@@ -1,23 +1,23 @@
 """What ``run`` and ``evaluate`` do: options to a plan, and what its cells share prepared; `bench.execute` drives it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ptmbench import models, tasks
-from ptmbench.bench import checkpoint as checkpoints
 from ptmbench.bench import neighbours, plan, suites
+from ptmbench.bench.artefacts import GIVEN, AdaptedModel, Cell, Given, Row
 from ptmbench.bench.baselines import beside, label
-from ptmbench.bench.checkpoint import Checkpoint, CheckpointError
+from ptmbench.bench.checkpoint import Checkpoint
 from ptmbench.bench.console import say
-from ptmbench.bench.data import corpora, sources
+from ptmbench.bench.data import sources
 from ptmbench.bench.engine.networks import sized
-from ptmbench.bench.engine.recipe import adam_of, recipe_of
+from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.execute import execute
 from ptmbench.bench.options import EvaluateOptions, RunOptions
-from ptmbench.bench.plan import Cell, Plan, Pretraining, Row
+from ptmbench.bench.plan import Plan
+from ptmbench.bench.stages import Trainings, pretrained_in
 from ptmbench.bench.suites import Suite
 from ptmbench.bench.work import Job
 from ptmbench.models.card import Size
@@ -41,35 +41,14 @@ def run_suite(options: RunOptions) -> int:
     check_rows(rows)
     if data is None:
         data = sources.embedded(out)
-    pretrained = [row for row in rows if row.kind == "pretrained"]
-    path = fingerprint = kind = ""
-    common: dict[str, Any] = {}
-    if any(row.model for row in rows):
-        files = corpora.files_of(training.corpus, chosen.corpus, data)
-        kind, size = training.tokenizer or chosen.tokenizer, training.vocabulary or chosen.vocabulary
-        sha256 = corpora.fingerprint(files)
-        fingerprint = plan.digest({"corpus": sha256, "kind": kind, "size": size})
-        if not options.dry_run:
-            path = str(corpora.tokenizer(files, kind, size))
-        common = {
-            "corpus": tuple(str(file.resolve()) for file in files),  # workers stand elsewhere
-            "corpus_sha256": sha256,
-            "corpus_name": corpora.name_of(files),
-            "vocabulary": size,
-        }
+    training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
+    own = {row: training_of(row.model, row.size) for row in rows if row.kind == "pretrained"}
 
-    def training_of(model: str, size: str, cut: str) -> Pretraining:
-        given = training.budget if training.budget.unit else chosen.budgets.get(model, chosen.budget)
-        own = recipe_for(model, changes)
-        return Pretraining(**common, recipe=own, budget=given, model=model, size=size, tokenizer=cut)
-
-    own = {row: training_of(row.model, row.size, kind) for row in pretrained}
-    trainings = {pretraining.key: pretraining for pretraining in own.values()}
+    adapted = _Intermediate()
 
     def neighbour(row: Row, name: str, cut: str) -> str:
         """The key of what ``name`` is pre-trained as, which may be a row of the run as well."""
-        pretraining = training_of(name, row.size, neighbours.kind_of(name, row.size, cut))
-        return trainings.setdefault(pretraining.key, pretraining).key
+        return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut)).key
 
     cells = plan.cells_of(
         rows,
@@ -78,27 +57,27 @@ def run_suite(options: RunOptions) -> int:
         seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or chosen.seeds),
         data_sha256=sources.Fingerprints(data),
         pretraining_of={row: pretraining.key for row, pretraining in own.items()},
-        tokenizer=fingerprint,
+        tokenizer=training_of.tokenizer().key if training_of else "",
         suite_settings=chosen.settings,
         settings=asked.settings,
         limit=asked.limit or 0,
         neighbour=neighbour,
+        adapted=adapted,
     )
-    check_lengths(cells, trained)
-    whole = Plan(pretrainings=tuple(trainings.values()), cells=cells)
+    check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
+    whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
     if options.dry_run:
         from ptmbench.bench.estimate import table
 
         print(table(whole, data))
         return OK
-    further = sorted({pretraining.tokenizer for pretraining in trainings.values()} - {kind})
+    if training_of:
+        training_of.check()
     workers = options.workers
     job = Job(
         data=str(data.resolve()),
         source=sources.source_of(data),
         command=options.command(),
-        tokenizer=path,
-        tokenizers={other: str(corpora.tokenizer(files, other, size)) for other in further},
         keep=output.keep,
         length=trained,
         strategy=workers.strategy,
@@ -114,7 +93,7 @@ def evaluate(options: EvaluateOptions) -> int:
     score it; returns the exit status."""
     asked, output = options.cells, options.output
     usual = suites.load(options.suite) if options.suite else Suite(summary="", models=(), tasks=())
-    found, others = _pretrained(options.checkpoint), [_pretrained(folder) for folder in options.beside]
+    found, others = pretrained_in(options.checkpoint), [pretrained_in(folder) for folder in options.beside]
     out = output.out or Path("runs") / options.checkpoint.name
     data = options.data or sources.embedded(out)
     division, about = found.about.get("division", "controlled"), found.about
@@ -127,10 +106,11 @@ def evaluate(options: EvaluateOptions) -> int:
     )
     chosen = _tasks(asked.tasks or usual.tasks)
     read: dict[str, Checkpoint] = {}
+    adapted = _Intermediate()
 
     def neighbour(row: Row, name: str, cut: str) -> str:
         one = read[name] = neighbours.given(others, name, cut)
-        return f"checkpoint:{one.weights_sha256}.{one.about['tokenizer']['sha256']}"
+        return _key(one)
 
     cells = plan.cells_of(
         [row],
@@ -138,12 +118,13 @@ def evaluate(options: EvaluateOptions) -> int:
         adaptations=asked.adaptations or usual.adaptations,
         seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or usual.seeds),
         data_sha256=sources.Fingerprints(data),
-        pretraining_of={row: f"checkpoint:{found.weights_sha256}"},
+        pretraining_of={row: f"{GIVEN}{found.weights_sha256}"},
         tokenizer=found.about["tokenizer"]["sha256"],
         suite_settings=usual.settings,
         settings=asked.settings,
         limit=asked.limit or 0,
         neighbour=neighbour,
+        adapted=adapted,
     )
     for other in others:
         if other not in read.values():
@@ -151,7 +132,7 @@ def evaluate(options: EvaluateOptions) -> int:
                 f"No cell reads {other.about['model']} in {other.folder} besides. `--adaptation "
                 f"stacked:beside={other.about['model']}` does, for tagging tasks."
             )
-    for cell in cells:
+    for cell in (*cells, *(one.cell for one in adapted.models)):
         for one in (found, *(read[name] for name in cell.neighbours)):
             longest = int(one.about["shape"]["length"])
             if cell.settings["length"] > longest:
@@ -159,7 +140,16 @@ def evaluate(options: EvaluateOptions) -> int:
                     f"{one.about.get('name', one.about['model'])} in {one.folder} reads at most {longest} tokens, but "
                     f"{cell.task} asks for {cell.settings['length']:g}. Add --set length={longest}."
                 )
-    whole = Plan(pretrainings=(), cells=cells)
+    cut = found.about["tokenizer"]["sha256"]
+    whole = Plan(
+        (
+            Given(key=f"{GIVEN}{found.weights_sha256}", path=str(found.folder.resolve())),
+            Given(key=cut, path=str(found.path("tokenizer.json").resolve())),
+            *(Given(key=_key(one), path=str(one.folder.resolve())) for one in read.values()),
+            *adapted.models,
+            *cells,
+        )
+    )
     if options.dry_run:
         from ptmbench.bench.estimate import table
 
@@ -170,28 +160,34 @@ def evaluate(options: EvaluateOptions) -> int:
         data=str(data.resolve()),
         source=sources.source_of(data),
         command=options.command(),
-        tokenizer=str(found.path("tokenizer.json").resolve()),
         keep=output.keep,
         length=int(about["shape"]["length"]),
-        checkpoint=str(options.checkpoint.resolve()),
-        neighbours={name: str(one.folder.resolve()) for name, one in read.items()},
+        model_options=False,
         save_every=output.save_every,
     )
     return execute(whole, job, out, options.workers, output.retry)
 
 
-def _pretrained(folder: Path) -> Checkpoint:
-    found = checkpoints.read(folder)
-    if found.about.get("kind") != "pretrained":
-        raise CheckpointError(
-            f"{folder} holds a model that is {found.about.get('kind')}, not pretrained. Use `predict` with it."
-        )
-    return found
+class _Intermediate:
+    """Adapts models to intermediate tasks, once for all cells that begin with the same one."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, AdaptedModel] = {}
+
+    @property
+    def models(self) -> tuple[AdaptedModel, ...]:
+        return tuple(self._planned.values())
+
+    def __call__(self, cell: Cell) -> str:
+        """The key of the model that ``cell`` adapts."""
+        planned = AdaptedModel(cell=cell)
+        self._planned[planned.key] = planned
+        return planned.key
 
 
-def recipe_for(model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``changes`` to the recipe, with Adam's settings as ``model`` has them: other ones make another checkpoint."""
-    return {**changes, **adam_of(recipe_of(changes), models.load(model))}
+def _key(extra: Checkpoint) -> str:
+    """The key of a given checkpoint of an ``extra`` encoder, which reads tokens of its own."""
+    return f"{GIVEN}{extra.weights_sha256}.{extra.about['tokenizer']['sha256']}"
 
 
 def check_rows(rows: Sequence[Row]) -> None:

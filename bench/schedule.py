@@ -1,115 +1,108 @@
-"""Who does what next: the part of a plan that is left, dealt out to workers one piece at a time. Pure.
+"""Which worker does what next: the part of a graph that is left, dealt to workers one node at a time. Pure.
 
-A piece is a pre-training or a cell. What has been pre-trained is scored before the next pre-training begins, so that
-a run which is stopped early has whole rows to show; what waits for nothing, as random twins and baselines do, fills
-up. The last pre-trainings, fewer than there are workers, do not wait, or all would wait for one of them at the end. A
-worker stays with a group of cells as long as the group lasts, because its traced step lies in that process; when no
-group is free, it takes single cells from the end of another worker's. A piece whose worker died is dealt once more,
-and then given up.
+The schedule knows of a node its key, what it needs, its group and its weight (`bench.graph.Node`), not what it is. The
+deepest node goes first: what a pre-training leads to is scored before the next pre-training begins, so that a run which
+is stopped early has whole rows to show. Of nodes that are equally deep, those go first that others need. Nodes that
+wait for nothing fill up. The last nodes that others need, fewer than there are workers, do not wait, or all workers
+would wait for one of them at the end. A worker stays with a group as long as the group lasts, because its traced step
+lies in that process. When no group is free, a worker takes single nodes from the end of another worker's group. A node
+whose worker died is dealt once more, and then given up.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ptmbench.bench.plan import Cell, Plan, Pretraining
+from ptmbench.bench import graph
+from ptmbench.bench.graph import Node
 
-Piece = Pretraining | Cell
 ATTEMPTS = 2
-"""How many workers may die over one piece: an accident happens once, a piece that kills its worker does it again."""
+"""How many workers may die over one node: an accident happens once, a node that kills its worker does it again."""
 
 
 class Schedule:
-    """What is ``left`` of ``plan`` for ``workers``, when the pre-trainings with the keys ``settled`` are done or have
-    failed."""
+    """What is left of ``nodes``, which are `graph.ordered`, for ``workers``, when those with the keys ``settled`` are
+    made or have failed."""
 
-    def __init__(self, plan: Plan, left: Iterable[Cell], settled: Iterable[str], workers: int = 1):
+    def __init__(self, nodes: Sequence[Node], settled: Iterable[str], workers: int = 1):
+        required = graph.required(nodes, settled)
         self._workers = workers
-        self._cells = {cell.key: cell for cell in left}
-        self._settled = set(settled)
-        needed = {key for cell in self._cells.values() for key in cell.needs} - self._settled
-        self._pretrainings = {p.key: p for p in plan.pretrainings if p.key in needed}
-        self._waits_for = set(self._pretrainings)
-        self._held: dict[int, Piece] = {}
+        self._depth = graph.depths(nodes)
+        self._left = {node.key: node for node in nodes if node.key in required}
+        self._unsettled = set(self._left)
+        self._needed = {key for node in self._left.values() for key in node.needs}
+        self._held: dict[int, Node] = {}
         self._group: dict[int, str] = {}
         self._deaths: Counter[str] = Counter()
 
     @property
     def over(self) -> bool:
-        """Nothing is left and nothing in anybody's hands."""
-        return not (self._cells or self._pretrainings or self._held)
+        """Nothing is left, and no worker is at anything."""
+        return not (self._left or self._held)
 
-    def take(self, worker: int) -> Piece | None:
-        """A piece for ``worker``, which has none; None while what is left waits for what others are at."""
-        groups = self._groups()
-        piece = self._next_pretrained(worker, groups) or self._next_pretraining() or self._next_cell(worker, groups)
-        if piece is not None:
-            self._held[worker] = piece
-        return piece
+    def take(self, worker: int) -> Node | None:
+        """A node for ``worker``, which has none; None while what is left waits for what others are at."""
+        ready = [node for node in self._left.values() if self._unsettled.isdisjoint(node.needs)]
+        needed = max(
+            (node for node in ready if node.key in self._needed), key=lambda node: self._depth[node.key], default=None
+        )
+        groups: dict[str, list[Node]] = {}
+        for node in ready:
+            if node.key not in self._needed:
+                groups.setdefault(node.group, []).append(node)
+        node = None
+        if needed is None or len(self._needed & self._left.keys()) >= self._workers:
+            depths = {name: max(self._depth[one.key] for one in nodes) for name, nodes in groups.items()}
+            least = self._depth[needed.key] + 1 if needed else max(depths.values(), default=0)
+            own = self._group.get(worker)
+            deep = {name: nodes for name, nodes in groups.items() if name == own or depths[name] >= least}
+            node = self._next_of_group(worker, deep)
+        node = node or needed or self._next_of_group(worker, groups) or self._last_of_longest(groups)
+        if node is not None:
+            self._held[worker] = self._left.pop(node.key)
+        return node
 
-    def done(self, worker: int) -> Piece:
-        """The piece of ``worker`` has come to its end, good or bad."""
-        piece = self._held.pop(worker)
-        self._waits_for.discard(piece.key)
-        return piece
+    def done(self, worker: int) -> Node:
+        """The node of ``worker`` has come to its end, good or bad."""
+        node = self._held.pop(worker)
+        self._unsettled.discard(node.key)
+        return node
 
-    def died(self, worker: int) -> tuple[Piece | None, bool]:
-        """What ``worker`` had in hands when it died, and whether that is to be given up: `done` is not called for
-        it."""
+    def died(self, worker: int) -> tuple[Node | None, bool]:
+        """What ``worker`` was at when it died, and whether that is to be given up: `done` is not called for it."""
         self._group.pop(worker, None)
-        piece = self._held.pop(worker, None)
-        if piece is None:
+        node = self._held.pop(worker, None)
+        if node is None:
             return None, False
-        self._deaths[piece.key] += 1
-        if self._deaths[piece.key] >= ATTEMPTS:
-            self._waits_for.discard(piece.key)
-            return piece, True
-        (self._pretrainings if isinstance(piece, Pretraining) else self._cells)[piece.key] = piece
-        return piece, False
+        self._deaths[node.key] += 1
+        if self._deaths[node.key] >= ATTEMPTS:
+            self._unsettled.discard(node.key)
+            return node, True
+        self._left[node.key] = node
+        return node, False
 
-    def held(self, worker: int) -> Piece | None:
-        """The piece that ``worker`` is at."""
+    def held(self, worker: int) -> Node | None:
+        """The node that ``worker`` is at."""
         return self._held.get(worker)
 
-    def give_up(self, worker: int) -> Piece:
-        """``worker`` was ended over its piece, which is not dealt again."""
+    def give_up(self, worker: int) -> Node:
+        """``worker`` was ended over its node, which is not dealt again."""
         self._group.pop(worker, None)
         return self.done(worker)
 
-    def _next_pretrained(self, worker: int, groups: dict[str, list[Cell]]) -> Cell | None:
-        if 0 < len(self._pretrainings) < self._workers:
-            return None
-        own = self._group.get(worker)
-        return self._next_of_group(
-            worker, {name: cells for name, cells in groups.items() if name == own or any(cell.needs for cell in cells)}
-        )
-
-    def _next_pretraining(self) -> Pretraining | None:
-        return self._pretrainings.pop(next(iter(self._pretrainings)), None) if self._pretrainings else None
-
-    def _next_cell(self, worker: int, groups: dict[str, list[Cell]]) -> Cell | None:
-        if not groups:
-            return None
-        return self._next_of_group(worker, groups) or self._cells.pop(max(groups.values(), key=_weight)[-1].key)
-
-    def _next_of_group(self, worker: int, groups: dict[str, list[Cell]]) -> Cell | None:
-        """The first cell of the worker's own group, or of the longest that nobody is at."""
+    def _next_of_group(self, worker: int, groups: dict[str, list[Node]]) -> Node | None:
+        """The first node of the worker's own group, or of the longest that no worker is at."""
         if self._group.get(worker) not in groups:
             others = {self._group.get(other) for other in self._held}
             free = [name for name in groups if name not in others]
             if not free:
                 return None
             self._group[worker] = max(free, key=lambda name: _weight(groups[name]))
-        return self._cells.pop(groups[self._group[worker]][0].key)
+        return groups[self._group[worker]][0]
 
-    def _groups(self) -> dict[str, list[Cell]]:
-        """The cells that wait for nothing, by group."""
-        groups: dict[str, list[Cell]] = {}
-        for cell in self._cells.values():
-            if self._waits_for.isdisjoint(cell.needs):
-                groups.setdefault(cell.group, []).append(cell)
-        return groups
+    def _last_of_longest(self, groups: dict[str, list[Node]]) -> Node | None:
+        return max(groups.values(), key=_weight)[-1] if groups else None
 
 
-def _weight(cells: list[Cell]) -> float:
+def _weight(nodes: Sequence[Node]) -> float:
     """Which group to begin with: the long ones, so that no worker is left alone with one at the end."""
-    return len(cells) * (0 if cells[0].row.kind == "baseline" else 1 + (cells[0].method == "finetune"))
+    return sum(node.weight for node in nodes)

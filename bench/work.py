@@ -13,20 +13,29 @@ import shutil
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptmbench import models
+from ptmbench import models, tasks
 from ptmbench.bench import checkpoint, environment
-from ptmbench.bench.checkpoint import write_text
+from ptmbench.bench.artefacts import COST, AdaptedModel, Artefact, Cell, Given, Pretraining, TokenizerTraining
+from ptmbench.bench.checkpoint import write_bytes, write_text
 from ptmbench.bench.console import say
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
-from ptmbench.bench.plan import Cell, Plan, Pretraining
-from ptmbench.bench.schedule import Piece
+from ptmbench.bench.plan import Plan
+from ptmbench.models.corpus import CorpusError
+from ptmbench.models.tokenizers import Tokenizer, TokenizerError
 
 if TYPE_CHECKING:
     from ptmbench.bench.answers import Context
+
+CORPUS = "corpus"
+"""The code of a failure that is a mistake in the corpus."""
+FAILED = ".failed.json"
+"""What stands behind the name of an artefact's result in the name of the note that it failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +45,11 @@ class Job:
     data: str
     source: dict[str, Any]
     command: str
-    tokenizer: str
-    """Path of the shared tokenizer, or "" when no row needs one."""
     keep: bool
     length: int
     """Tokens that a pre-training reads at a time: a random twin is the same network, as long as that."""
-    checkpoint: str = ""
-    """The checkpoint that ``evaluate`` was given; otherwise rows find theirs below ``pretrained/``."""
-    tokenizers: dict[str, str] = field(default_factory=dict)
-    """Paths of further tokenizers, by kind: what neighbours read that read another kind than the rows."""
-    neighbours: dict[str, str] = field(default_factory=dict)
-    """The checkpoints of neighbours that ``evaluate`` was given, by model."""
+    model_options: bool = True
+    """The command takes ``--models`` and ``--sizes``; that of an evaluation has its one checkpoint."""
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
     save_every: float = SAVE_SECONDS
@@ -58,8 +61,8 @@ class Job:
             if cell.method not in ("likelihood", "probe", "words", "baseline")
             else ["--tasks", cell.task]
         )
-        who = [] if self.checkpoint else ["--models", cell.row.name, "--no-baselines"]
-        size = ["--sizes", cell.row.size] if cell.row.size and not self.checkpoint else []
+        who = ["--models", cell.row.name, "--no-baselines"] if self.model_options else []
+        size = ["--sizes", cell.row.size] if cell.row.size and self.model_options else []
         return " ".join([self.command, *who, *size, *only, "--seed", str(cell.seed)])
 
     def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
@@ -71,8 +74,12 @@ class Job:
         return Context(**where, **how, source=self.source, **found)
 
 
-def folder_of(out: Path, pretraining: Pretraining) -> Path:
-    return out / "pretrained" / f"{pretraining.model}-{pretraining.size}.{pretraining.key[:12]}"
+class Unmade(Exception):
+    """An artefact cannot be made, because one that it needs is not there: with what ``status`` it ends, and why."""
+
+    def __init__(self, status: str, code: str, text: str):
+        super().__init__(text)
+        self.status, self.reason = status, {"code": code, "text": text}
 
 
 def unfinished_of(out: Path, cell: Cell) -> Path:
@@ -80,17 +87,35 @@ def unfinished_of(out: Path, cell: Cell) -> Path:
     return out / "unfinished" / cell.key[:12]
 
 
-def failure_of(out: Path, pretraining: Pretraining) -> Path:
-    """Where the reason is noted when a pre-training failed."""
-    return folder_of(out, pretraining).with_suffix(".failed.json")
+def failure_of(out: Path, artefact: Artefact) -> Path:
+    """Where the reason is noted when an artefact other than a cell failed; a cell has it in its record."""
+    place = artefact.place(out)
+    return place.with_name(place.name + FAILED)
 
 
-def checkpoint_of(out: Path, pretraining: Pretraining) -> checkpoint.Checkpoint | None:
-    """What a pre-training left; None where that is nothing, or cannot be read: then it is made again."""
+def intact(out: Path, artefact: Artefact) -> bool:
+    """Whether the sealed result of ``artefact`` is there and can be read; if not, it is made again."""
+    place = artefact.place(out)
     try:
-        return checkpoint.read(folder_of(out, pretraining))
-    except checkpoint.CheckpointError:
-        return None
+        if isinstance(artefact, TokenizerTraining):
+            return bool(_loaded(place))
+        if isinstance(artefact, Pretraining):
+            return bool(checkpoint.read(place))
+        if isinstance(artefact, AdaptedModel):
+            return bool(checkpoint.read(artefact.checkpoint(out))) and (place / COST).exists()
+    except (checkpoint.CheckpointError, TokenizerError, OSError):
+        return False
+    return place.exists()
+
+
+def settled(out: Path, plan: Plan) -> set[str]:
+    """Keys of the artefacts of ``plan`` that are made or have failed."""
+    cells = recorded(out)
+    return {
+        one.key
+        for one in plan.artefacts
+        if (one.key[:12] in cells if isinstance(one, Cell) else failure_of(out, one).exists() or intact(out, one))
+    }
 
 
 def recorded(out: Path) -> set[str]:
@@ -98,59 +123,67 @@ def recorded(out: Path) -> set[str]:
     return {path.name.split(".")[-2] for path in (out / "records").glob("*.json")}
 
 
+@lru_cache(maxsize=8)
+def _loaded(path: Path) -> Tokenizer:
+    return Tokenizer.load(path)
+
+
 class Worker:
-    """Does pieces of ``plan`` in the folder ``out``. ``do`` returns the line that people are told."""
+    """Makes artefacts of ``plan`` in the folder ``out``. ``do`` returns the line that people are told."""
 
     def __init__(self, out: Path, plan: Plan, job: Job):
         self.out, self.plan, self.job = out, plan, job
-        self.pretrainings = {p.key: p for p in plan.pretrainings}
-        self.pieces: dict[str, Piece] = {piece.key: piece for piece in (*plan.pretrainings, *plan.cells)}
-        self._tokenizers: dict[str, Any] = {}
+        self._makers: dict[str, Callable[[Any], str]] = {
+            TokenizerTraining.kind: self._train_tokenizer,
+            Pretraining.kind: self._pretrain,
+            AdaptedModel.kind: self._adapt,
+            Cell.kind: self._cell,
+        }
 
     def do(self, key: str) -> str:
-        """Do the piece called ``key``. What goes wrong in it is a result too; only signals get through."""
-        piece = self.pieces[key]
-        return self._pretrain(piece) if isinstance(piece, Pretraining) else self._cell(piece)
+        """Make the artefact called ``key``. What goes wrong in it is a result too; only signals get through."""
+        piece = self.plan.by_key[key]
+        try:
+            self._check_needs(piece)
+            return self._makers[piece.kind](piece)
+        except Unmade as error:
+            self.give_up(piece, error.reason, error.status)
+            if isinstance(piece, Cell):
+                return f"{piece.title}: {error.status}: {error} (0.0 s)"
+            return f"{piece.title} {error.status.replace('_', ' ')}: {error}"
 
-    def give_up(self, piece: Piece, reason: dict[str, str]) -> None:
+    def give_up(self, piece: Artefact, reason: dict[str, str], status: str = "failed") -> None:
         """Leave ``reason`` ("code", "text") in the place of a result of ``piece``, unless that is there: who dies just
         after the last write has done the work."""
-        if isinstance(piece, Pretraining):
-            if checkpoint_of(self.out, piece) is None:
-                write_text(failure_of(self.out, piece), json.dumps({"status": "failed", **reason}))
-        else:
+        if isinstance(piece, Cell):
             from ptmbench.bench import cell as cells
-            from ptmbench.leaderboard import record
 
-            with contextlib.suppress(record.RecordExists):
-                record.write(self.out, cells.unrun(piece, self.job.context(self.out, piece), "failed", reason))
+            self._record(cells.unrun(piece, self.job.context(self.out, piece), status, reason))
+        elif not intact(self.out, piece):
+            write_text(failure_of(self.out, piece), json.dumps({"status": status, **reason}))
+
+    def _check_needs(self, piece: Artefact) -> None:
+        """`Unmade` where something that ``piece`` needs has failed."""
+        for key in piece.needs:
+            needed = self.plan.by_key[key]
+            if not isinstance(needed, Given) and (path := failure_of(self.out, needed)).exists():
+                failed = json.loads(path.read_text())
+                told = failed["status"] == "not_applicable" or failed["code"] == "checkpoint"
+                text = failed["text"] if told else f"{piece.relation(key)} failed: {failed['text']}"
+                raise Unmade(failed["status"], failed["code"], text)
+
+    def _record(self, result: Any) -> None:
+        from ptmbench.leaderboard import record
+
+        with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
+            record.write(self.out, result)
 
     def _cell(self, cell: Cell) -> str:
         from ptmbench.bench import cell as cells
-        from ptmbench.leaderboard import record
 
-        begun, failed, weights, neighbours = time.perf_counter(), None, None, []
-        if cell.pretraining is not None:
-            failed, weights = self._pretrained(cell.pretraining, self.job.checkpoint)
-        whose = "Its pre-training"
-        for name, key in cell.neighbours.items():
-            if failed is None:
-                failed, found = self._pretrained(key, self.job.neighbours.get(name, ""))
-                whose = f"The pre-training of {name}"
-                neighbours.append(found)
-        if failed is not None:
-            because = failed["text"]
-            told = failed["status"] == "not_applicable" or failed["code"] == "checkpoint"
-            text = because if told else f"{whose} failed: {because}"
-            reason = {"code": failed["code"], "text": text}
-            result = cells.unrun(cell, self.job.context(self.out, cell), failed["status"], reason)
-        else:
-            tokenizer = self._tokenizer(self.job.tokenizer) if cell.row.model else None
-            network: dict[str, Any] = {"shape": self._shape(cell, weights), "tokenizer": tokenizer, "weights": weights}
-            network |= {"neighbours": tuple(neighbours), "overlap": self._overlap(cell)}
-            result = cells.run(cell, self.job.context(self.out, cell, **network))
-        with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
-            record.write(self.out, result)
+        begun = time.perf_counter()
+        result = cells.run(cell, replace(self._context(cell, self.out), overlap=self._overlap(cell)))
+        self._record(result)
         shutil.rmtree(unfinished_of(self.out, cell), ignore_errors=True)
         seconds = time.perf_counter() - begun
         value = (
@@ -158,17 +191,42 @@ class Worker:
         )
         return f"{cell.title}: {value} ({seconds:.1f} s)"
 
-    def _pretrained(self, key: str, given: str) -> tuple[dict[str, str] | None, Any]:
-        """Why there are no weights ("status", "code", "text"), or the checkpoint: ``given``, or what the pre-training
-        with this ``key`` left."""
-        if not given:
-            failure = failure_of(self.out, self.pretrainings[key])
-            if failure.exists():
-                return json.loads(failure.read_text()), None
+    def _context(self, cell: Cell, out: Path) -> "Context":
+        """What ``cell`` needs besides its plan, with a result below ``out``."""
+        weights = self._checkpoint(cell.pretraining) if cell.pretraining else None
+        neighbours = tuple(self._checkpoint(key) for key in cell.neighbours.values())
+        tokenizer = self._tokenizer(cell.tokenizer) if cell.row.model else None
+        return self.job.context(
+            out,
+            cell,
+            shape=self._shape(cell, weights),
+            tokenizer=tokenizer,
+            weights=weights,
+            neighbours=neighbours,
+            **(self._intermediate(self.plan.by_key[cell.adapted]) if cell.adapted else {}),
+        )
+
+    def _intermediate(self, artefact: AdaptedModel) -> dict[str, Any]:
+        """What the context of a cell says of the adapted model that it begins with; `Unmade` where that is damaged."""
         try:
-            return None, checkpoint.read(Path(given) if given else folder_of(self.out, self.pretrainings[key]))
+            found = checkpoint.read(artefact.checkpoint(self.out))
+            cost = json.loads((artefact.place(self.out) / COST).read_text())
+        except (checkpoint.CheckpointError, OSError, ValueError) as error:
+            raise Unmade("failed", "checkpoint", str(error)) from error
+        cell = artefact.cell
+        about = {"task": cell.task, "version": cell.task_version, "data_sha256": cell.data_sha256}
+        about |= {"adaptation": cell.adaptation, "settings": dict(cell.settings), "cost": cost}
+        return {"adapted": found, "intermediate": about}
+
+    def _checkpoint(self, key: str) -> checkpoint.Checkpoint:
+        """What the pre-training called ``key`` left, or the checkpoint that a user gave; `Unmade` for a damaged one."""
+        try:
+            return checkpoint.read(self.plan.by_key[key].place(self.out))
         except checkpoint.CheckpointError as error:
-            return {"status": "failed", "code": "checkpoint", "text": str(error)}, None
+            raise Unmade("failed", "checkpoint", str(error)) from error
+
+    def _tokenizer(self, key: str) -> Tokenizer:
+        return _loaded(self.plan.by_key[key].place(self.out))
 
     def _overlap(self, cell: Cell) -> Any:
         """What the cell's report split shares with its training data, counted outside the cell's time and cost."""
@@ -190,41 +248,70 @@ class Worker:
             return Size(**weights.about["shape"])
         return sized(models.load(cell.row.model), cell.row.size, self.job.length)
 
-    def _tokenizer(self, path: str) -> Any:
-        if path not in self._tokenizers:
-            from ptmbench.models.tokenizers import Tokenizer
-
-            self._tokenizers[path] = Tokenizer.load(Path(path))
-        return self._tokenizers[path]
-
-    def _pretrain(self, pretraining: Pretraining) -> str:
+    def _made(self, piece: Artefact, make: Callable[[], object]) -> str:
+        """``make`` the result of ``piece`` unless it is there, as where a worker died between its last write and its
+        answer. Returns "" or, where that failed, the line that people are told: what depends on it says why."""
         try:
-            # There already where a worker died between its last write and its answer.
-            made = checkpoint_of(self.out, pretraining) or self._pretrained_now(pretraining)
-        except Exception as error:  # its cells say why; the other models go on
+            if not intact(self.out, piece):
+                make()
+        except Unmade:
+            raise
+        except Exception as error:
             from ptmbench.bench.cell import failure
 
-            status, reason = failure(error)
-            write_text(failure_of(self.out, pretraining), json.dumps({"status": status, **reason}))
-            return f"{pretraining.title} {status.replace('_', ' ')}: {reason['text']}"
-        return f"{pretraining.title}: {made.about['steps']} steps, loss {made.about['loss']:.3f}"
+            task = tasks.load(piece.cell.task).title if isinstance(piece, AdaptedModel) else ""
+            status, reason = failure(error, task)
+            self.give_up(piece, reason, status)
+            return f"{piece.title} {status.replace('_', ' ')}: {reason['text']}"
+        return ""
 
-    def _pretrained_now(self, pretraining: Pretraining) -> checkpoint.Checkpoint:
+    def _train_tokenizer(self, piece: TokenizerTraining) -> str:
+        from ptmbench.bench.data import corpora
+
+        def train() -> None:
+            try:
+                found = corpora.tokenizer([Path(file) for file in piece.corpus], piece.tokenizer, piece.vocabulary)
+            except CorpusError as error:
+                raise Unmade("failed", CORPUS, str(error)) from error
+            write_bytes(piece.place(self.out), found.read_bytes())
+
+        return self._made(piece, train)
+
+    def _adapt(self, piece: AdaptedModel) -> str:
+        from ptmbench.bench import cell as cells
+
+        def adapt() -> None:
+            home = piece.place(self.out)
+            cost = cells.adapt(piece.cell, self._context(piece.cell, home))  # no scores, so no overlap is counted
+            write_text(home / COST, json.dumps(cost, indent=1))
+            shutil.rmtree(home / "unfinished", ignore_errors=True)
+
+        return self._made(piece, adapt) or f"{piece.title}: done"
+
+    def _pretrain(self, pretraining: Pretraining) -> str:
+        failed = self._made(pretraining, lambda: self._pretrained_now(pretraining))
+        if failed:
+            return failed
+        about = self._checkpoint(pretraining.key).about
+        return f"{pretraining.title}: {about['steps']} steps, loss {about['loss']:.3f}"
+
+    def _pretrained_now(self, pretraining: Pretraining) -> None:
         from ptmbench.bench import pretrain
         from ptmbench.bench.data import corpora
         from ptmbench.bench.engine import distribute
         from ptmbench.bench.engine.recipe import recipe_of
 
-        tokenizer = self._tokenizer(self.job.tokenizers.get(pretraining.tokenizer, self.job.tokenizer))
-        return pretrain.pretrain(
+        tokenizer = self._tokenizer(pretraining.tokenizer_key)
+        pretrain.pretrain(
             pretraining.model,
             pretraining.size,
             corpus=corpora.load(pretraining.corpus, tokenizer),
             tokenizer=tokenizer,
             budget=pretraining.budget,
-            out=folder_of(self.out, pretraining),
+            out=pretraining.place(self.out),
             recipe=recipe_of(pretraining.recipe),
             seed=pretraining.seed,
+            base=self._checkpoint(pretraining.base) if pretraining.base else None,
             about={"corpus": pretraining.corpus_name},
             strategy=distribute.strategy_of(self.job.strategy),
             save_every=self.job.save_every,

@@ -25,7 +25,7 @@ def cost_of(row: Row) -> dict[str, Any]:
     values = (
         _most(costs, "parameters"),
         _most(costs, "parameters_embedding"),
-        *(_mean(_numbers(unique, name)) for name in ("tokens", "flops", "seconds")),
+        *(_mean(_numbers(map(spent_on, unique), name)) for name in ("tokens", "flops", "seconds")),
         _mean(_numbers(costs, "flops")),
         _mean(seconds),
         sum(seconds) or None,
@@ -35,6 +35,11 @@ def cost_of(row: Row) -> dict[str, Any]:
         ", ".join(sorted({record.device for record in row.records if record.device})),
     )
     return dict(zip(COSTS, values, strict=True))
+
+
+def spent_on(pretraining: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where the costs of a pre-training stand, those of the pre-trainings that it continues included."""
+    return pretraining.get("including") or pretraining
 
 
 def is_number(value: Any) -> bool:

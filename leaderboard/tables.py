@@ -10,7 +10,7 @@ from ptmbench.leaderboard import overlap as shared
 from ptmbench.leaderboard import survey
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.benchmarks import BENCHMARKS
-from ptmbench.leaderboard.costs import COSTS, cost_of
+from ptmbench.leaderboard.costs import COSTS, cost_of, spent_on
 from ptmbench.leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.record import Record
 from ptmbench.leaderboard.stats import Interval, Summary, differences, summarise
@@ -266,7 +266,7 @@ def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:
 
 
 def _record_line(record: Record) -> list[Any]:
-    row, task, cost, made = record.row, record.task, record.cost, record.pretraining or {}
+    row, task, cost, made = record.row, record.task, record.cost, spent_on(record.pretraining or {})
     what = [row["name"], row["label"], row["size"] or "", row["kind"], row["division"], task["name"]]
     how = [record.adaptation["name"], record.seed, record.status, (record.reason or {}).get("text", "")]
     score = [task["headline"], *(record.headline[name] for name in ("value", "low", "high"))]

@@ -269,6 +269,14 @@ def cell_options(function: Callable) -> Callable:
 def pretraining_options(function: Callable) -> Callable:
     """What ``run`` and ``pretrain`` say alike about pre-training."""
     for option in (
+        click.option(
+            "--base",
+            "bases",
+            type=Existing("checkpoint"),
+            multiple=True,
+            metavar="CHECKPOINT",
+            help="Checkpoint of the same model and size to continue from, with its tokenizer; may repeat.",
+        ),
         click.option("--vocabulary", type=VOCABULARY, metavar="N", help="Size of the vocabulary."),
         click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer."),
         click.option(

@@ -91,17 +91,25 @@ def name_of(files: Sequence[Path], patterns: Sequence[str] = ()) -> str:
     return " + ".join(dict.fromkeys(path.parent.name if path.is_file() else path.name for path in files))
 
 
+def tokenised_by(files: Sequence[Path], kind: str, size: int) -> Path | None:
+    """The path of the tokenizer that made ``files``, where these are tokenised corpora; None for text. `CorpusError`
+    where it is of another kind or size."""
+    if not (made := tokenised(files)):
+        return None
+    about = made[0].about
+    if (about.get("kind"), about.get("vocabulary")) != (kind, size):
+        raise CorpusError(
+            f"{made[0].folder} was tokenised with --tokenizer {about.get('kind')} --vocabulary "
+            f"{about.get('vocabulary')}, and {kind} of {size} is asked for. Give these two options, or the text."
+        )
+    return made[0].folder / corpora.TOKENIZER
+
+
 def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
     """The path of a tokenizer trained on ``files``, from the cache where it was made before; of tokenised corpora the
     one that made them."""
-    if made := tokenised(files):
-        about = made[0].about
-        if (about.get("kind"), about.get("vocabulary")) != (kind, size):
-            raise CorpusError(
-                f"{made[0].folder} was tokenised with --tokenizer {about.get('kind')} --vocabulary "
-                f"{about.get('vocabulary')}, and {kind} of {size} is asked for. Give these two options, or the text."
-            )
-        return made[0].folder / corpora.TOKENIZER
+    if made := tokenised_by(files, kind, size):
+        return made
     key = hashlib.sha256(f"{fingerprint(files)} {kind} {size}".encode()).hexdigest()[:32]
     path = environment.cached("tokenizers") / f"{key}.json"
     with FileLock(path.with_suffix(".lock")):

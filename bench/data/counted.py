@@ -15,11 +15,12 @@ from filelock import FileLock
 
 from ptmbench import tasks
 from ptmbench.bench import environment
+from ptmbench.bench.artefacts import Cell, Pretraining, digest
 from ptmbench.bench.checkpoint import write_text
 from ptmbench.bench.data import corpora, overlap, sources
 from ptmbench.bench.data.examples import read
 from ptmbench.bench.data.overlap import Overlap
-from ptmbench.bench.plan import Cell, Plan, digest
+from ptmbench.bench.plan import Plan
 from ptmbench.models.corpus import CorpusError
 from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
@@ -36,12 +37,13 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
     except DataError:
         return None  # the cell itself says what is wrong
     counts, rows = {"version": overlap.VERSION, **own.counts}, set(own.overlapping)
-    pretraining = next((one for one in plan.pretrainings if one.key == cell.pretraining), None)
-    if pretraining is not None:
+    stages = _stages(plan, cell.pretraining)
+    if stages:
         try:
             hashes = {one.task: one.data_sha256 for one in plan.cells}
-            files = [Path(file) for file in pretraining.corpus]
-            found = of_corpus(hashes, data, cell.limit, files, pretraining.corpus_sha256)[cell.task]
+            files = [Path(file) for one in stages for file in one.corpus]
+            sha256 = stages[0].corpus_sha256 if len(stages) == 1 else digest([one.corpus_sha256 for one in stages])
+            found = of_corpus(hashes, data, cell.limit, files, sha256)[cell.task]
             counts["corpus"] = found.counts
             rows |= set(found.overlapping)
         except (CorpusError, OSError) as error:
@@ -49,6 +51,18 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
     elif cell.pretraining is not None:
         counts["corpus"] = {"unknown": "The corpus of this checkpoint was not at hand."}
     return Overlap(counts, tuple(sorted(rows)))
+
+
+def _stages(plan: Plan, key: str | None) -> list[Pretraining]:
+    """The pre-training called ``key`` and those that it continues; [] where the text of one of them is not known."""
+    found: list[Pretraining] = []
+    while key:
+        one = plan.by_key.get(key)
+        if not isinstance(one, Pretraining):
+            return []
+        found.append(one)
+        key = one.base
+    return found
 
 
 def of_task(task: Task, data: Path, sha256: str, limit: int = 0) -> Overlap:

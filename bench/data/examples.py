@@ -11,9 +11,9 @@ from ptmbench import tasks
 from ptmbench.bench import baselines
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.artefacts import Cell, digest
 from ptmbench.bench.baselines import Training
 from ptmbench.bench.data import sums
-from ptmbench.bench.plan import Cell, digest
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, MissingData, Task
 

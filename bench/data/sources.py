@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench import tasks
-from ptmbench.bench import plan
+from ptmbench.bench.artefacts import digest
 from ptmbench.bench.console import say
 from ptmbench.bench.errors import EnvironmentProblem
 from ptmbench.tasks.task import MissingData, Task
@@ -24,7 +24,7 @@ def fingerprint(task: Task, data: Path) -> str:
         # Without the folder, wherever it lies; "/data" may be a part of an address as well.
         missing = re.sub(rf"(?<![\w/:.-]){re.escape(str(data))}(?![\w-])", "", str(error))
         there = {split: found for split in task.files if (found := _of_split(task, data, split))}
-        return plan.digest({"missing": missing} | ({"there": there} if there else {}))
+        return digest({"missing": missing} | ({"there": there} if there else {}))
 
 
 def _of_split(task: Task, data: Path, split: str) -> str:

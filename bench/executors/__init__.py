@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
-from ptmbench.bench.schedule import Piece
+from ptmbench.bench.artefacts import Artefact
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Executor(Protocol):
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> Any: ...
 
-    def give(self, worker: int, piece: Piece) -> None:
+    def give(self, worker: int, piece: Artefact) -> None:
         """Let an idle worker do ``piece``; an `Event` tells of its end."""
 
     def event(self, timeout: float) -> Event | None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 
 from ptmbench.bench import environment
+from ptmbench.bench.artefacts import Artefact
 from ptmbench.bench.console import say
 from ptmbench.bench.executors import Died, Done, Event, Ready
-from ptmbench.bench.schedule import Piece
 
 _PATIENCE = 30.0
 """Seconds that a worker has to save what it is at, when everything is to stop."""
@@ -49,7 +49,7 @@ class Local:
                 process.kill()
                 process.wait()
 
-    def give(self, worker: int, piece: Piece) -> None:
+    def give(self, worker: int, piece: Artefact) -> None:
         try:
             self._processes[worker].stdin.write(piece.key + "\n")
             self._processes[worker].stdin.flush()

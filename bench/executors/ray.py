@@ -20,35 +20,31 @@ from typing import Any
 
 from ptmbench import tasks
 from ptmbench.bench import environment
+from ptmbench.bench.artefacts import AdaptedModel, Artefact, Cell, Given, Pretraining, TokenizerTraining, digest
 from ptmbench.bench.checkpoint import MANIFEST, write_bytes
 from ptmbench.bench.data import corpora
 from ptmbench.bench.data.sources import fingerprint
 from ptmbench.bench.errors import EnvironmentProblem
 from ptmbench.bench.executors import Died, Done, Event, Ready
-from ptmbench.bench.plan import Cell, Plan, Pretraining
-from ptmbench.bench.schedule import Piece
-from ptmbench.bench.work import Job, Worker, failure_of, folder_of
+from ptmbench.bench.plan import Plan
+from ptmbench.bench.work import Job, Worker, failure_of
 
 Files = Mapping[str, bytes]
 """Path below a run folder to content."""
 _MADE = ("records", "predictions", "adapted")
 """Folders that only cells write into: a worker empties them after each."""
+_GIVEN = "given"
+"""The folder of what a user gave, in a worker's folder."""
 
 
 class Remote:
-    """A worker on a machine of the cluster. ``files`` are what every piece needs."""
+    """A worker on a machine of the cluster. ``plan`` is `portable`, as JSON."""
 
-    def __init__(self, plan: str, job: Job, files: Files, threads: int):
+    def __init__(self, plan: str, job: Job, threads: int):
         environment.prepare(threads)
         self._folder = tempfile.TemporaryDirectory(prefix="ptmbench-")
         self.out = Path(self._folder.name)
-        place(self.out, files)
-        here: dict[str, Any] = {
-            name: str(self.out / getattr(job, name)) for name in ("tokenizer", "checkpoint") if getattr(job, name)
-        }
-        for name in ("tokenizers", "neighbours"):
-            here[name] = {which: str(self.out / path) for which, path in getattr(job, name).items()}
-        self.worker = Worker(self.out, Plan.from_json(plan), replace(job, **here))
+        self.worker = Worker(self.out, Plan.from_json(plan), job)
 
     def introduce(self) -> tuple[str, str]:
         """This machine's name and its commit."""
@@ -58,15 +54,15 @@ class Remote:
         """Do a piece, with files that it needs; what people are told, and the files that it made."""
         for files in needed:
             place(self.out, files)
-        piece = self.worker.pieces[key]
+        piece = self.worker.plan.by_key[key]
         problem = self._other_data(piece)
         if problem:
             self.worker.give_up(piece, {"code": "other-data", "text": problem})
             said = f"{piece.title} failed: {problem}"
         else:
             said = self.worker.do(key)
-        if isinstance(piece, Pretraining):
-            return said, pretrained(self.out, piece)
+        if not isinstance(piece, Cell):
+            return said, result_of(self.out, piece)
         made = read(self.out, *_MADE)
         for path in made:
             (self.out / path).unlink()
@@ -75,9 +71,11 @@ class Remote:
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _other_data(self, piece: Piece) -> str:
+    def _other_data(self, piece: Artefact) -> str:
         """What to tell when this machine's files are not those that the plan was made with, else ""."""
-        if isinstance(piece, Pretraining):
+        if isinstance(piece, AdaptedModel):
+            return self._other_data(piece.cell)
+        if isinstance(piece, Pretraining | TokenizerTraining):
             where, right = ", ".join(piece.corpus), [piece.corpus_sha256]
             found = [corpora.fingerprint([Path(file) for file in piece.corpus])]
         else:
@@ -105,9 +103,8 @@ class Ray:
         self._asked, self._threads = workers, threads
         self.workers = 0  # known when the cluster is
         self._actors: dict[int, Any] = {}
-        self._pending: dict[Any, tuple[int, Piece | None]] = {}
+        self._pending: dict[Any, tuple[int, Artefact | None]] = {}
         """Answers under way: whose, and to which piece; None is the introduction."""
-        self._known = {pretraining.key: pretraining for pretraining in plan.pretrainings}
         self._shipped: dict[str, Any] = {}
         self._has: dict[int, set[str]] = {}
 
@@ -115,13 +112,13 @@ class Ray:
         self._connect()
         there = self._ray.cluster_resources()
         cores, accelerators = int(there.get("CPU", 1)), int(there.get("GPU", 0))
-        # A worker for each accelerator, or else for each core; nobody would be with more than the groups.
+        # A worker for each accelerator, or else for each core. More workers than groups would sit idle.
         self.workers = max(1, min(self._asked or accelerators or cores, cores, len(self.plan.groups())))
-        job, files = _portable(self.job)
         actor = self._ray.remote(Remote).options(
             num_cpus=1, num_gpus=int(accelerators >= self.workers), scheduling_strategy="SPREAD"
         )
-        arguments = (self.plan.to_json(), job, self._ray.put(files), self._threads or max(1, cores // self.workers))
+        plan = portable(self.plan).to_json()
+        arguments = (plan, self.job, self._threads or max(1, cores // self.workers))
         self._start = lambda: actor.remote(*arguments)
         for worker in range(self.workers):
             self.restart(worker)
@@ -157,12 +154,12 @@ class Ray:
             self._ray.kill(actor)
         self._ray.shutdown()
 
-    def give(self, worker: int, piece: Piece) -> None:
+    def give(self, worker: int, piece: Artefact) -> None:
         needed = []
-        for key in piece.needs if isinstance(piece, Cell) else ():
-            if key in self._known and key not in self._has[worker]:
+        for key in piece.needs:
+            if key not in self._has[worker]:
                 if key not in self._shipped:
-                    self._shipped[key] = self._ray.put(pretrained(self.out, self._known[key]))
+                    self._shipped[key] = self._ray.put(result_of(self.out, self.plan.by_key[key]))
                 needed.append(self._shipped[key])
                 self._has[worker].add(key)
         self._pending[self._actors[worker].do.remote(piece.key, *needed)] = worker, piece
@@ -196,8 +193,7 @@ class Ray:
             return Ready(worker)
         said, files = found
         place(self.out, files)
-        if isinstance(piece, Pretraining):
-            self._has[worker].add(piece.key)
+        self._has[worker].add(piece.key)
         return Done(worker, said)
 
 
@@ -207,11 +203,24 @@ def read(out: Path, *paths: str) -> dict[str, bytes]:
     return {str(file.relative_to(out)): file.read_bytes() for file in files if file.is_file()}
 
 
-def pretrained(out: Path, pretraining: Pretraining) -> dict[str, bytes]:
-    """What a pre-training left below ``out``: its checkpoint, or the reason of its failure."""
-    return read(
-        out, *(str(path.relative_to(out)) for path in (folder_of(out, pretraining), failure_of(out, pretraining)))
-    )
+def result_of(out: Path, artefact: Artefact) -> dict[str, bytes]:
+    """What ``artefact`` left below ``out``, its result or the reason of its failure; what a user gave, as it lies in a
+    worker's folder."""
+    if isinstance(artefact, Given):
+        path = artefact.place(out)
+        home = _given(artefact).path
+        files = [file for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+        return {f"{home}/{file.relative_to(path)}" if path.is_dir() else home: file.read_bytes() for file in files}
+    return read(out, *(str(path.relative_to(out)) for path in (artefact.place(out), failure_of(out, artefact))))
+
+
+def portable(plan: Plan) -> Plan:
+    """``plan`` with what a user gave in a worker's folder."""
+    return Plan(tuple(_given(one) if isinstance(one, Given) else one for one in plan.artefacts))
+
+
+def _given(artefact: Given) -> Given:
+    return replace(artefact, path=f"{_GIVEN}/{digest(artefact.key)[:12]}")
 
 
 def place(out: Path, files: Files) -> None:
@@ -230,24 +239,6 @@ def place(out: Path, files: Files) -> None:
             shutil.rmtree(fresh)
         else:
             os.rename(fresh, out / folder)
-
-
-def _portable(job: Job) -> tuple[Job, Files]:
-    """``job`` with the names of its tokenizers and checkpoints in a worker's folder, and their files."""
-    files: dict[str, bytes] = {}
-    if job.tokenizer:
-        files["tokenizer.json"] = Path(job.tokenizer).read_bytes()
-        job = replace(job, tokenizer="tokenizer.json")
-    if job.checkpoint:
-        folder = Path(job.checkpoint)
-        files |= {f"given/{path}": content for path, content in read(folder, ".").items()}
-        job = replace(job, checkpoint="given")
-    for kind, path in job.tokenizers.items():
-        files[f"tokenizer-{kind}.json"] = Path(path).read_bytes()
-    for name, path in job.neighbours.items():
-        files |= {f"given-{name}/{inner}": content for inner, content in read(Path(path), ".").items()}
-    tokenizers = {kind: f"tokenizer-{kind}.json" for kind in job.tokenizers}
-    return replace(job, tokenizers=tokenizers, neighbours={name: f"given-{name}" for name in job.neighbours}), files
 
 
 def _check_reachable(address: str) -> None:

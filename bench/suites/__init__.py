@@ -12,6 +12,17 @@ from ptmbench.models._importing import imported
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stage:
+    """An earlier stage of pre-training, whose checkpoints the models of a suite continue from."""
+
+    budget: Budget
+    corpus: tuple[str, ...]
+    """Unlabelled text, as patterns below the data folder. The tokenizer of both stages is trained on it."""
+    recipe: Mapping[str, float] = field(default_factory=dict)
+    """Changes to the suite's recipe."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Suite:
     """What a run does when no option says otherwise."""
 
@@ -33,6 +44,8 @@ class Suite:
     settings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Changes to the adaptations' settings, the general before the particular: under "" for all, by form, by
     "<form>/<adaptation>", by task, by "<task>/<adaptation>"."""
+    base: Stage | None = None
+    """Where the models continue from; None for random weights."""
     embedded: bool = False
     """Runs on the microworld when no data folder is given."""
 
@@ -74,4 +87,6 @@ def _mistakes(suite: object) -> list[str]:
     budgets = [suite.budget, *(suite.budgets.values() if isinstance(suite.budgets, Mapping) else ())]
     if not all(isinstance(one, Budget) and one.unit for one in budgets):
         found.append("SUITE.budget and SUITE.budgets hold a bench.budget.Budget with a unit.")
+    if not (suite.base is None or (isinstance(suite.base, Stage) and suite.base.budget.unit)):
+        found.append("SUITE.base is a bench.suites.Stage whose budget has a unit, or None.")
     return found

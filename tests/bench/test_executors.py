@@ -27,7 +27,7 @@ from ptmbench.bench.work import Job
 from ptmbench.leaderboard import record
 from ptmbench.tasks import microworld
 from tests.bench.asking import run_suite
-from tests.bench.test_schedule import cell
+from tests.bench.test_schedule import WORDS, cell
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOOR = {"suite": "demo", "models": ("majority",), "baselines": False}
@@ -165,11 +165,11 @@ def test_what_travels_arrives_whole_and_records_are_never_replaced(tmp_path):
 def test_other_data_beside_a_cell_are_noticed(world):
     """What a multi-task cell learns besides has to be the same on every machine, too."""
     data = {name: fingerprint(tasks.load(name), world) for name in ("sst2", "cola")}
-    job = {"data": str(world), "source": {}, "command": "run", "tokenizer": "", "keep": False, "length": 32}
+    job = {"data": str(world), "source": {}, "command": "run", "keep": False, "length": 32}
     for beside, problem in ((data["cola"], ""), ("other", "is not what the plan was made with")):
         about = {"cola": {"title": "CoLA", "version": 1, "data_sha256": beside}}
         one = replace(cell("random-bert", "sst2"), data_sha256=data["sst2"], beside=about)
-        remote = on_ray.Remote(Plan(pretrainings=(), cells=(one,)).to_json(), Job(**job), {}, 1)
+        remote = on_ray.Remote(Plan((WORDS, one)).to_json(), Job(**job), 1)
         assert problem in remote._other_data(one) and bool(remote._other_data(one)) == bool(problem)
         remote.close()
 

@@ -10,15 +10,17 @@ import psutil
 import pytest
 
 from ptmbench.bench import estimate, limits
+from ptmbench.bench.artefacts import Row
 from ptmbench.bench.limits import FLOOR, UNKNOWN, Limits
-from ptmbench.bench.plan import Row
+from ptmbench.bench.plan import Plan
 from ptmbench.bench.work import Job, unfinished_of
 from ptmbench.leaderboard import record
 from tests.bench.test_broken_files import TASK, clone, ptmbench  # noqa: F401
-from tests.bench.test_schedule import cell
+from tests.bench.test_schedule import WORDS, cell
 
-JOB = Job(data="nowhere", source={}, command="run", tokenizer="", keep=False, length=32)
+JOB = Job(data="nowhere", source={}, command="run", keep=False, length=32)
 ONE = cell("random-bert", "sst2")
+PLAN = Plan((WORDS, ONE))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1800), ("1.5h", 5400), ("0", 0)])
@@ -33,27 +35,28 @@ def test_what_is_no_time_is_told(text):
 
 
 def test_a_limit_that_is_asked_for_holds(tmp_path):
-    assert Limits(JOB, tmp_path, 60.0).passed(ONE, 60.1) and not Limits(JOB, tmp_path, 60.0).passed(ONE, 59.9)
-    assert not Limits(JOB, tmp_path, 0.0).passed(ONE, 1e9)
+    asked = Limits(PLAN, JOB, tmp_path, 60.0)
+    assert asked.passed(ONE, 60.1) and not asked.passed(ONE, 59.9)
+    assert not Limits(PLAN, JOB, tmp_path, 0.0).passed(ONE, 1e9)
 
 
 def test_a_cell_is_never_ended_by_a_poor_estimate(tmp_path, monkeypatch):
     for seconds, limit in ((1.0, FLOOR), (1000.0, 50_000.0)):
         monkeypatch.setattr(estimate, "seconds_of", lambda *_, seconds=seconds: seconds)
-        asked = Limits(JOB, tmp_path)
+        asked = Limits(PLAN, JOB, tmp_path)
         assert not asked.passed(ONE, limit - 1) and asked.passed(ONE, limit + 1)
     monkeypatch.undo()
     baseline = replace(ONE, row=Row.parse("majority", None))
     for unknown in (ONE, baseline):  # there is no data to estimate it by, and no formula
-        assert not Limits(JOB, tmp_path).passed(unknown, UNKNOWN - 1)
-        assert Limits(JOB, tmp_path).passed(unknown, UNKNOWN + 1)
+        assert not Limits(PLAN, JOB, tmp_path).passed(unknown, UNKNOWN - 1)
+        assert Limits(PLAN, JOB, tmp_path).passed(unknown, UNKNOWN + 1)
 
 
 def test_an_estimate_that_hangs_itself_hangs_nothing_else(tmp_path, monkeypatch):
     """It reads the data as the cell does."""
     release = threading.Event()
     monkeypatch.setattr(estimate, "seconds_of", lambda *_: release.wait())
-    asked = Limits(JOB, tmp_path)
+    asked = Limits(PLAN, JOB, tmp_path)
     assert not asked.passed(ONE, UNKNOWN - 1) and asked.passed(ONE, UNKNOWN + 1)
     release.set()
 
@@ -62,11 +65,11 @@ def test_a_saved_state_gives_a_cell_its_time_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(estimate, "seconds_of", lambda *_: 1.0)
     state = unfinished_of(tmp_path, ONE) / "training-1" / "step-000000001"
     state.mkdir(parents=True)
-    assert not Limits(JOB, tmp_path).passed(ONE, 10 * FLOOR)
+    assert not Limits(PLAN, JOB, tmp_path).passed(ONE, 10 * FLOOR)
     before = time.time() - FLOOR - 100
     os.utime(state, (before, before))
-    assert Limits(JOB, tmp_path).passed(ONE, 10 * FLOOR)
-    assert not Limits(JOB, tmp_path).passed(ONE, FLOOR - 1)
+    assert Limits(PLAN, JOB, tmp_path).passed(ONE, 10 * FLOOR)
+    assert not Limits(PLAN, JOB, tmp_path).passed(ONE, FLOOR - 1)
 
 
 HANGING = TASK.replace('name="broken"', 'name="hanging"').replace(

@@ -13,13 +13,14 @@ from ptmbench.bench import checkpoint, neighbours, plan, predict, run
 from ptmbench.bench.adapt import NotApplicable, heads
 from ptmbench.bench.adapt.settings import SettingError
 from ptmbench.bench.answers import Context
+from ptmbench.bench.artefacts import VERSION, Given, digest
 from ptmbench.bench.budget import Budget
 from ptmbench.bench.engine import networks
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.estimate import _cell as estimated
 from ptmbench.bench.executors import ray as on_ray
 from ptmbench.bench.schedule import Schedule
-from ptmbench.bench.work import Job, Worker, folder_of
+from ptmbench.bench.work import Worker, failure_of
 from ptmbench.leaderboard import record
 from ptmbench.models import UnknownModel
 from ptmbench.models.card import Size
@@ -57,7 +58,7 @@ def named(whole, row, adaptation):
     return found
 
 
-def test_a_run_pretrains_what_its_cells_read_besides(asked):
+def test_a_run_pretrains_what_its_cells_read_besides(asked, tmp_path):
     found = asked("features", "stacked", "stacked:beside=", "stacked:beside=glove+word2vec+tokenizer=wordpiece")
     trained = {(p.model, p.tokenizer): p for p in found.whole.pretrainings}
     assert list(trained) == [
@@ -65,12 +66,15 @@ def test_a_run_pretrains_what_its_cells_read_besides(asked):
     ]  # fmt: skip
     flair, glove = trained["flair", "character"], trained["glove", "word"]
     assert dataclasses.replace(glove, model="flair", tokenizer="character") == flair  # same corpus, size and budget
-    assert sorted(found.job.tokenizers) == ["word", "wordpiece"]
-    assert Tokenizer.load(found.job.tokenizers["word"]).kind == "word"
+    cuts = {one.tokenizer: one for one in found.whole.artefacts if one.kind == "tokenizer"}
+    assert sorted(cuts) == ["character", "word", "wordpiece"] and cuts["word"].key == glove.tokenizer_key
+    assert Worker(tmp_path, found.whole, found.job).do(cuts["word"].key) == ""
+    assert Tokenizer.load(cuts["word"].place(tmp_path)).kind == "word"
 
     cell, twin = named(found.whole, "flair", "stacked"), named(found.whole, "random-flair", "stacked")
     assert cell.neighbours == twin.neighbours == {"glove": glove.key}
-    assert cell.needs == (flair.key, glove.key) and twin.needs == (glove.key,)
+    cut = cuts["character"].key
+    assert cell.needs == (cut, flair.key, glove.key) and twin.needs == (cut, glove.key)
     assert named(found.whole, "flair", "features").needs == named(found.whole, "flair", "stacked:beside=").needs
     assert named(found.whole, "majority", "baseline").needs == ()
     every = [cell.key for cell in found.whole.cells]
@@ -78,8 +82,8 @@ def test_a_run_pretrains_what_its_cells_read_besides(asked):
     other = dataclasses.replace(cell, neighbours={"glove": "another"})
     assert other.key != cell.key
     matters = dataclasses.asdict(named(found.whole, "flair", "features"))
-    del matters["beside"], matters["neighbours"]  # as keys were before there were such things
-    assert named(found.whole, "flair", "features").key == plan.digest({"cell": matters, "version": plan.VERSION})
+    del matters["beside"], matters["neighbours"], matters["adapted"]  # as keys were before there were such things
+    assert named(found.whole, "flair", "features").key == digest({"cell": matters, "version": VERSION})
 
 
 def test_a_row_of_the_run_is_not_pretrained_twice_and_other_forms_pretrain_nothing(asked):
@@ -92,22 +96,23 @@ def test_a_row_of_the_run_is_not_pretrained_twice_and_other_forms_pretrain_nothi
 def test_cells_wait_for_all_that_they_read(asked):
     whole = asked("stacked").whole
     flair, glove = whole.pretrainings
-    schedule = Schedule(whole, whole.cells, [])
+    made = {one.key for one in whole.artefacts if one.kind == "tokenizer"}
+    schedule = Schedule(whole.artefacts, made)
     assert {schedule.take(0).model, schedule.take(1).model} == {"flair", "glove"}
     schedule.done(0)  # Flair
     waiting = [schedule.take(worker) for worker in range(2, 9)]
     assert {cell.row.kind for cell in waiting if cell} == {"baseline"}
     schedule.done(1)
     assert schedule.take(1).row.model == "flair"
-    assert Schedule(whole, whole.cells, [flair.key]).take(0) == glove
+    assert Schedule(whole.artefacts, {*made, flair.key}).take(0) == glove
 
 
 def test_a_failed_pretraining_beside_is_told(asked, tmp_path):
     found = asked("stacked")
     cell, (_, glove) = named(found.whole, "random-flair", "stacked"), found.whole.pretrainings
-    folder_of(tmp_path, glove).with_suffix(".failed.json").parent.mkdir(exist_ok=True)
+    failure_of(tmp_path, glove).parent.mkdir(exist_ok=True)
     note = {"status": "failed", "code": "error", "text": "It broke."}
-    folder_of(tmp_path, glove).with_suffix(".failed.json").write_text(json.dumps(note))
+    failure_of(tmp_path, glove).write_text(json.dumps(note))
     assert "The pre-training of glove failed: It broke." in Worker(tmp_path, found.whole, found.job).do(cell.key)
 
 
@@ -158,15 +163,16 @@ def test_a_dry_run_counts_the_models_beside_and_the_tagger(asked, world):
 
 
 def test_what_travels_to_other_machines(tmp_path):
+    """What a user gave lies in the folder of a worker under the path that the worker's plan says."""
     (tmp_path / "word.json").write_text("w")
     (tmp_path / "glove").mkdir()
     (tmp_path / "glove/manifest.json").write_text("m")
-    usual = {"data": "d", "source": {}, "command": "", "tokenizer": "", "keep": False, "length": 8}
-    job = Job(**usual, tokenizers={"word": str(tmp_path / "word.json")}, neighbours={"glove": str(tmp_path / "glove")})
-    there, files = on_ray._portable(job)
-    on_ray.place(tmp_path / "there", files)
-    assert (tmp_path / "there" / there.tokenizers["word"]).read_text() == "w"
-    assert (tmp_path / "there" / there.neighbours["glove"] / "manifest.json").read_text() == "m"
+    gave = (Given(key="w", path=str(tmp_path / "word.json")), Given(key="g", path=str(tmp_path / "glove")))
+    there, folder = on_ray.portable(plan.Plan(gave)), tmp_path / "there"
+    for one in gave:
+        on_ray.place(folder, on_ray.result_of(tmp_path, one))
+    assert there.by_key["w"].place(folder).read_text() == "w" and not there.by_key["w"].path.startswith("/")
+    assert (there.by_key["g"].place(folder) / "manifest.json").read_text() == "m"
 
 
 # Checkpoints, and a whole cell ---------------------------------------------------------------------------------------
@@ -206,7 +212,7 @@ def test_evaluate_takes_a_second_checkpoint(saved, world, tmp_path, monkeypatch)
     found = planned()
     (cell,) = found.whole.cells
     assert cell.neighbours == {"glove": f"checkpoint:{saved[1].weights_sha256}.{WORDS.fingerprint}"}
-    assert found.job.neighbours == {"glove": str(saved[1].folder)} and not found.whole.pretrainings
+    assert found.whole.by_key[cell.neighbours["glove"]].path == str(saved[1].folder) and not found.whole.pretrainings
     with pytest.raises(UsageError, match=r"reads glove besides.*--beside"):
         planned(beside=())
     with pytest.raises(UsageError, match=r"reads word2vec besides.*glove is glove"):

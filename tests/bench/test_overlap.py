@@ -12,10 +12,11 @@ from ptmbench import tasks
 from ptmbench.bench import cell as cells
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.answers import Context
+from ptmbench.bench.artefacts import Cell, Given, Pretraining, Row
 from ptmbench.bench.budget import Budget
 from ptmbench.bench.data import corpora, counted, overlap
 from ptmbench.bench.data.overlap import against, between
-from ptmbench.bench.plan import Cell, Plan, Pretraining, Row
+from ptmbench.bench.plan import Plan
 from ptmbench.bench.scoring import score
 from ptmbench.bench.work import Job, Worker
 from ptmbench.leaderboard import board, record, tables
@@ -165,7 +166,7 @@ def plan_of(world, task="sst2", limit=0):
         row=Row(name="majority", kind="baseline"), task=task, task_version=found.version, form=found.form,
         data_sha256="x", adaptation="baseline", settings={}, seed=0, tokenizer="", limit=limit,
     )  # fmt: skip
-    return Plan(pretrainings=(), cells=(cell,))
+    return Plan((cell,))
 
 
 def test_counted_once_by_content_and_anew_when_damaged(world, monkeypatch, tmp_path):
@@ -207,9 +208,10 @@ def test_the_corpus_of_a_pretraining_is_counted_too(world, tmp_path):
             tokenizer="wordpiece", vocabulary=100, budget=Budget(steps=1), recipe={},
         )  # fmt: skip
         one = dataclasses.replace(cell, row=row, pretraining=key or training.key)
-        return counted.of_cell(one, Plan(pretrainings=(training,), cells=(one,)), world)
+        cut = Given(key=training.tokenizer_key, path="x")
+        return counted.of_cell(one, Plan((cut, Given(key="checkpoint:x", path="x"), training, one)), world)
 
-    own = counted.of_cell(cell, Plan(pretrainings=(), cells=(cell,)), world)
+    own = counted.of_cell(cell, Plan((cell,)), world)
     both = found(tmp_path / "a.txt", "a" * 64)
     assert both.counts["corpus"]["covered"] == 1 and both.overlapping == tuple(sorted({0, *own.overlapping}))
     assert "no corpus file" in found(tmp_path / "b.txt", "b" * 64).counts["corpus"]["unknown"]
@@ -218,7 +220,7 @@ def test_the_corpus_of_a_pretraining_is_counted_too(world, tmp_path):
 
 def test_a_failure_to_count_costs_no_record(world, tmp_path, monkeypatch, capsys):
     plan = plan_of(world)
-    job = Job(data=str(world), source={}, command="", tokenizer="", keep=False, length=64)
+    job = Job(data=str(world), source={}, command="", keep=False, length=64)
     monkeypatch.setattr(counted, "of_cell", lambda *parts: 1 / 0)
     Worker(tmp_path, plan, job).do(plan.cells[0].key)
     (path,) = (tmp_path / "records").glob("*.json")

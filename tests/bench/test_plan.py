@@ -8,11 +8,15 @@ from ptmbench import tasks
 from ptmbench.bench import plan
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.settings import SettingError, Settings
+from ptmbench.bench.artefacts import AdaptedModel, Given, Pretraining, Row, TokenizerTraining
 from ptmbench.bench.budget import Budget
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.plan import Plan, Pretraining, Row
+from ptmbench.bench.plan import Plan
 
 COLA, CONLL, WIKI = tasks.load("cola"), tasks.load("conll2003"), tasks.load("wikitext2")
+
+
+WORDS = TokenizerTraining(tokenizer="wordpiece", vocabulary=1000, corpus=("a.txt",), corpus_sha256="c")
 
 
 def cells(rows, found=(COLA,), **changes):
@@ -97,20 +101,21 @@ def test_where_a_corpus_lies_does_not_matter_but_what_it_says_does():
 
 
 def test_plans_survive_json():
-    whole = Plan(
-        pretrainings=(pretraining(),),
-        cells=cells([Row.parse("bert", "tiny"), Row.parse("majority", None)], (COLA, CONLL)),
-    )
+    first = pretraining()
+    second = pretraining(base=first.key, other_tokenizer=WORDS.key)
+    rows = [Row.parse("bert", "tiny"), Row.parse("majority", None)]
+    own = cells(rows, (COLA, CONLL), tokenizer=WORDS.key, pretraining_of={rows[0]: second.key})
+    whole = Plan((WORDS, Given(key="given", path="/there"), AdaptedModel(cell=own[0]), second, first, *own))
     again = Plan.from_json(whole.to_json())
-    assert again == dataclasses.replace(whole)
+    assert again == whole and [one.kind for one in whole.artefacts[:3]] == ["tokenizer", "given", "pretraining"]
+    assert [one.key for one in again.artefacts] == [one.key for one in whole.artefacts]
     assert [c.key for c in again.cells] == [c.key for c in whole.cells]
-    assert again.pretrainings[0].key == whole.pretrainings[0].key
+    assert again.pretrainings == (first, second)
 
 
 def test_cells_that_share_a_traced_step_stand_together():
-    whole = Plan(
-        pretrainings=(), cells=cells([Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")], (COLA, CONLL))
-    )
+    rows = [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")]
+    whole = Plan((WORDS, *cells(rows, (COLA, CONLL), tokenizer=WORDS.key)))
     groups = whole.groups()
     assert set(groups) == {"bert.tiny.classification.finetune", "bert.tiny.tagging.finetune"}
     assert {cell.row.kind for cell in groups["bert.tiny.tagging.finetune"]} == {"pretrained", "random"}

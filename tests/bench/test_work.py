@@ -3,25 +3,25 @@
 import pytest
 
 from ptmbench.bench import checkpoint
-from ptmbench.bench.execute import _outcomes, _settled, set_failures_aside
+from ptmbench.bench.execute import _outcomes, set_failures_aside
 from ptmbench.bench.plan import Plan
-from ptmbench.bench.work import Job, Worker, checkpoint_of, failure_of, folder_of
+from ptmbench.bench.work import Job, Worker, failure_of, intact, settled
 from ptmbench.leaderboard import record
-from tests.bench.test_schedule import BERT, CELLS
+from tests.bench.test_schedule import BERT, CELLS, WORDS
 
-PLAN = Plan(pretrainings=(BERT,), cells=CELLS[:1])
+PLAN = Plan((WORDS, BERT, CELLS[0]))
 DIED = {"code": "worker-died", "text": "2 workers died over it."}
 
 
 @pytest.fixture
 def worker(tmp_path):
-    return Worker(tmp_path, PLAN, Job(data="", source={}, command="run", tokenizer="", keep=False, length=32))
+    return Worker(tmp_path, PLAN, Job(data="", source={}, command="run", keep=False, length=32))
 
 
 @pytest.fixture
 def pretrained(tmp_path):
     """The folder of a finished pre-training."""
-    folder = folder_of(tmp_path, BERT)
+    folder = BERT.place(tmp_path)
     checkpoint.write(folder, about={"steps": 7, "loss": 2.5}, arrays={"weights": {}}, texts={})
     return folder
 
@@ -39,20 +39,20 @@ def test_a_damaged_checkpoint_is_a_reason_and_kills_no_worker(worker, pretrained
 
 
 def test_what_was_pretrained_and_damaged_is_made_again(pretrained, tmp_path):
-    assert _settled(tmp_path, BERT) and checkpoint_of(tmp_path, BERT)
+    assert BERT.key in settled(tmp_path, PLAN) and intact(tmp_path, BERT)
     manifest = pretrained / checkpoint.MANIFEST
     manifest.write_bytes(manifest.read_bytes()[:-30])
-    assert not _settled(tmp_path, BERT) and checkpoint_of(tmp_path, BERT) is None
+    assert BERT.key not in settled(tmp_path, PLAN) and not intact(tmp_path, BERT)
 
 
 def test_another_try_makes_damaged_weights_again_and_leaves_intact_ones(pretrained, tmp_path, capsys):
     set_failures_aside(tmp_path)
-    assert _settled(tmp_path, BERT)
+    assert BERT.key in settled(tmp_path, PLAN)
     weights = pretrained / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    assert _settled(tmp_path, BERT)  # the manifest alone does not tell
+    assert BERT.key in settled(tmp_path, PLAN)  # the manifest alone does not tell
     set_failures_aside(tmp_path)
-    assert not _settled(tmp_path, BERT) and str(weights) in capsys.readouterr().err
+    assert BERT.key not in settled(tmp_path, PLAN) and str(weights) in capsys.readouterr().err
     (aside,) = (tmp_path / "superseded").iterdir()
     assert (aside / "weights.safetensors").exists()
 

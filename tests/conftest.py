@@ -14,6 +14,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser) -> None:
+    parser.addoption("--freeze", action="store_true", help="Keep what references compute now (tests/models/frozen).")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def own_cache() -> None:
     """Tests neither read nor fill the user's cache."""

@@ -1,50 +1,89 @@
-"""What `transformers` computes for tiny networks, kept as small arrays, so that the comparison needs no torch.
+"""What other implementations compute for tiny networks, kept as small arrays: the comparison needs none of them.
 
-`make` writes one file for each model: the hidden vectors, and the names and shapes of the weights. The weights are not
-kept: both sides draw each of them from a seed that is its name in `transformers`.
+One file for each comparison, NAME.npz, with
+
+    about      the packages that computed it with their versions, and the test that writes it
+    weights    the names and shapes of the weights, as JSON. The weights are not kept: both sides draw each of them
+               from a seed that is its name in the reference (`weight`)
+    given/     inputs that no seed gives, such as masks that the reference drew
+    expected/  what the reference computed
+
+The functions in `networks`, `recurrent` and `word_vectors` compute the same with our networks. They are compared with the
+files by `tests.models.test_frozen`, and with the reference itself by the tests in `tests/models/references`, which write
+the files when pytest has ``--freeze``.
 """
 
+import json
 import zlib
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
-
 FOLDER = Path(__file__).parent
-SIZE = Size(layers=2, width=16, heads=2, inner=24, length=20)
-SIZES = {"electra": replace(SIZE, embedding=8), "gpt": replace(SIZE, inner=64)}
-"""ELECTRA's token vectors are widened; the reference of GPT fixes the inner width."""
-VOCABULARY = Vocabulary(size=41)
-CLASSES = {
-    "bert": "BertForPreTraining",
-    "roberta": "RobertaForMaskedLM",
-    "electra": "ElectraForPreTraining",
-    "albert": "AlbertForPreTraining",
-    "gpt": "OpenAIGPTLMHeadModel",
-    "gpt2": "GPT2LMHeadModel",
-    "ctrl": "CTRLLMHeadModel",
-    "bart": "BartForConditionalGeneration",
-    "pegasus": "PegasusForConditionalGeneration",
-    "t5": "T5ForConditionalGeneration",
-    "t5_1_1": "T5ForConditionalGeneration",
-}
-"""The reference of each model."""
+TOLERANCE = 2e-5
+"""2e-5 in float32 separates right from wrong."""
 
 
-def inputs() -> dict[str, np.ndarray]:
-    """``tokens`` and ``segments`` [2, 10], the second row padded after 7; ``targets`` [2, 5]."""
-    rng = np.random.default_rng(0)
-    tokens = rng.integers(1, VOCABULARY.size, (2, 10)).astype(np.int32)
-    tokens[1, 7:] = 0
-    segments = (np.arange(10) >= 4) * (tokens > 0)
-    targets = rng.integers(1, VOCABULARY.size, (2, 5)).astype(np.int32)
-    return {"tokens": tokens, "segments": segments.astype(np.int32), "targets": targets}
-
-
-def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The weight called ``name`` in `transformers`: normal with deviation 0.1, scales of norms around 1."""
-    drawn = np.random.default_rng(zlib.crc32(name.encode())).normal(0.0, 0.1, shape)
+def weight(name: str, shape: tuple[int, ...], deviation: float = 0.1) -> np.ndarray:
+    """The weight called ``name`` in the reference: normal, scales of norms around 1."""
+    drawn = np.random.default_rng(zlib.crc32(name.encode())).normal(0.0, deviation, shape)
     return (drawn + (len(shape) == 1 and name.endswith("weight"))).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """One comparison: what our side needs to compute, and what the reference computed."""
+
+    about: str
+    shapes: Mapping[str, tuple[int, ...]]
+    given: Mapping[str, np.ndarray]
+    expected: Mapping[str, np.ndarray]
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The reference's weights by their names there."""
+        return {name: weight(name, tuple(shape)) for name, shape in self.shapes.items()}
+
+
+def names() -> list[str]:
+    """The comparisons that are kept."""
+    return sorted(file.stem for file in FOLDER.glob("*.npz"))
+
+
+def read(name: str) -> Frozen:
+    """The comparison that is kept under ``name``."""
+    with np.load(FOLDER / f"{name}.npz") as file:
+        arrays = dict(file)
+    parts = {
+        part: {key.partition("/")[2]: value for key, value in arrays.items() if key.startswith(f"{part}/")}
+        for part in ("given", "expected")
+    }
+    return Frozen(str(arrays["about"]), json.loads(str(arrays["weights"])), **parts)
+
+
+def write(name: str, frozen: Frozen) -> None:
+    """Keep ``frozen`` under ``name``."""
+    arrays = {"about": np.array(frozen.about), "weights": np.array(json.dumps(dict(frozen.shapes)))}
+    for part in ("given", "expected"):
+        arrays |= {f"{part}/{key}": value for key, value in getattr(frozen, part).items()}
+    np.savez_compressed(FOLDER / f"{name}.npz", **arrays)
+
+
+def compare(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: float = TOLERANCE) -> float:
+    """The largest difference between arrays of the same names and shapes, which has to be below ``tolerance``.
+
+    Integers have to be equal. Differences are absolute; where values exceed 1, relative to the largest one.
+    """
+    assert set(found) == set(expected), (sorted(found), sorted(expected))
+    gaps = {}
+    for key, wanted in expected.items():
+        ours = np.asarray(found[key])
+        assert ours.shape == wanted.shape, f"{key} has the shape {ours.shape} here, {wanted.shape} there"
+        if wanted.dtype.kind in "iub":
+            assert np.array_equal(ours, wanted), f"{key} is {ours.tolist()} here, {wanted.tolist()} there"
+        else:
+            gaps[key] = float(np.abs(ours - wanted).max() / max(1.0, np.abs(wanted).max()))
+    assert not gaps or max(gaps.values()) < tolerance, gaps
+    return max(gaps.values(), default=0.0)

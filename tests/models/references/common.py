@@ -8,13 +8,12 @@ from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.tokenizers import Vocabulary
+from tests.models.frozen import TOLERANCE, networks, weight
 from tests.models.references.differences import noted
 
 torch = pytest.importorskip("torch", reason="the reference needs torch")
 transformers = pytest.importorskip("transformers", reason="the reference needs transformers")
 
-TOLERANCE = 2e-5
-"""2e-5 in float32 separates right from wrong."""
 SIZE = Size(layers=2, width=32, heads=4, inner=64, length=160)
 VOCABULARY = Vocabulary(size=101)
 _DROPOUTS = (
@@ -60,16 +59,26 @@ def reference(kind, config, **settings):
     return network
 
 
+def seeded(network, prefix: str = "") -> dict:
+    """Give ``network`` the weights that their names stand for, and turn dropout off. Returns their shapes by name,
+    ``prefix`` included."""
+    shapes = {}
+    with torch.no_grad():
+        for key, parameter in network.eval().named_parameters():
+            if parameter.requires_grad:
+                shapes[prefix + key] = tuple(parameter.shape)
+                parameter.copy_(torch.tensor(weight(prefix + key, shapes[prefix + key])))
+    return shapes
+
+
 def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainable:
     """The model ``name`` with the weights of ``network``, by the table in ``models/published``; every variable has to
     be in the table and every array of the table in the network."""
     arrays = {key: value.detach().numpy() for key, value in network.state_dict().items()}
     table = published.load(name)
     built = models.load(getattr(table, "MODEL", name)).build(size, VOCABULARY)
-    entries = {weight.ours: weight for weight in table.weights(size)}
-    assert set(entries) == {variable.path for variable in built.loss.variables}
-    for variable in built.loss.variables:
-        variable.assign(entries[variable.path].read(arrays, tuple(variable.shape)))
+    assert {entry.ours for entry in table.weights(size)} == {variable.path for variable in built.loss.variables}
+    assert not networks.assign(built, name, arrays, size)
     return built
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from ptmbench.models import transformer_xl
 from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+from tests.models.frozen import mappings, networks
 from tests.models.references.common import (
     TOLERANCE,
     VOCABULARY,
@@ -17,6 +19,7 @@ from tests.models.references.common import (
     check_loss,
     long,
     reference,
+    seeded,
     torch,
     transformers,
 )
@@ -28,46 +31,34 @@ SIZE = Size(layers=2, width=32, heads=4, inner=64, length=160)
 MEMORY = 40
 
 
+def settings(size: Size, vocabulary: Vocabulary) -> dict:
+    """Of the reference; biases that are not shared there would be one pair per layer."""
+    return {
+        "vocab_size": vocabulary.size,
+        "cutoffs": [],
+        "d_model": size.width,
+        "d_embed": size.width,
+        "n_head": size.heads,
+        "d_head": size.width // size.heads,
+        "d_inner": size.inner,
+        "div_val": 1,
+        "n_layer": size.layers,
+        "mem_len": MEMORY,
+        "clamp_len": -1,
+        "same_length": False,  # else every query sees as many keys, which the paper does at evaluation only
+        "untie_r": False,
+        "tie_projs": [False],
+        "proj_share_all_but_first": False,
+    }
+
+
 @pytest.fixture(scope="module")
 def both():
-    """The reference and ours; biases that are not shared there would be one pair per layer."""
-    network = reference(
-        transformers.TransfoXLLMHeadModel,
-        transformers.TransfoXLConfig,
-        vocab_size=VOCABULARY.size,
-        cutoffs=[],
-        d_model=SIZE.width,
-        d_embed=SIZE.width,
-        n_head=SIZE.heads,
-        d_head=SIZE.width // SIZE.heads,
-        d_inner=SIZE.inner,
-        div_val=1,
-        n_layer=SIZE.layers,
-        mem_len=MEMORY,
-        clamp_len=-1,
-        same_length=False,  # else every query sees as many keys, which the paper does at evaluation only
-        untie_r=False,
-        tie_projs=[False],
-        proj_share_all_but_first=False,
+    """The reference and ours."""
+    network = reference(transformers.TransfoXLLMHeadModel, transformers.TransfoXLConfig, **settings(SIZE, VOCABULARY))
+    values = mappings.transformer_xl(
+        {name: value.detach().numpy() for name, value in network.state_dict().items()}, SIZE
     )
-    weights = {name: value.detach().numpy() for name, value in network.state_dict().items()}
-    values = {"loss/output_bias": weights["crit.out_layers.0.bias"]}
-    values["encoder/embeddings/tokens/table"] = weights["transformer.word_emb.emb_layers.0.weight"]
-    values["encoder/content_bias"] = weights["transformer.r_w_bias"][:, None]
-    values["encoder/position_bias"] = weights["transformer.r_r_bias"][:, None]
-    for index in range(SIZE.layers):
-        layer, place = f"transformer.layers.{index}.", f"encoder/stack/layer_{index}/"
-        qkv = weights[f"{layer}dec_attn.qkv_net.weight"].T
-        own = f"{place}attention/"
-        values[f"{own}query/kernel"], values[f"{own}key_value/kernel"] = np.split(qkv, [SIZE.width], axis=1)
-        values[f"{own}distance/kernel"] = weights[f"{layer}dec_attn.r_net.weight"].T
-        values[f"{own}projection/kernel"] = weights[f"{layer}dec_attn.o_net.weight"].T
-        for ours, theirs in (("inner", "pos_ff.CoreNet.0"), ("outer", "pos_ff.CoreNet.3")):
-            values[f"{place}feed_forward/{ours}/kernel"] = weights[f"{layer}{theirs}.weight"].T
-            values[f"{place}feed_forward/{ours}/bias"] = weights[f"{layer}{theirs}.bias"]
-        for ours, theirs in (("attention_norm", "dec_attn.layer_norm"), ("norm", "pos_ff.layer_norm")):
-            values[f"{place}{ours}/scale"] = weights[f"{layer}{theirs}.weight"]
-            values[f"{place}{ours}/bias"] = weights[f"{layer}{theirs}.bias"]
     built = transformer_xl.build(SIZE, VOCABULARY)
     assert {variable.path for variable in built.loss.variables} == set(values)
     for variable in built.loss.variables:
@@ -102,3 +93,29 @@ def test_with_memory(both):
     assert np.abs(scores - expected).max() < TOLERANCE * np.abs(expected).max()
     loss = built.loss({"tokens": second, "memory": first})["loss"]
     check_loss(loss, network(long(second), mems=memory, labels=long(second)).loss, 1e-4)
+
+
+def test_small(hold):
+    """The case that `tests.models.frozen` keeps."""
+    network = transformers.TransfoXLLMHeadModel(
+        transformers.TransfoXLConfig(**settings(networks.SIZE, networks.VOCABULARY))
+    )
+    shapes, given = seeded(network), networks.inputs()
+    empty = [torch.zeros(0, 2, networks.SIZE.width)] * 2
+
+    def run(tokens):
+        return network.transformer(long(tokens), mems=[x[:, : len(tokens)] for x in empty], output_hidden_states=True)
+
+    short, far = run(given["tokens"]).hidden_states, run(given["far"]).hidden_states
+    memory, tokens = np.split(given["far"][:, :20], [networks.MEMORY], axis=1)
+    mems = network.transformer(long(memory), mems=[x[:, :1] for x in empty]).mems
+    out = network(long(tokens), mems=mems, output_hidden_states=True)
+    likely = np.take_along_axis(out.logits[:, :-1].detach().numpy(), tokens[:, 1:, None], axis=2)[..., 0]
+    expected = {
+        "hidden": torch.stack(tuple(short)).detach().numpy() * (given["tokens"] > 0)[..., None],
+        "far": far[-1].detach().numpy()[0, networks.FAR],
+        "remembering": torch.stack(tuple(out.hidden_states)).detach(),
+        "likelihood": likely,
+        "loss": network(long(tokens), mems=mems, labels=long(tokens)).loss.detach(),
+    }
+    hold("transformer_xl", f"transformers {transformers.__version__}, torch {torch.__version__}", shapes, expected)

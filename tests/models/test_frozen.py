@@ -3,9 +3,9 @@
 import pytest
 
 from tests.models import frozen
-from tests.models.frozen import networks
+from tests.models.frozen import networks, recurrent
 
-OURS = networks.OURS
+OURS = networks.OURS | recurrent.OURS
 
 
 @pytest.mark.parametrize("name", frozen.names())

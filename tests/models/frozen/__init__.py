@@ -4,13 +4,13 @@ One file for each comparison, NAME.npz, with
 
     about      the packages that computed it with their versions, and the test that writes it
     weights    the names and shapes of the weights, as JSON. The weights are not kept: both sides draw each of them
-               from a seed that is its name in the reference (`weight`)
+               from a seed that is its name in the reference (`weight`), with the deviation ``deviation``
     given/     inputs that no seed gives, such as masks that the reference drew
     expected/  what the reference computed
 
-The functions in `networks`, `recurrent` and `word_vectors` compute the same with our networks. They are compared with the
-files by `tests.models.test_frozen`, and with the reference itself by the tests in `tests/models/references`, which write
-the files when pytest has ``--freeze``.
+The functions in `networks`, `recurrent` and `word_vectors` compute the same with our networks. They are compared with
+the files by `tests.models.test_frozen`, and with the reference itself by the tests in `tests/models/references`, which
+write the files when pytest has ``--freeze``.
 """
 
 import json
@@ -40,11 +40,12 @@ class Frozen:
     shapes: Mapping[str, tuple[int, ...]]
     given: Mapping[str, np.ndarray]
     expected: Mapping[str, np.ndarray]
+    deviation: float = 0.1
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The reference's weights by their names there."""
-        return {name: weight(name, tuple(shape)) for name, shape in self.shapes.items()}
+        return {name: weight(name, tuple(shape), self.deviation) for name, shape in self.shapes.items()}
 
 
 def names() -> list[str]:
@@ -60,12 +61,14 @@ def read(name: str) -> Frozen:
         part: {key.partition("/")[2]: value for key, value in arrays.items() if key.startswith(f"{part}/")}
         for part in ("given", "expected")
     }
-    return Frozen(str(arrays["about"]), json.loads(str(arrays["weights"])), **parts)
+    shapes, deviation = json.loads(str(arrays["weights"])), float(arrays["deviation"])
+    return Frozen(str(arrays["about"]), shapes, **parts, deviation=deviation)
 
 
 def write(name: str, frozen: Frozen) -> None:
     """Keep ``frozen`` under ``name``."""
     arrays = {"about": np.array(frozen.about), "weights": np.array(json.dumps(dict(frozen.shapes)))}
+    arrays["deviation"] = np.array(frozen.deviation)
     for part in ("given", "expected"):
         arrays |= {f"{part}/{key}": value for key, value in getattr(frozen, part).items()}
     np.savez_compressed(FOLDER / f"{name}.npz", **arrays)

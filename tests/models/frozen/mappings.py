@@ -5,13 +5,17 @@ here.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+
+Arrays = Mapping[str, np.ndarray]
 
 
-def transformer_xl(weights: Mapping[str, np.ndarray], size: Size) -> dict[str, np.ndarray]:
+def transformer_xl(weights: Arrays, size: Size) -> dict[str, np.ndarray]:
     """`transformers.TransfoXLLMHeadModel`, by the paths of our variables."""
     values = {"loss/output_bias": weights["crit.out_layers.0.bias"]}
     values["encoder/tokens"] = weights["transformer.word_emb.emb_layers.0.weight"]
@@ -30,3 +34,122 @@ def transformer_xl(weights: Mapping[str, np.ndarray], size: Size) -> dict[str, n
             values[f"{place}{ours}_scale"] = weights[f"{layer}{theirs}.weight"]
             values[f"{place}{ours}_bias"] = weights[f"{layer}{theirs}.bias"]
     return values
+
+
+def reordered(value: np.ndarray, ours: str, theirs: str) -> np.ndarray:
+    """``value`` with the gates in the last axis in the order ``ours``, from the order ``theirs``."""
+    parts = dict(zip(theirs, np.split(value, len(theirs), axis=-1), strict=True))
+    return np.concatenate([parts[gate] for gate in ours], axis=-1)
+
+
+def from_torch(value: np.ndarray) -> np.ndarray:
+    """A weight of torch's LSTM, outputs first, in our layout."""
+    return reordered(value.T, "gifo", "ifgo")
+
+
+def to_torch(value: np.ndarray) -> np.ndarray:
+    """A weight of our LSTMs, or its gradient, in torch's layout."""
+    return reordered(np.asarray(value), "ifgo", "gifo").T
+
+
+def lstm(layer: Any, weights: Arrays, names: tuple[str, str, str, str]) -> None:
+    """One layer of torch's LSTM, of which ``names`` are the input's and the state's weights, then both biases, which
+    add up to our one."""
+    layer.input.assign(from_torch(weights[names[0]]))
+    layer.recurrent.assign(from_torch(weights[names[1]]))
+    layer.bias.assign(from_torch(weights[names[2]] + weights[names[3]]))
+
+
+def awd_lstm(network: Any, weights: Arrays) -> None:
+    """fastai 2's language model with an AWD_LSTM; its output layer is `awd_variables`' first."""
+    network.token_embedding.assign(weights["0.encoder.weight"])
+    for index, layer in enumerate(network.stack):
+        place = f"0.rnns.{index}."
+        module = (f"{place}module.{name}_l0" for name in ("weight_ih", "bias_ih", "bias_hh"))
+        inputs, *biases = module
+        lstm(layer, weights, (inputs, f"{place}weight_hh_l0_raw", *biases))
+
+
+def awd_variables(network: Any, output_bias: Any) -> dict[str, Any]:
+    """Our variables by fastai's names; the gradients of the recurrent ones are in our layout (`to_torch`)."""
+    found = {"1.decoder.bias": output_bias, "0.encoder.weight": network.token_embedding}
+    for index, layer in enumerate(network.stack):
+        found[f"0.rnns.{index}.module.weight_ih_l0"] = layer.input
+        found[f"0.rnns.{index}.weight_hh_l0_raw"] = layer.recurrent
+        found[f"0.rnns.{index}.module.bias_ih_l0"] = layer.bias
+    return found
+
+
+def qrnn(network: Any, weights: Arrays) -> None:
+    """fastai 1's QRNN, and ``tokens`` for what it reads. The window is 2 in the first layer, 1 above. Its gate f says
+    what comes in, where ours, as the paper's, says what stays; the token before stands behind the token there."""
+    network.token_embedding.assign(weights["tokens"])
+    for index, layer in enumerate(network.stack):
+        kernel, bias = (np.array(weights[f"layers.{index}.linear.{name}"]) for name in ("weight", "bias"))
+        cells = len(bias) // 3
+        kernel = kernel.T
+        kernel[:, cells : 2 * cells], bias[cells : 2 * cells] = (
+            -kernel[:, cells : 2 * cells],
+            -bias[cells : 2 * cells],
+        )
+        window = 1 if index else 2
+        layer.kernel.assign(np.concatenate(np.split(kernel, window)[::-1]))
+        layer.bias.assign(bias)
+
+
+def flair(network: Any, loss: Any, weights: Arrays) -> None:
+    """flair's language models of both directions, their names behind "forward." and "backward."; the table of
+    characters and the bias of the output layer are one for both."""
+    network.token_embedding.assign(weights["encoder.weight"])
+    loss.bias.assign(weights["decoder.bias"])
+    for way, layers in (("forward", network.forward_layers), ("backward", network.backward_layers)):
+        for index, layer in enumerate(layers):
+            names = tuple(f"{way}.rnn.{name}_l{index}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+            lstm(layer, weights, names)
+
+
+def elmo(network: Any, weights: Arrays, vocabulary: Vocabulary) -> None:
+    """The file of weights that ELMo's authors published theirs in. It has the gates in the order i, g, f, o and leaves
+    the 1 out that is added to f; of the special tokens it knows [CLS] and [SEP] and the marks around words."""
+    first = 256 + vocabulary.first
+    letters = np.zeros(network.letters.shape, np.float32)
+    letters[[*range(256), 256 + vocabulary.cls, 256 + vocabulary.sep, *range(first, first + 3)]] = weights["char_embed"]
+    network.letters.assign(letters)
+    for index, layer in enumerate(network.filters):
+        layer.kernel.assign(weights[f"CNN/W_cnn_{index}"][0])
+        layer.bias.assign(weights[f"CNN/b_cnn_{index}"])
+    for index, layer in enumerate(network.highways):
+        for kind, variable in (("W", layer.kernel), ("b", layer.bias)):
+            parts = [weights[f"CNN_high_{index}/{kind}_{part}"] for part in ("carry", "transform")]
+            variable.assign(np.concatenate(parts, axis=-1))
+    network.project.assign(weights["CNN_proj/W_proj"])
+    network.project_bias.assign(weights["CNN_proj/b_proj"])
+    for direction, layers in enumerate((network.forward_layers, network.backward_layers)):
+        for index, layer in enumerate(layers):
+            place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
+            both = reordered(weights[f"{place}/W_0"], "gifo", "igfo")
+            layer.input.assign(both[: network.state])
+            layer.recurrent.assign(both[network.state :])
+            bias = weights[f"{place}/B"] + np.repeat(np.float32([0, 0, 1, 0]), network.cells)
+            layer.bias.assign(reordered(bias, "gifo", "igfo"))
+            layer.project.assign(weights[f"{place}/W_P_0"])
+
+
+def elmo_shapes(network: Any) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of the arrays in that file, for a network of ours."""
+    found = {"char_embed": (261, network.letters.shape[1])}
+    for index, layer in enumerate(network.filters):
+        found[f"CNN/W_cnn_{index}"] = (1, *layer.kernel.shape)
+        found[f"CNN/b_cnn_{index}"] = tuple(layer.bias.shape)
+    wide = network.project.shape[0]
+    for index in range(len(network.highways)):
+        for part in ("carry", "transform"):
+            found |= {f"CNN_high_{index}/W_{part}": (wide, wide), f"CNN_high_{index}/b_{part}": (wide,)}
+    found |= {"CNN_proj/W_proj": (wide, network.state), "CNN_proj/b_proj": (network.state,)}
+    for direction, layers in enumerate((network.forward_layers, network.backward_layers)):
+        for index in range(len(layers)):
+            place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
+            found[f"{place}/W_0"] = (2 * network.state, 4 * network.cells)
+            found[f"{place}/B"] = (4 * network.cells,)
+            found[f"{place}/W_P_0"] = (network.cells, network.state)
+    return found

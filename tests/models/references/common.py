@@ -59,7 +59,7 @@ def reference(kind, config, **settings):
     return network
 
 
-def seeded(network, prefix: str = "") -> dict:
+def seeded(network, prefix: str = "", deviation: float = 0.1) -> dict:
     """Give ``network`` the weights that their names stand for, and turn dropout off. Returns their shapes by name,
     ``prefix`` included."""
     shapes = {}
@@ -67,7 +67,7 @@ def seeded(network, prefix: str = "") -> dict:
         for key, parameter in network.eval().named_parameters():
             if parameter.requires_grad:
                 shapes[prefix + key] = tuple(parameter.shape)
-                parameter.copy_(torch.tensor(weight(prefix + key, shapes[prefix + key])))
+                parameter.copy_(torch.tensor(weight(prefix + key, shapes[prefix + key], deviation)))
     return shapes
 
 

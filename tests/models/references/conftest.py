@@ -15,13 +15,14 @@ def hold(request):
     """``hold(name, about, shapes, expected, **given)`` compares our network with what the reference computed just now,
     and that with what is kept under ``name``; with ``--freeze`` it is kept instead (`tests.models.frozen`)."""
 
-    def held(name: str, about: str, shapes: dict, expected: dict, **given) -> None:
+    def held(name: str, about: str, shapes: dict, expected: dict, deviation=0.1, **given) -> None:
         script = request.node.nodeid.partition("[")[0]
         new = frozen.Frozen(
             about=f"{about}; python -m pytest --freeze {script}",
             shapes={key: tuple(shape) for key, shape in shapes.items()},
             given={key: np.asarray(value) for key, value in given.items()},
             expected={key: _small(value) for key, value in expected.items()},
+            deviation=deviation,
         )
         noted("vectors", frozen.compare(OURS[name](new), new.expected))
         if request.config.getoption("freeze"):

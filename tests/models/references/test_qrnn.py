@@ -4,15 +4,11 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import keras
-import numpy as np
 import pytest
-import tensorflow as tf
 
-from ptmbench.models.architectures.recurrent_decoders import qrnn as qrnn_config
-from ptmbench.models.card import Size
-from ptmbench.models.layers.recurrent_networks import built
-from tests.models.references.common import TOLERANCE, difference, torch
+from tests.models.frozen import weight
+from tests.models.frozen.recurrent import PADDED, QRNN, V
+from tests.models.references.common import seeded, torch
 
 fastai = pytest.importorskip("fastai", reason="the reference needs fastai 1.0.61")
 FOLDER = Path(fastai.__file__).parent
@@ -31,29 +27,13 @@ def qrnn(monkeypatch):
     sys.modules.pop("fastai.text.models.qrnn")
 
 
-def tensor(value) -> "torch.Tensor":
-    return torch.tensor(np.array(value, np.float32))
-
-
-def test_layers_are_fastais(qrnn):
-    """The window is 2 in the first layer, 1 above. fastai's gate f says what comes in, where ours, as the paper's, says
-    what stays; the token before stands behind the token there. It has zoneout, which is not used here."""
-    keras.utils.set_random_seed(1)
-    network = built(qrnn_config(Size(layers=3, width=12, inner=12, length=40), 60), name="encoder")
-    network.dropout = 0.0
-    for variable in network.variables:
-        variable.assign(np.asarray(variable) + 0.3 * np.random.default_rng(0).normal(size=variable.shape))
-    peer = qrnn.QRNN(12, 12, n_layers=3).eval()
-    for layer, there in zip(network.stack, peer.layers, strict=True):
-        kernel, bias = (np.array(value) for value in (layer.gates.kernel, layer.gates.bias))
-        kernel[:, 12:24], bias[12:24] = -kernel[:, 12:24], -bias[12:24]
-        kernel = np.concatenate(np.split(kernel, there.window)[::-1])
-        there.linear.load_state_dict({"weight": tensor(kernel.T), "bias": tensor(bias)})
-    tokens = np.random.default_rng(1).integers(1, 60, (3, 19)).astype(np.int32)
-    tokens[1, 11:], tokens[2, 1:] = 0, 0
+def test_layers_are_fastais(qrnn, hold):
+    """It has zoneout, which is not used here."""
+    peer = qrnn.QRNN(QRNN.width, QRNN.inner, n_layers=QRNN.layers).eval()
+    shapes = seeded(peer, deviation=0.3) | {"tokens": (V, QRNN.width)}
+    table = weight("tokens", shapes["tokens"], 0.3)
     with torch.no_grad():
-        expected, _ = peer(tensor(tf.gather(network.token_embedding, tokens)))
-    encoding = network({"tokens": tokens})
-    assert difference(encoding.tokens, expected, tokens > 0) < TOLERANCE
-    for row, last in enumerate((18, 10, 0)):
-        assert difference(encoding.pooled[row], expected[row, last]) < TOLERANCE
+        found = peer(torch.tensor(table[PADDED]))[0].numpy() * (PADDED > 0)[..., None]
+    last = found[range(3), (PADDED > 0).sum(axis=1) - 1]
+    about = f"fastai {fastai.__version__}, torch {torch.__version__}"
+    hold("qrnn", about, shapes, {"tokens": found, "pooled": last}, deviation=0.3)

@@ -1,4 +1,7 @@
-"""fastText's classifier: features by hand, steps against plain SGD and against the authors' program, and as a row."""
+"""fastText's classifier: features by hand, steps against plain SGD, and as a row.
+
+`tests.models.test_frozen` holds it against the authors' program.
+"""
 
 import numpy as np
 import pytest
@@ -82,36 +85,3 @@ def test_a_row_that_is_asked_for_by_name():
     assert baselines.predict("fasttext-classifier", task, train, asked) == [labels[1], labels[0]]
     with pytest.raises(NotApplicable, match="because fasttext-classifier has no meaning for a regression task"):
         baselines.predict("fasttext-classifier", load("stsb"), train, asked)
-
-
-@pytest.mark.reference
-def test_against_the_authors_program(tmp_path):
-    """Features, first weights and every step: the program's own first weights (a rate of nothing) lead to its last."""
-    program = pytest.importorskip("fasttext", reason="the reference needs the package fasttext")
-    rng = np.random.default_rng(0)
-    words = ["a", "bé", "c", "d", "ee", "ф", "g"]
-    texts = [" ".join(rng.choice(words, 6)) for _ in range(40)]  # of one length, as rates fall by words there
-    answers = ["x" if "a" in text.split()[:3] else "y" for text in texts]
-    path = tmp_path / "train.txt"
-    path.write_text("".join(f"__label__{answer} {text}\n" for answer, text in zip(answers, texts, strict=True)))
-
-    def trained(rate):
-        return program.train_supervised(
-            str(path), lr=rate, dim=10, epoch=20, wordNgrams=2, bucket=1000, minCount=1, thread=1, lrUpdateRate=1,
-            loss="softmax", seed=1, verbose=0,
-        )  # fmt: skip
-
-    before, after = trained(1e-30), trained(0.5)
-    ids, ends, occurring = fasttext.features([(text,) for text in texts], len(texts), buckets=1000)
-    ours = list(dict.fromkeys(word for text in texts for word in [*text.split(), "</s>"]))
-    theirs = before.get_words()
-    rows = [theirs.index(ours[f]) if f < len(ours) else f for f in occurring]
-    assert len(ours) == len(theirs)
-    labels = [label.removeprefix("__label__") for label in before.get_labels()]
-    gold = np.array([labels.index(answer) for answer in answers])
-    first = before.get_input_matrix()[rows].copy()
-    assert np.abs(first).max() <= 0.1 and np.abs(fasttext.initial(50, 2)[0]).max() <= 0.1
-    found = fasttext.fit(first, np.zeros((2, 10), np.float32), ids, ends, gold, epochs=20, batch=1, seed=None)
-    assert np.abs(after.get_input_matrix()[rows] - before.get_input_matrix()[rows]).max() > 0.1
-    assert np.allclose(found[0], after.get_input_matrix()[rows], atol=1e-4)
-    assert np.allclose(found[1], after.get_output_matrix(), atol=1e-4)

@@ -3,15 +3,15 @@
 import pytest
 
 from tests.models import frozen
-from tests.models.frozen import networks, recurrent
+from tests.models.frozen import networks, recurrent, word_vectors
 
-OURS = networks.OURS | recurrent.OURS
+OURS = networks.OURS | recurrent.OURS | word_vectors.OURS
 
 
 @pytest.mark.parametrize("name", frozen.names())
 def test_numbers_are_those_of_the_reference(name):
     kept = frozen.read(name)
-    frozen.compare(OURS[name](kept), kept.expected)
+    frozen.compare(OURS[name](kept), kept.expected, kept.tolerance)
 
 
 def test_every_comparison_is_kept():

@@ -15,7 +15,9 @@ def hold(request):
     """``hold(name, about, shapes, expected, **given)`` compares our network with what the reference computed just now,
     and that with what is kept under ``name``; with ``--freeze`` it is kept instead (`tests.models.frozen`)."""
 
-    def held(name: str, about: str, shapes: dict, expected: dict, deviation=0.1, **given) -> None:
+    def held(
+        name: str, about: str, shapes: dict, expected: dict, deviation=0.1, tolerance=frozen.TOLERANCE, **given
+    ) -> None:
         script = request.node.nodeid.partition("[")[0]
         new = frozen.Frozen(
             about=f"{about}; python -m pytest --freeze {script}",
@@ -23,13 +25,14 @@ def hold(request):
             given={key: np.asarray(value) for key, value in given.items()},
             expected={key: _small(value) for key, value in expected.items()},
             deviation=deviation,
+            tolerance=tolerance,
         )
-        noted("vectors", frozen.compare(OURS[name](new), new.expected))
+        noted("vectors", frozen.compare(OURS[name](new), new.expected, tolerance))
         if request.config.getoption("freeze"):
             frozen.write(name, new)
         kept = frozen.read(name)
         assert {key: tuple(shape) for key, shape in kept.shapes.items()} == new.shapes
-        frozen.compare(new.expected, kept.expected)
+        frozen.compare(new.expected, kept.expected, tolerance)
 
     return held
 

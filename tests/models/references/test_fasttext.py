@@ -1,68 +1,39 @@
 """fastText's n-grams, buckets and vectors against the authors' program, and its loss against gensim's `FastText`.
 
-The classifier is held against the same program in ``tests/bench/test_fasttext.py``.
+`tests.models.frozen.word_vectors` computes ours.
 """
+
+from importlib import metadata
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from ptmbench import models
-from ptmbench.models.card import Size
-from ptmbench.models.layers.vectors import hashed, ngrams, spelled
-from ptmbench.models.pretrainable import Pretrainable
-from ptmbench.models.tokenizers import Vocabulary
-from tests.models.references.differences import noted
+from ptmbench.bench.baselines import fasttext_classifier as classifier
+from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelled
+from tests.models.frozen.word_vectors import BUCKETS, SPELLED, WIDTH, five_letters, labelled, subwords
 
 pytestmark = pytest.mark.reference
 
-WORDS = (
-    "where",
-    "the",
-    "a",
-    "of",
-    "whereabouts",
-    "café",
-    "фыва",
-    "日本",
-    "naïve",
-    "x-ray",
-    "don't",
-    "🙂",
-    "1984",
-    "ab",
-)
-WIDTH, BUCKETS = 8, 50
 ROUGH, RATE = 3e-2, 3e-5
 """As in ``test_word_vectors.py``, and for its reasons."""
-
-
-def build(words: tuple[str, ...]) -> tuple[Pretrainable, Vocabulary]:
-    """The model of ``words``, numbered from ``vocabulary.first`` on, with random tables."""
-    specials = Vocabulary(size=0).first
-    vocabulary = Vocabulary(size=specials + len(words), pieces=(*map(str, range(specials)), *words))
-    built = models.load("fasttext").build(Size(layers=0, width=WIDTH, inner=BUCKETS, length=64), vocabulary)
-    rng = np.random.default_rng(0)
-    for table in (built.encoder.table, built.encoder.ngrams.table):
-        table.assign(rng.normal(0, 2.0, table.shape))  # means of 15 are four times as small
-    return built, vocabulary
+GENSIM = f"gensim {metadata.version('gensim')}"
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The authors' program on `WORDS`, its lengths of n-grams those it has by default."""
+    """The authors' program on `SPELLED`, its lengths of n-grams those it has by default."""
     fasttext = pytest.importorskip("fasttext", reason="the reference needs the package fasttext")
     path = tmp_path_factory.mktemp("fasttext") / "train.txt"
-    path.write_text(" ".join(WORDS) + "\n")
+    path.write_text(" ".join(SPELLED) + "\n")
     return fasttext.train_unsupervised(
         str(path), minCount=1, dim=WIDTH, bucket=BUCKETS, epoch=1, thread=1, verbose=0, loss="ns"
     )
 
 
-@pytest.mark.parametrize("word", [*WORDS, "unseen", "é"])
+@pytest.mark.parametrize("word", [*SPELLED, "unseen", "é"])
 def test_ngrams_and_buckets(program, word):
     parts, ids = program.get_subwords(word)
-    if word in WORDS:  # it is a part of itself
+    if word in SPELLED:  # it is a part of itself
         assert parts.pop(0) == word
         ids = ids[1:]
     (marked,) = spelled([word])
@@ -73,7 +44,7 @@ def test_ngrams_and_buckets(program, word):
 def test_hash():
     """All of its 32 bits, with bytes above 127."""
     gensim = pytest.importorskip("gensim.models.fasttext_inner", reason="the reference needs gensim")
-    for word in WORDS:
+    for word in SPELLED:
         (marked,) = spelled([word])
         expected = gensim.compute_ngrams_bytes(word, 3, 6)
         assert sorted(ngram.encode() for ngram in ngrams(marked)) == sorted(expected)
@@ -82,33 +53,30 @@ def test_hash():
         ]
 
 
-def test_vectors(program):
+def test_vectors(program, hold):
     """Special tokens, which the program does not have, have no n-grams; its "</s>" is one of them there and no word
     here."""
-    built, vocabulary = build(WORDS)
-    encoder = built.encoder
-    words = program.get_words()
+    gensim = pytest.importorskip("gensim.models.fasttext_inner", reason="the reference needs gensim")
+    built, vocabulary = subwords()
+    encoder, words, expected = built.encoder, program.get_words(), {}
     table = np.zeros((len(words) + BUCKETS, WIDTH), np.float32)
-    table[len(words) :] = encoder.ngrams.table
-    for number, word in enumerate(WORDS, vocabulary.first):
-        table[words.index(word)] = encoder.table[number]
+    table[len(words) :] = encoder.ngrams
+    for number, word in enumerate(SPELLED):
+        table[words.index(word)] = encoder.table[vocabulary.first + number]
+        parts, ids = program.get_subwords(word)
+        expected[f"{number}/buckets"] = ids[1:] - len(words)  # without the word itself
+        expected[f"{number}/hashes"] = np.array([gensim.ft_hash_bytes(part.encode()) for part in parts[1:]])
     program.set_matrices(table, program.get_output_matrix())
-    numbers = np.arange(vocabulary.first, vocabulary.size, dtype=np.int32)
-    ours = encoder({"tokens": numbers[None]}).tokens[0]
-    theirs = np.stack([program.get_word_vector(word) for word in WORDS])
-    assert noted("vectors", np.abs(ours - theirs).max()) < 2e-5
+    expected["vectors"] = np.stack([program.get_word_vector(word) for word in SPELLED])
+    hold("fasttext", f"fasttext-wheel {metadata.version('fasttext-wheel')}, {GENSIM}", {}, expected)
 
 
-def test_gradient():
-    """gensim, like the authors' program, adds a word's whole gradient to each of its parts; the true one is a share of
-    it. Words of five letters have 15 parts each. While it trains, gensim divides the sum of these by 14, which the
-    authors' program does not, nor gensim when it has trained: its vectors are made that much smaller."""
+def test_gradient(hold):
+    """While it trains, gensim divides the sum of these by 14, which the authors' program does not, nor gensim when it
+    has trained: its vectors are made that much smaller."""
     gensim = pytest.importorskip("gensim.models.fasttext", reason="the reference needs gensim")
-    rng = np.random.default_rng(1)
-    words = tuple("".join(rng.choice(list("abcdé"), 5)) for _ in range(20))
-    built, vocabulary = build(words)
-    encoder, loss = built.encoder, built.loss
-    loss.contexts.table.assign(rng.normal(0, 0.7, loss.contexts.table.shape))
+    words, contexts, text = five_letters()
+    built, vocabulary = subwords(words)
     first, noise = vocabulary.first, len(words) - 1
     model = gensim.FastText(
         sg=1, hs=0, negative=5, vector_size=WIDTH, window=3, shrink_windows=False, sample=0, min_count=1, workers=1,
@@ -118,19 +86,40 @@ def test_gradient():
     assert tuple(model.wv.index_to_key) == words
     model.cum_table[:noise] = 0  # all that is drawn lies behind
     tables = [model.wv.vectors_vocab, model.wv.vectors_ngrams, model.syn1neg]
-    before = [14 / 15 * encoder.table[first:], 14 / 15 * encoder.ngrams.table, loss.contexts.table[first:]]
+    before = [14 / 15 * built.encoder.table[first:], 14 / 15 * built.encoder.ngrams, contexts[first:]]
+    before = [np.asarray(array, np.float32) for array in before]
     for table, array in zip(tables, before, strict=True):
         table[:] = array
-    text = rng.integers(0, noise, 12)
-    model.train([[words[word] for word in text]], total_examples=1, epochs=1, start_alpha=RATE, end_alpha=RATE)
-    batch = {"tokens": text[None] + first, "places": np.arange(12)[None], "windows": np.full((1, 12), 3)}
-    batch["noise"] = np.full((1, 4), noise + first)
-    batch = {name: value.astype(np.int32) for name, value in batch.items()}
-    variables = (encoder.table, encoder.ngrams.table, loss.contexts.table)
-    with tf.GradientTape() as tape:
-        value = loss(batch, totals={"pairs": 1})["loss"]
-    slopes = map(tf.convert_to_tensor, tape.gradient(value, [variable.value for variable in variables]))
-    expected = [(np.asarray(array) - table) / RATE for array, table in zip(before, tables, strict=True)]
-    for slope, other, parts, start in zip(slopes, expected, (15, 15, 1), (first, 0, first), strict=True):
-        gap = np.abs(parts * slope.numpy()[start:] - other).max() / np.abs(other).max()
-        assert noted("gradient", gap) < ROUGH
+    said = [[words[word] for word in text]]
+    model.train(said, total_examples=1, epochs=1, start_alpha=RATE, end_alpha=RATE)
+    moved = [(array - table) / RATE for array, table in zip(before, tables, strict=True)]
+    expected = dict(zip(("words", "ngrams", "contexts"), moved, strict=True))
+    hold("fasttext_gradient", GENSIM, {}, expected, tolerance=ROUGH)
+
+
+def test_classifier(tmp_path, hold):
+    """Features, first weights and every step: the program's own first weights (a rate of nothing) lead to its last."""
+    program = pytest.importorskip("fasttext", reason="the reference needs the package fasttext")
+    texts, answers = labelled()
+    path = tmp_path / "train.txt"
+    path.write_text("".join(f"__label__{answer} {text}\n" for answer, text in zip(answers, texts, strict=True)))
+
+    def trained(rate):
+        return program.train_supervised(
+            str(path), lr=rate, dim=10, epoch=20, wordNgrams=2, bucket=1000, minCount=1, thread=1, lrUpdateRate=1,
+            loss="softmax", seed=1, verbose=0,
+        )  # fmt: skip
+
+    before, after = trained(1e-30), trained(0.5)
+    _, _, occurring = classifier.features([(text,) for text in texts], len(texts), buckets=1000)
+    ours = list(dict.fromkeys(word for text in texts for word in [*text.split(), "</s>"]))
+    words = before.get_words()
+    rows = [words.index(ours[f]) if f < len(ours) else f for f in occurring]
+    first = before.get_input_matrix()[rows].copy()
+    assert np.abs(first).max() <= 0.1 and np.abs(classifier.initial(50, 2)[0]).max() <= 0.1
+    expected = {"inputs": after.get_input_matrix()[rows], "outputs": after.get_output_matrix()}
+    assert np.abs(expected["inputs"] - first).max() > 0.1
+    labels = [label.removeprefix("__label__") for label in before.get_labels()]
+    given = {"first": first, "rows": rows, "words": words, "labels": labels}
+    about = f"fasttext-wheel {metadata.version('fasttext-wheel')}"
+    hold("fasttext_classifier", about, {}, expected, **given)

@@ -6,17 +6,28 @@ always to one side: hence `ROUGH`, of the largest component. Trees and what is d
 probabilities are held against fastText's classifier, which has a hierarchical softmax, too, and no table for it.
 """
 
+from importlib import metadata
+
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from ptmbench import models
-from ptmbench.models.card import Size
 from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import hierarchical_softmax, paragraph_vectors, skipgram
-from ptmbench.models.tokenizers import Vocabulary
+from tests.models.frozen.word_vectors import (
+    COUNTS,
+    LABELS,
+    UNSEEN,
+    WIDTH,
+    WINDOW,
+    WORDS,
+    documents,
+    random,
+    sentences,
+    tables,
+)
 from tests.models.references.differences import noted
 
+gensim = pytest.importorskip("gensim", reason="the reference needs gensim")
 word2vec = pytest.importorskip("gensim.models.word2vec", reason="the reference needs gensim")
 doc2vec = pytest.importorskip("gensim.models.doc2vec", reason="the reference needs gensim")
 
@@ -24,30 +35,7 @@ pytestmark = pytest.mark.reference
 
 ROUGH = 3e-2
 RATE = 2e-5
-WORDS, WIDTH, WINDOW = 40, 8, 3
-COUNTS = np.sort(np.random.default_rng(1).choice(5000, WORDS, replace=False) + 1)[::-1]
-"""gensim numbers words by frequency; so does this, and numbers are the same on both sides."""
-UNSEEN = WORDS - 1
-"""The noise word: gensim leaves out noise that is the very word predicted, which is counted here."""
-
-
-def random(seed: int, *shape: int) -> np.ndarray:
-    """Products of two rows stay within the 6 where gensim's table ends, and are wide enough to be told apart."""
-    return np.random.default_rng(seed).normal(0, 0.7, shape).astype(np.float32)
-
-
-def sentences() -> list[np.ndarray]:
-    """Two, which together are longer than a block of `skipgram.BLOCK` tokens."""
-    rng = np.random.default_rng(2)
-    return [rng.integers(0, UNSEEN, 25), rng.integers(0, UNSEEN, 20)]
-
-
-def row(texts: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """``texts`` as a batch of one row, every window `WINDOW` wide, every noise word `UNSEEN`."""
-    places = [np.arange(len(text)) + number * skipgram.FAR for number, text in enumerate(texts)]
-    batch = {"tokens": np.concatenate(texts)[None], "places": np.concatenate(places)[None]}
-    batch |= {"windows": np.full_like(batch["tokens"], WINDOW), "noise": np.full((1, 4), UNSEEN)}
-    return {name: value.astype(np.int32) for name, value in batch.items()}
+ABOUT = f"gensim {gensim.__version__}"
 
 
 def theirs(texts: list[np.ndarray], inputs: np.ndarray, outputs: np.ndarray, **settings) -> list[np.ndarray]:
@@ -69,67 +57,18 @@ def theirs(texts: list[np.ndarray], inputs: np.ndarray, outputs: np.ndarray, **s
     return [(inputs - model.wv.vectors) / RATE, (outputs - after[: len(outputs)]) / RATE]
 
 
-def check(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
-    """Gradients within `ROUGH` of each other, measured by the largest component of each table."""
-    gaps = [
-        np.abs(np.asarray(one) - other).max() / np.abs(other).max() for one, other in zip(ours, theirs, strict=True)
-    ]
-    assert noted("gradient", max(gaps)) < ROUGH, gaps
-
-
-def slopes(loss, batch: dict, variables: list, totals: dict) -> list[np.ndarray]:
-    """The gradients of the sum that ``loss`` divides by ``totals``."""
-    with tf.GradientTape() as tape:
-        value = loss(batch, totals=totals)["loss"]
-    return [tf.convert_to_tensor(slope).numpy() for slope in tape.gradient(value, [v.value for v in variables])]
-
-
-def centre_by_centre(loss, batch: dict, variables: list) -> list[np.ndarray]:
-    """The gradients of a loss by means, that of each word times the number of words around it.
-
-    gensim, like the authors' program, adds the mean's whole gradient to each vector of the mean; the true one is a
-    share of it. Here each row has one centre: with places twice as far apart and windows of 1, the others are alone.
-    """
-    places, length = 2 * batch["places"], batch["tokens"].shape[1]
-    rows = {name: np.repeat(value, length, axis=0) for name, value in (batch | {"places": places}).items()}
-    rows["windows"] = np.ones_like(rows["windows"]) + (2 * WINDOW - 1) * np.eye(length, dtype=np.int32)
-    numbers = (np.abs(places - places.T) <= 2 * WINDOW).sum(axis=1) - 1  # of words around each
-    sums = [0.0, 0.0]
-    for number in np.unique(numbers):
-        chosen = {name: value[numbers == number] for name, value in rows.items()}
-        found = slopes(loss, chosen, variables, {"words": 1})
-        sums = [sums[0] + number * found[0], sums[1] + found[1]]
-    return sums
-
-
-def tables(name: str, rows: int = WORDS):
-    """The loss of the model ``name`` with random tables, these as variables, and as arrays."""
-    built = models.load(name).build(Size(layers=0, width=WIDTH, length=64), Vocabulary(size=WORDS))
-    variables = [built.encoder.table]
-    variables += [variable for variable in built.loss.trainable_variables if variable is not built.encoder.table]
-    arrays = [random(3, WORDS, WIDTH), random(4, rows, WIDTH)]
-    assert np.abs(arrays[0] @ arrays[1].T).max() < 6
-    for variable, array in zip(variables, arrays, strict=True):
-        variable.assign(array)
-    return built.loss, variables, arrays
-
-
-# Negative sampling
-
-
-def test_skipgram():
+@pytest.mark.parametrize("name", ["word2vec", "cbow", "word2vec_hs", "cbow_hs"])
+def test_gradients(name, hold):
     """gensim predicts the word in the middle from each around it, the paper and this the other way round: with windows
     of one width these are the same pairs."""
-    loss, variables, arrays = tables("word2vec")
-    ours = slopes(loss, row(sentences()), variables, {"pairs": 1})
-    check(ours, theirs(sentences(), *arrays, sg=1, hs=0, negative=5))
-
-
-def test_cbow():
-    loss, variables, arrays = tables("cbow")
-    expected = theirs(sentences(), *arrays, sg=0, hs=0, cbow_mean=1, negative=5)
-    check(centre_by_centre(loss, row(sentences()), variables), expected)
-    check(slopes(loss, row(sentences()), variables, {"words": 1})[1:], expected[1:])
+    hierarchical, pairs = name.endswith("_hs"), name.startswith("word2vec")
+    _, _, arrays = tables(name, WORDS - 1 if hierarchical else WORDS)
+    settings = {"sg": 1} if pairs else {"sg": 0, "cbow_mean": 1}
+    settings |= {"hs": 1, "negative": 0} if hierarchical else {"hs": 0, "negative": 5}
+    expected = dict(zip(("inputs", "outputs"), theirs(sentences(), *arrays, **settings), strict=True))
+    if not pairs:
+        expected["plain_outputs"] = expected["outputs"]
+    hold(name, ABOUT, {}, expected, tolerance=ROUGH)
 
 
 # Hierarchical softmax
@@ -146,13 +85,11 @@ def codes(counts: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("words", [2, 37, 1000])
-def test_tree(words):
+@pytest.mark.parametrize("words", [2, 37, 300])
+def test_tree(words, hold):
     """Without ties every turn at every node is the same."""
-    counts = np.random.default_rng(words).choice(1 << 40, words, replace=False) + 1
-    ours = hierarchical_softmax.tree(counts, hierarchical_softmax.depth(words))
-    for way, other in zip(ours, codes(counts), strict=True):
-        assert way[way != 0].tolist() == other.tolist()
+    ways = codes(np.random.default_rng(words).choice(1 << 40, words, replace=False) + 1)
+    hold(f"tree_{words}", ABOUT, {}, {"turns": np.concatenate(ways), "depths": np.array([len(way) for way in ways])})
 
 
 def test_tree_with_ties():
@@ -162,50 +99,22 @@ def test_tree_with_ties():
     assert (counts * ours).sum() == (counts * np.array([len(way) for way in codes(counts)])).sum()
 
 
-def hierarchical(name: str):
-    loss, variables, arrays = tables(name, WORDS - 1)
-    batch = row(sentences())
-    paths = hierarchical_softmax.tree(COUNTS, hierarchical_softmax.depth(WORDS))
-    batch |= {
-        "paths": paths[batch["tokens"]],
-        "centres": hierarchical_softmax.holders(batch["places"], batch["windows"]),
-    }
-    return loss, batch, variables, arrays
-
-
-def test_hierarchical_skipgram():
-    loss, batch, variables, arrays = hierarchical("word2vec_hs")
-    check(slopes(loss, batch, variables, {"pairs": 1}), theirs(sentences(), *arrays, sg=1, hs=1, negative=0))
-
-
-def test_hierarchical_cbow():
-    loss, batch, variables, arrays = hierarchical("cbow_hs")
-    expected = theirs(sentences(), *arrays, sg=0, hs=1, cbow_mean=1, negative=0)
-    check(centre_by_centre(loss, batch, variables), expected)
-    check(slopes(loss, batch, variables, {"words": 1})[1:], expected[1:])
-
-
-def test_probabilities(tmp_path):
+def test_probabilities(tmp_path, hold):
     """Of every answer, from the tree of a fastText classifier, where + is to the right: the nodes' vectors are ours
     times -1. It adds 1e-5 to every probability whose logarithm it takes."""
     fasttext = pytest.importorskip("fasttext", reason="the reference needs the package fasttext")
-    counts = np.array([290, 170, 111, 70, 51, 30, 20, 7, 2])
     path = tmp_path / "train.txt"
-    path.write_text("".join(f"__label__{label} a b\n" * count for label, count in enumerate(counts)))
+    path.write_text("".join(f"__label__{label} a b\n" * count for label, count in enumerate(LABELS)))
     model = fasttext.train_supervised(str(path), loss="hs", dim=WIDTH, bucket=0, epoch=1, thread=1, verbose=0)
-    assert model.get_labels() == [f"__label__{label}" for label in range(len(counts))]
-    words, nodes = random(5, *model.get_input_matrix().shape), random(6, len(counts), WIDTH)
+    assert model.get_labels() == [f"__label__{label}" for label in range(len(LABELS))]
+    words, nodes = random(5, *model.get_input_matrix().shape), random(6, len(LABELS), WIDTH)
     model.set_matrices(words, nodes)
     # Not ``predict``, which fails beside NumPy 2.
-    found = {label: share for share, label in model.f.predict("a\n", len(counts), 0.0, "strict")}
-    loss, _, _ = tables("cbow_hs", WORDS - 1)
-    loss.nodes.table.assign(np.concatenate([-nodes[:-1], np.zeros((WORDS - len(counts), WIDTH))]))
-    paths = hierarchical_softmax.tree(counts, hierarchical_softmax.depth(len(counts)))
-    ends = [model.get_word_id("a"), model.get_word_id("</s>")]
-    h = words[ends].mean(axis=0)[None, None, None]
-    ours = np.exp(-loss.surprise(tf.constant(paths[None]), tf.tile(h, [1, len(counts), 1, 1])).numpy().ravel())
-    gap = np.abs(ours - [found[label] for label in model.get_labels()]).max()
-    assert noted("loss", gap) < 1e-4
+    found = {label: share for share, label in model.f.predict("a\n", len(LABELS), 0.0, "strict")}
+    h = words[[model.get_word_id("a"), model.get_word_id("</s>")]].mean(axis=0)
+    shares = np.array([found[label] for label in model.get_labels()])
+    about = f"fasttext-wheel {metadata.version('fasttext-wheel')}"
+    hold("hierarchical_probabilities", about, {}, {"probabilities": shares}, hidden=h, tolerance=1e-4)
 
 
 # Paragraph vectors
@@ -213,12 +122,11 @@ def test_probabilities(tmp_path):
 
 @pytest.mark.parametrize("length", [2, 6, 14])
 @pytest.mark.parametrize("name", ["pv_dbow", "pv_dm"])
-def test_paragraph_vectors(name, length):
+def test_paragraph_vectors(name, length, hold):
     """Two texts, where gensim, as for CBOW, gives each vector of a mean the mean's whole gradient. In texts of up to 6
     words each is in the window of all others, and means are of as many vectors as there are words; of longer ones the
     answers are compared. What is dropped leaves a hole here and none there: nothing is dropped."""
-    built = models.load(name).build(Size(layers=1, width=WIDTH, inner=4, length=64), Vocabulary(size=WORDS))
-    encoder = built.encoder
+    _, weights, tokens = documents(name, length)
     model = doc2vec.Doc2Vec(
         dm=int(name == "pv_dm"), dm_mean=1, vector_size=WIDTH, window=5, shrink_windows=False, sample=0, min_count=1,
         workers=1, hs=0, negative=5,
@@ -227,25 +135,15 @@ def test_paragraph_vectors(name, length):
     model.build_vocab([doc2vec.TaggedDocument(seen, [tag]) for tag in range(4)])
     assert model.wv.index_to_key == [str(word) for word in range(WORDS)]
     model.cum_table[:UNSEEN] = 0
-    pairs = [(encoder.answers.table, model.syn1neg), (encoder.documents.table, model.dv.vectors)]
-    pairs += [(encoder.table, model.wv.vectors)] if name == "pv_dm" else []
-    before = [random(seed, *weight.shape) for seed, (weight, _) in enumerate(pairs)]
-    for (weight, vectors), array in zip(pairs, before, strict=True):
-        weight.assign(array)
-        vectors[:] = array
-    tokens = np.random.default_rng(5).integers(0, UNSEEN, (2, length))
+    vectors = [model.syn1neg, model.dv.vectors, model.wv.vectors][: len(weights)]
+    before = [weight.numpy() for weight in weights]
+    for table, array in zip(vectors, before, strict=True):
+        table[:] = array
     said = [doc2vec.TaggedDocument([str(word) for word in text], [tag]) for tag, text in enumerate(tokens, 1)]
     model.train(said, total_examples=2, epochs=1, start_alpha=RATE, end_alpha=RATE)
-    expected = [(array - vectors) / RATE for array, (_, vectors) in zip(before, pairs, strict=True)]
-    batch = {"tokens": tokens.reshape(1, -1), "windows": np.full((1, 2 * length), 5)}
-    batch |= {"documents": np.repeat([[1, 2]], length, axis=1), "noise": np.full((1, 4), UNSEEN)}
-    batch = {name: value.astype(np.int32) for name, value in batch.items()}
-    ours = slopes(built.loss, batch, [weight for weight, _ in pairs], {"words": 1, "noise": 1})
-    check(ours[:1], expected[:1])
-    if name == "pv_dbow":
-        check(ours[1:], expected[1:])
-    elif length <= 6:
-        check([length * slope for slope in ours[1:]], expected[1:])
+    kinds = ("answers",) if name == "pv_dm" and length > 6 else ("answers", "documents", "words")
+    moved = [(array - table) / RATE for array, table in zip(before, vectors, strict=True)]
+    hold(f"{name}_{length}", ABOUT, {}, dict(zip(kinds, moved, strict=False)), tolerance=ROUGH)
 
 
 # What is drawn

@@ -18,6 +18,10 @@ def pytest_addoption(parser) -> None:
     parser.addoption("--freeze", action="store_true", help="Keep what references compute now (tests/models/frozen).")
 
 
+def pytest_configure(config) -> None:
+    config.addinivalue_line("markers", "rest: the part of the sweep that continuous integration leaves out")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def own_cache() -> None:
     """Tests neither read nor fill the user's cache."""

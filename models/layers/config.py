@@ -112,7 +112,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
     def restored(value: Any) -> Any:
         if isinstance(value, list):  # JSON has no tuples
             return tuple(map(restored, value))
-        if isinstance(value, Mapping) and "start" in value:
+        if isinstance(value, Mapping) and "class" not in value:
             return Start(kind=value["start"], deviations=tuple(value["deviations"]))
         return from_dict(value) if isinstance(value, Mapping) else value
 

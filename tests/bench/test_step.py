@@ -14,7 +14,7 @@ from ptmbench.bench.engine.optimizers import optimizer
 from ptmbench.bench.engine.recipe import ADAM
 from ptmbench.bench.engine.step import TrainStep
 from tests.bench.processes import ROOT
-from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, small
+from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, small, swept_model
 
 every_model = pytest.mark.parametrize("name", models.names())
 
@@ -263,7 +263,7 @@ def test_xla_compiles_what_gains_by_it():
 
 
 @pytest.mark.sweep
-@every_model
+@swept_model
 def test_every_step_compiles(name):
     """With XLA and static shapes, as a TPU needs it.
 
@@ -277,7 +277,7 @@ def test_every_step_compiles(name):
 
 
 @pytest.mark.sweep
-@every_model
+@swept_model
 def test_bfloat16_learns_as_float32_does(name):
     """Weights and what they are updated by stay float32; only the network between is rounded."""
     plain, rounded = trained(name, 12), trained(name, 12, precision="bfloat16")
@@ -287,7 +287,7 @@ def test_bfloat16_learns_as_float32_does(name):
 
 
 @pytest.mark.sweep
-@every_model
+@swept_model
 def test_rematerialised_blocks_give_the_same_gradients(name):
     plain, again = trained(name, 2), trained(name, 2, rematerialise=True)
     assert again[1] == pytest.approx(plain[1], rel=1e-6)

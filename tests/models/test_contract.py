@@ -8,7 +8,7 @@ import pytest
 
 from ptmbench import models
 from ptmbench.models.card import Architecture
-from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, every_model, made, seed, small, text
+from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, every_model, made, seed, small, swept_model, text
 
 
 @every_model
@@ -61,7 +61,7 @@ def test_encoding(name):
 
 
 @pytest.mark.sweep
-@every_model
+@swept_model
 def test_encoding_in_bfloat16(name):
     """Its network is rounded, and what comes out is near what it was."""
     import keras

@@ -8,7 +8,9 @@ from tests.models.frozen import networks, recurrent, word_vectors
 OURS = networks.OURS | recurrent.OURS | word_vectors.OURS
 
 
-@pytest.mark.parametrize("name", frozen.names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if "beams" in name else ()) for name in frozen.names()]
+)
 def test_numbers_are_those_of_the_reference(name):
     kept = frozen.read(name)
     frozen.compare(OURS[name](kept), kept.expected, kept.tolerance)

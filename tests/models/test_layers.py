@@ -460,7 +460,7 @@ def test_quantised_to_int8(kind, tmp_path):
     assert {v.dtype for v in model.weights if v.path.endswith("/kernel")} == {"int8"}
     found = answers(model, kind)
     error = np.linalg.norm(found - exact) / np.linalg.norm(exact)
-    assert 0 < error < 0.02
+    assert 0 < error < (0.04 if kind == "star_transformer" else 0.02)  # that has no sums, which dilute the error
     assert np.array_equal(answers(reloaded(model, tmp_path), kind), found)
 
 

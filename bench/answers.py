@@ -1,8 +1,8 @@
-"""What the network of a cell answers, under whatever adaptation."""
+"""Adapts a model to a cell's task, predicts the reported examples, and accounts for the cost."""
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 from ptmbench import models, tasks
 from ptmbench.bench import checkpoint, neighbours
 from ptmbench.bench.adapt import NotApplicable, load
-from ptmbench.bench.adapt.settings import Settings, baked
+from ptmbench.bench.adapt.contract import Predictor
+from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.checkpoint import Checkpoint
-from ptmbench.bench.cost import phase, writing_flops
+from ptmbench.bench.cost import phase
 from ptmbench.bench.data import examples
 from ptmbench.bench.data.examples import Parts
 from ptmbench.bench.data.overlap import Overlap
@@ -24,7 +25,6 @@ from ptmbench.bench.plan import Cell
 from ptmbench.leaderboard.record import slug
 from ptmbench.models.card import Size
 from ptmbench.models.tokenizers import Tokenizer
-from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Task
 
 
@@ -80,19 +80,25 @@ def predictions_of(
 ) -> list[Any]:
     """Predictions of a network for the report of ``parts``; what they cost goes to ``outcome``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
-        adaptation = load(cell.method)
-        importlib.import_module("ptmbench.bench.adapt.loop")
+        importlib.import_module("ptmbench.bench.adapt.predictor")
     if reason := neighbours.unfit(cell):
         raise NotApplicable("beside-itself", f"because {reason}")
     attempt = _Attempt(cell, context, task, settings, parts, outcome)
     outcome.cost |= attempt.size()
-    respond = getattr(adaptation, "respond", None)
-    return attempt.as_it_is(respond) if respond else attempt.adapted()
+    learns = load(cell.method).learns
+    predictor = attempt.trained() if learns else attempt.responding()
+    answers = predictor.answer(parts.report)
+    outcome.cost = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0} | outcome.cost
+    outcome.cost["flops_evaluate"] += answers.flops
+    if context.keep and learns:  # of what learns nothing, the pre-trained checkpoint is all there is
+        with phase("keep"):
+            predictor.save(attempt.kept_at(), {"size": cell.row.size, "cell": cell.key, "limit": cell.limit})
+    return answers.predictions
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """The network of one cell at its task: what it learns, what it answers, and what both cost."""
+    """The network of one cell at its task: what it learns, and what that costs."""
 
     cell: Cell
     context: Context
@@ -127,9 +133,16 @@ class _Attempt:
         everything, embedding = (sum(part) for part in zip(*counts, strict=True))
         return {"parameters": everything, "parameters_embedding": embedding, "disk_bytes": 4 * everything}
 
-    def as_it_is(self, respond: Callable[[Any], tuple[list[Any], float]]) -> list[Any]:
-        """What the adaptation's ``respond`` makes of a network that learns nothing."""
+    def kept_at(self) -> Path:
+        """The folder below the run's that ``--keep`` saves the predictor in."""
+        cell = self.cell
+        name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.adaptation)}.s{cell.seed}"
+        return self.context.out / "adapted" / name
+
+    def responding(self) -> Predictor:
+        """The network as it is, under an adaptation that trains nothing."""
         from ptmbench.bench.adapt.asking import Asked
+        from ptmbench.bench.adapt.predictor import Responding
         from ptmbench.bench.engine import networks
 
         with phase("build"):
@@ -147,77 +160,57 @@ class _Attempt:
             report=self.parts.report,
             seed=self.cell.seed,
         )
-        predictions, self.outcome.cost["flops_evaluate"] = respond(asked)
-        self.outcome.cost |= {"steps": 0, "tokens": 0, "flops": 0.0}
-        return predictions
+        return Responding(adaptation=load(self.cell.method), asked=asked)
 
-    def adapted(self) -> list[Any]:
-        """What the network answers under a head, after both have learnt."""
-        from ptmbench.bench.adapt import heads, loop
+    def trained(self) -> Predictor:
+        """The network under a head, after both have learnt."""
         from ptmbench.bench.adapt.course import Bookmark
 
-        form, method, cost = self.cell.form, self.cell.method, self.outcome.cost
-        head = heads.of(form, method)
-        if form is Form.GENERATION and method == "features":
-            raise NotApplicable(
-                "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
-            )
+        codec = self._codec(self.cell.method, self.settings)
         with phase("encode"):
-            codec = head.Codec(self.task, self.context.tokenizer, self.settings, self.parts.train)
             if self.context.neighbours:
                 codec.join([other.tokenizer for other in self.context.also])
-        bookmark, kept = Bookmark(self.context.unfinished, self.context.save_every), {}
-        if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
-            kept["first"] = self._followed(codec, *first, bookmark)
-        network, rows = self._taught(self.settings, method, codec, bookmark)
-        report = self.parts.report
-        with phase("evaluate"):
-            written = loop.outputs(network, rows["report"], getattr(codec, "together", 64))
-            predictions = codec.predictions(report, rows["report"], written)
-        if network.decoding:
-            cost["parameters"] += sum(int(np.prod(v.shape)) for v in network.own)
-            cost["disk_bytes"] = 4 * cost["parameters"]
-            own = (network.counts, self.context.shape, self.context.tokenizer.vocabulary)
-            cost["flops_evaluate"] += writing_flops(*own, rows["report"], written, network.writing.beam)
-        else:
-            cost["flops_evaluate"] += network.forward_flops(rows["report"])
-        if self.context.keep:
-            with phase("keep"):
-                self._keep(kept | {"weights": network.arrays()})
-        return predictions
+        bookmark, first = Bookmark(self.context.unfinished, self.context.save_every), None
+        if codec.first:  # what the codec goes on from is the answers of another adaptation
+            method, settings = codec.first
+            first = self._taught(self._codec(method, settings), method, settings, bookmark)
+            first.weights = first.network.arrays()
+            with phase("train"):
+                for part in (self.parts.train, self.parts.selection):
+                    self.outcome.cost["flops_evaluate"] += first.follow(codec, part)
+        made = self._taught(codec, self.cell.method, self.settings, bookmark, self.context.also)
+        made.first = first
+        if added := made.network.added:
+            self.outcome.cost["parameters"] += added
+            self.outcome.cost["disk_bytes"] = 4 * self.outcome.cost["parameters"]
+        return made
 
-    def _followed(self, codec: Any, method: str, settings: Settings, bookmark: Any) -> Mapping[str, np.ndarray]:
-        """Teach a first network under the adaptation ``method``, and have ``codec`` take up what that one answers;
-        returns its weights."""
-        from ptmbench.bench.adapt import heads, loop
+    def _codec(self, method: str, settings: Settings) -> Any:
+        from ptmbench.bench.adapt import heads
 
+        kind = heads.of(self.cell.form, method).Codec
         with phase("encode"):
-            own = heads.of(self.cell.form, method).Codec(self.task, self.context.tokenizer, settings, self.parts.train)
-        network, rows = self._taught(settings, method, own, bookmark)
-        for name, part in self.parts.by_name().items():
-            with phase("evaluate" if name == "report" else "train"):  # the latency is that of answers to the report
-                numbers = loop.outputs(network, rows[name])
-            with phase("encode"):
-                codec.follow(part, rows[name], numbers)
-            self.outcome.cost["flops_evaluate"] += network.forward_flops(rows[name])
-        return network.arrays() if self.context.keep else {}
+            return kind(self.task, self.context.tokenizer, settings, self.parts.train)
 
-    def _taught(self, settings: Settings, method: str, codec: Any, bookmark: Any) -> tuple[Any, dict[str, Any]]:
-        """The network that learnt the task under the adaptation ``method``, from the cell's weights or from where
-        ``bookmark`` is, and the rows of all parts."""
-        from ptmbench.bench.adapt import adapted as shared
+    def _taught(
+        self, codec: Any, method: str, settings: Settings, bookmark: Any, also: tuple[Neighbour, ...] = ()
+    ) -> Any:
+        """The predictor that learnt the task under the adaptation ``method``, from the cell's weights or from where
+        ``bookmark`` is."""
         from ptmbench.bench.adapt import loop
+        from ptmbench.bench.adapt.predictor import Trained
 
         cell, selection = self.cell, self.parts.selection
         with phase("load"):
             others = examples.beside(cell, self.context.data, settings, [*selection, *self.parts.report])
         with phase("encode"):
-            rows = {name: codec.rows(part) for name, part in self.parts.by_name().items()}
+            rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(selection)}
             beside = codec.beside(others) if others else []
         with phase("build"):
-            network = shared.adapted(*self.own, cell.form, method, codec.outputs, baked(settings), self.context.also)
-            network.reset(self.arrays, cell.seed, [weights_of(found) for found in self.context.neighbours])
-            network.writes(settings, cell.seed)
+            given = {"own": self.own, "others": also, "task": self.task, "seed": cell.seed}
+            made = Trained(**given, method=method, settings=settings, codec=codec)
+            network = made.network
+            network.reset(self.arrays, cell.seed, [weights_of(found) for found in self.context.neighbours[: len(also)]])
 
         # A task without a training set takes the model of another one, just as that one chooses it.
         judge = tasks.load(self.task.extra.get("trained_on", self.task.name))
@@ -226,7 +219,7 @@ class _Attempt:
         def selection_score() -> float:
             if network.decoding:  # decoding the selection set each time would cost more than training
                 return -network.mean_loss(rows["selection"])
-            numbers = loop.outputs(network, rows["selection"], getattr(codec, "together", 64))
+            numbers = loop.outputs(network, rows["selection"], codec.together)
             found = codec.predictions(selection, rows["selection"], numbers)
             return sign * judge.score([e.gold for e in selection], found)["headline"]
 
@@ -236,6 +229,7 @@ class _Attempt:
             if joint := settings.joint():
                 course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score, bookmark)
             course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
+        network.holder = made
         self.outcome.curve = course.curve
         prepared = self.module.flops_per_token(self.context.shape, self.context.tokenizer.vocabulary, settings.length)
         spent = {
@@ -246,32 +240,7 @@ class _Attempt:
         }
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
-        return network, rows
-
-    def _keep(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Save the adapted network as a checkpoint of its own, below the run folder: its ``weights``, and those of the
-        ``first`` one, if its codec goes on from the answers of another."""
-        cell, also = self.cell, self.context.also
-        about = {
-            "kind": "adapted",
-            "model": cell.row.model,
-            "size": cell.row.size,
-            "shape": asdict(self.context.shape),
-            "task": self.task.name,
-            "task_version": self.task.version,
-            "adaptation": cell.method,
-            "settings": dict(cell.settings),
-            "seed": cell.seed,
-            "cell": cell.key,
-            "limit": cell.limit,
-            "train_sha256": examples.fingerprint_of(self.parts.train),
-        }
-        texts = {"tokenizer.json": self.context.tokenizer.to_json()}
-        if also:
-            about["neighbours"] = [{"model": other.model, "shape": asdict(other.shape)} for other in also]
-            texts |= {neighbours.file_of(n): other.tokenizer.to_json() for n, other in enumerate(also, 1)}
-        name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.adaptation)}.s{cell.seed}"
-        checkpoint.write(self.context.out / "adapted" / name, about=about, arrays=arrays, texts=texts)
+        return made
 
 
 @lru_cache(maxsize=4)

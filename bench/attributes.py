@@ -11,7 +11,8 @@ word of the largest s is the one: some word has to change.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ptmbench.tasks.task import Example, Task
 
@@ -35,6 +36,18 @@ class Salience:
                     if size == 1 or min(total[run[:-1]], total[run[1:]]) >= least:
                         total[run] += 1
                         self.counts[label, run] += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` makes it again from."""
+        counts = [[label, *run, count] for (label, run), count in self.counts.items()]
+        return {"counts": counts, "smoothing": self.smoothing, "threshold": self.threshold}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Salience":
+        """The same salience without its texts."""
+        made = cls((), (), content["smoothing"], content["threshold"])
+        made.counts.update({(label, tuple(run)): count for label, *run, count in content["counts"]})
+        return made
 
     def __call__(self, run: tuple[str, ...], label: str, other: str) -> float:
         """s of ``run``, for ``label`` against the ``other`` one."""

@@ -152,8 +152,13 @@ def embedding_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "t
 
 def embedding_flops_per_token(module: Any, shape: Any) -> float:
     """0 where vectors are looked up; a module that makes them of something says what that takes."""
-    formula = getattr(module, "embedding_flops_per_token", None)
+    formula = optional(module, "embedding_flops_per_token")
     return formula(shape) if formula else 0.0
+
+
+def optional(module: Any, name: str) -> Any:
+    """What the file of a model defines as ``name``; None where it does not have to, and does not."""
+    return getattr(module, name, None)
 
 
 def decoder_flops(module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any]) -> float:
@@ -179,7 +184,7 @@ def writing_flops(
 
 def _writing(module: Any, shape: Any, vocabulary: Any, source: int, length: int, hypotheses: int) -> float:
     passes = [module.decode_flops(shape, vocabulary, source, n) for n in range(1, length + 1)]
-    if getattr(module, "READS_AGAIN", False):
+    if optional(module, "READS_AGAIN"):
         return hypotheses * sum(passes)
     start = module.decode_flops(shape, vocabulary, source, 0)
     return start + hypotheses * sum((whole - start) / n for n, whole in enumerate(passes, start=1))

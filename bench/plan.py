@@ -10,7 +10,9 @@ from typing import Any
 
 from ptmbench.bench import baselines, graph
 from ptmbench.bench.adapt import check as check_adaptation
+from ptmbench.bench.adapt import load as load_adaptation
 from ptmbench.bench.adapt import names as adaptation_names
+from ptmbench.bench.adapt import only
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.artefacts import Artefact, Cell, Pretraining, Row, from_dict, to_dict
 from ptmbench.bench.errors import UsageError
@@ -19,15 +21,6 @@ from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Task
 
-_ONLY = {
-    Form.LANGUAGE_MODELLING: "likelihood",
-    Form.CLOZE: "probe",
-    Form.SIMILARITY: "words",
-    Form.ANALOGY: "words",
-}
-"""Forms that are met in one way, whatever is asked for."""
-_ADAPTATIONS = tuple(name for name in adaptation_names() if name not in _ONLY.values())
-"""What a user may ask for."""
 AFTER = "after"
 """What an adaptation calls its intermediate task: ``finetune:after=mnli`` begins with a model adapted to MNLI (Phang et
 al., 2018, "Sentence Encoders on STILTs")."""
@@ -89,15 +82,20 @@ def adaptation_of(row: Row, form: Form, adaptation: str) -> str:
     """How ``row`` meets a task of ``form`` when ``adaptation`` is asked for: some pairs have only one way."""
     if row.kind == "baseline":
         return "baseline"
-    return _ONLY.get(form, adaptation)
+    return only().get(form, adaptation)
+
+
+def adaptations() -> tuple[str, ...]:
+    """What a user may ask for."""
+    return tuple(name for name in adaptation_names() if name not in only().values())
 
 
 def variant(adaptation: str) -> tuple[str, dict[str, str]]:
     """The name of an adaptation and the settings behind it: "ulmfit:unfreeze=0+concat=0". What has no = of its own
     belongs to the value before it: "multitask:beside=sst2+trec". `UsageError` for others."""
     name, colon, changes = adaptation.partition(":")
-    if name not in _ADAPTATIONS:
-        raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(_ADAPTATIONS)}.")
+    if name not in (choices := adaptations()):
+        raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(choices)}.")
     check_adaptation(name)
     pairs = [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
     if any(len(pair) != 2 for pair in pairs):
@@ -149,8 +147,8 @@ def cells_of(
         chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
         here = adaptation_settings.read(method, chosen).of(task.name)
         chosen, also = adaptation_settings.recorded(here), here.models(task.form)
-        # Baselines, likelihoods, probes and prompts without examples draw nothing: one seed is all there is.
-        asks = method in _ONLY.values() or (method == "prompt" and not chosen["shots"])
+        # What draws nothing has one seed; under a random twin the seed draws the weights.
+        still = adaptation == "baseline" or (row.kind != "random" and not load_adaptation(method).draws(here))
         begins: dict[int, str] = {}
         if after not in ("", task.name) and adaptation == asked:  # a task after itself is the task alone
             first = load(after)
@@ -158,7 +156,7 @@ def cells_of(
                 raise UsageError(f"'{asked}': {after} is met in one way only, without learning. Name another task.")
             plain = f"{name}:{'+'.join(map('='.join, changes.items()))}" if changes else name
             begins = {one.seed: adapted(one) for one in drawn(row, first, plain, name, changes, "")}
-        for seed in seeds[:1] if adaptation == "baseline" or (asks and row.kind != "random") else seeds:
+        for seed in seeds[:1] if still else seeds:
             yield Cell(
                 row=row,
                 task=task.name,

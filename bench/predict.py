@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench import tasks
-from ptmbench.bench import checkpoint, environment, neighbours
-from ptmbench.bench.adapt.settings import Settings, baked, read
+from ptmbench.bench import checkpoint, environment
 from ptmbench.bench.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from ptmbench.bench.console import progress, say
 from ptmbench.bench.data import sums
@@ -39,7 +38,7 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
         sums.check(task, data, split)
         examples = task.examples(data, split)
         with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
-            predictions = _predictions(found, task, data, examples)
+            predictions = _predictions(found, examples)
             bar.advance(len(predictions))
         lines = [
             json.dumps({"id": e.id, "prediction": p} | beside(p), ensure_ascii=False)
@@ -157,58 +156,8 @@ def _served_by(name: str) -> list[Task]:
     return [task for task in tasks.load_all(say) if task.extra.get("trained_on") == name]
 
 
-def _predictions(found: Checkpoint, task: Task, data: Path, examples: Sequence[Any]) -> list[Any]:
-    """Predictions of an adapted checkpoint, by the codec of the task that it was trained on."""
-    from ptmbench.bench.adapt import heads
-    from ptmbench.bench.data.examples import drawn, fingerprint_of, splits
+def _predictions(found: Checkpoint, examples: Sequence[Any]) -> list[Any]:
+    """Predictions of an adapted checkpoint."""
+    from ptmbench.bench.adapt.predictor import load
 
-    about = found.about
-    settings, trained = read(about["adaptation"], about["settings"]), tasks.load(about["task"])
-    tokenizer = Tokenizer.load(found.path("tokenizer.json"))
-    train = splits(trained, data, settings, about["limit"]).train
-    train = drawn(train, about["seed"], settings)  # what it learnt from says how its numbers are read
-    if about.get("train_sha256") not in (None, fingerprint_of(train)):  # checkpoints of before do not know
-        say(
-            f"{found.folder} did not learn from the training set of {trained.title} that is in {data}: what its "
-            "numbers mean, as a regression's scale, is read off that one now."
-        )
-    codec = heads.of(task.form, about["adaptation"]).Codec(trained, tokenizer, settings, train)
-    if also := neighbours.kept(found):
-        codec.join([other.tokenizer for other in also])
-    if first := getattr(codec, "first", None):  # what the codec goes on from is the answers of another adaptation
-        if "first.safetensors" not in found.files:
-            raise CheckpointError(
-                f"{found.folder} lacks the weights of the adaptation {first[0]}, which its answers begin with: "
-                "an earlier version left them out. Make it again with --keep."
-            )
-        method, own = first
-        other = heads.of(task.form, method).Codec(trained, tokenizer, own, train)
-        rows, numbers = _answered(found, "first", method, own, tokenizer, task, other, examples)
-        codec.follow(examples, rows, numbers)
-    rows, numbers = _answered(found, "weights", about["adaptation"], settings, tokenizer, task, codec, examples)
-    return codec.predictions(examples, rows, numbers)
-
-
-def _answered(
-    found: Checkpoint,
-    arrays: str,
-    method: str,
-    settings: Settings,
-    tokenizer: Tokenizer,
-    task: Task,
-    codec: Any,
-    examples: Sequence[Any],
-) -> tuple[list[Any], list[np.ndarray]]:
-    """The rows of ``examples``, and what the network with those ``arrays`` of a checkpoint says to them under the
-    adaptation ``method``."""
-    from ptmbench.bench.adapt import adapted as shared
-    from ptmbench.bench.adapt import loop
-
-    about = found.about
-    shape, fixed = Size(**about["shape"]), baked(settings)
-    also = neighbours.kept(found)
-    network = shared.adapted(about["model"], shape, tokenizer, task.form, method, codec.outputs, fixed, also)
-    network.writes(settings, about["seed"])
-    network.assign(found.arrays(arrays))
-    rows = codec.rows(examples)
-    return rows, loop.outputs(network, rows, getattr(codec, "together", 64))
+    return load(found).answer(examples).predictions

@@ -1,72 +1,103 @@
-"""What the file of an adaptation has to define: read from its source before anything runs, since importing it imports
-TensorFlow, and checked again when a cell imports it. `bench.plan` calls `check`, `bench.adapt.load` the rest."""
+"""Whether the folder of an adaptation keeps the contract (`bench.adapt.contract`).
+
+`bench.adapt.check` asks before a plan is made, so that a broken folder is told before anything is trained. Nothing here
+imports TensorFlow: of the folder's other files only the source is read.
+"""
 
 import ast
+import inspect
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.errors import BrokenFile
-from ptmbench.models._importing import broken, fits
+from ptmbench.models._importing import broken
 from ptmbench.tasks.forms import Form
 
 _FOLDER = Path(__file__).parent
-_TAKES = {
-    "make": "adapted, rows, settings, seed",
-    "rate": "step, number, steps, settings",
-    "turn": "steps, settings",
-    "respond": "asked",
-    "Decoding": "network, vocabulary, settings",
-    "First": "network, vocabulary, form",
-    "Step": "loss, variables",
-}
-"""Optional functions and classes of an adaptation, with the names of their arguments."""
+_PACKAGE = "ptmbench.bench.adapt"
 
 
 def path_of(name: str) -> Path:
-    return _FOLDER / f"{name}.py"
+    """The file that defines the adaptation ``name``."""
+    return _FOLDER / name / "__init__.py"
 
 
-def check(name: str) -> None:
-    """`BrokenFile` where the source of the adaptation ``name`` is no Python or lacks a name that every one defines."""
-    path = path_of(name)
+def check(name: str, module: ModuleType) -> Adaptation:
+    """The adaptation ``name`` of its imported ``module``. Raises `BrokenFile` with a sentence on everything that is
+    wrong with its folder."""
+    found = [one for file in sorted(path_of(name).parent.glob("*.py")) for one in _absent_imports(file)]
+    adaptation = vars(module).get("ADAPTATION")
+    if not isinstance(adaptation, Adaptation):
+        found.append("It has no ADAPTATION, an instance of a subclass of bench.adapt.contract.Adaptation.")
+    else:
+        found += [*_wrong_values(adaptation), *_wrong_methods(type(adaptation))]
+    if found:
+        raise BrokenFile(f"{path_of(name)} is no adaptation's file. {' '.join(found)}")
+    return adaptation
+
+
+def _wrong_values(adaptation: Adaptation) -> Iterator[str]:
+    own = type(adaptation)
+    if not isinstance(vars(own).get("summary"), str):
+        yield "It has no summary, a text."
+    if not (isinstance(own.settings, type) and issubclass(own.settings, Settings) and is_dataclass(own.settings)):
+        yield "Its settings are no subclass of bench.adapt.settings.Settings."
+    elif plain := [f.name for f in fields(own.settings) if "holds" not in f.metadata]:
+        yield f"Of its settings {', '.join(plain)} is declared without bench.adapt.settings.setting or its kin."
+    forms = own.only if isinstance(own.only, tuple) else (own.only,)
+    if strange := [form for form in forms if not isinstance(form, Form)]:
+        yield f"Its ``only`` is a tuple of forms, but has {strange[0]!r}."
+    if own.heads is not None and not (isinstance(own.heads, Mapping) and all(isinstance(f, Form) for f in own.heads)):
+        yield "Its heads are a dict from forms to modules below bench/adapt."
+    else:
+        for module in (own.heads or {}).values():
+            file = _FOLDER / f"{str(module).replace('.', '/')}.py"
+            if not file.is_file():
+                yield f"Its heads name {module!r}, but there is no file {file}."
+            elif absent := {"Codec", "Head"} - set(_names(file)):
+                yield f"{file} defines no {' and no '.join(sorted(absent))}."
+    if not own.learns and own.respond is Adaptation.respond:
+        yield "It does not learn, and has no respond(asked) either."
+
+
+def _wrong_methods(own: type) -> Iterator[str]:
+    """Methods of the contract that take other arguments than it says."""
+    for name, method in inspect.getmembers(Adaptation, inspect.isfunction):
+        asked, found = (list(inspect.signature(one).parameters) for one in (method, vars(own).get(name, method)))
+        if asked != found:
+            yield f"Its {name}({', '.join(found[1:])}) takes other arguments than {name}({', '.join(asked[1:])})."
+
+
+def _absent_imports(path: Path) -> Iterator[str]:
+    """What ``path`` imports from below `bench.adapt`, inside its methods too, and what is not there."""
+    for node in ast.walk(_parsed(path)):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(f"{_PACKAGE}."):
+            continue
+        file = _FOLDER.joinpath(*node.module.removeprefix(f"{_PACKAGE}.").split("."))
+        file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+        if not file.is_file():
+            yield f"{path.name}, line {node.lineno}, imports {node.module}, but there is no file {file}."
+            continue
+        defined = set(_names(file)) | {one.stem for one in file.parent.iterdir() if file.name == "__init__.py"}
+        for alias in node.names:
+            if alias.name not in defined:
+                yield f"{path.name}, line {node.lineno}, imports {alias.name}, which {file} does not define."
+
+
+def _names(path: Path) -> Iterator[str]:
+    """Names that the source of ``path`` defines or imports. Raises `BrokenFile` for what is no Python."""
+    yield from (name for node in _parsed(path).body for name in _defined(node))
+
+
+def _parsed(path: Path) -> ast.Module:
     try:
-        tree = ast.parse(path.read_bytes(), str(path))
+        return ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
         raise broken(path, error, BrokenFile) from error
-    _refuse(path, _absent({defined for node in tree.body for defined in _defined(node)}))
-
-
-def check_module(name: str, module: ModuleType) -> None:
-    """`BrokenFile` where ``module``, the adaptation ``name``, cannot be used."""
-    found = _absent(set(vars(module)))
-    if not isinstance(getattr(module, "SUMMARY", ""), str):
-        found.append("SUMMARY is a text.")
-    for part, takes in {"Reading": "encoder, settings", **_TAKES}.items():
-        value, count = getattr(module, part, None), len(takes.split(", "))
-        if value is not None and not (callable(value) and fits(value, count)):
-            found.append(f"{part}({takes}) cannot be called so.")
-    own = getattr(module, "HEADS", {})
-    if not isinstance(own, Mapping) or not all(form in tuple(Form) for form in own):
-        found.append("HEADS is a dict from forms to files of bench/adapt/heads.")
-    else:
-        files = {file.stem for file in (_FOLDER / "heads").glob("[!_.]*.py")}
-        found += [
-            f"HEADS names {one!r}, which has no file in bench/adapt/heads." for one in own.values() if one not in files
-        ]
-    _refuse(path_of(name), found)
-
-
-def _absent(defined: set[str]) -> list[str]:
-    missing = [] if "SUMMARY" in defined else ["It has no SUMMARY, a text."]
-    if not defined & {"Reading", "respond"}:
-        missing.append("It has no Reading(encoder, settings), and no respond(asked) either.")
-    return missing
-
-
-def _refuse(path: Path, found: list[str]) -> None:
-    if found:
-        raise BrokenFile(f"{path} is no adaptation's file. {' '.join(found)}")
 
 
 def _defined(node: ast.AST) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
-from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -11,13 +10,12 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.bench import cost
-from ptmbench.bench.adapt import NoDecoder, heads, load
+from ptmbench.bench.adapt import NotApplicable, heads, load
 from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.parts import Decoding, token_table
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.cost import Traced
 from ptmbench.bench.engine import networks
-from ptmbench.bench.engine.rates import rate_at
-from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.generate import Generator, Writing
 from ptmbench.bench.neighbours import Neighbour
 from ptmbench.models.architectures.parts import dropout
@@ -32,7 +30,7 @@ _HEAD = 9000
 
 class Adapted:
     """An encoder, a reading of it, a head, one training step and one forward function, all with free batch size and
-    length."""
+    length. ``neighbours`` are networks that are read too, and never learn."""
 
     def __init__(
         self,
@@ -42,53 +40,48 @@ class Adapted:
         adaptation: str,
         outputs: Hashable,
         settings: Settings,
-        forward_flops: Callable[[Sequence[Row]], float],
+        encoder_flops: Callable[[Sequence[Row]], float],
         neighbours: Sequence[Any] = (),
+        decoder_flops: Callable[..., float] = lambda *given: 0.0,
     ):
-        self.network, self.vocabulary, self.forward_flops = network, vocabulary, forward_flops
-        self.neighbours = tuple(neighbours)
-        """Networks that are read besides, and never learn."""
-        self.frozen_flops = forward_flops
-        """Of ``forward_flops``, those of an encoder that does not learn."""
-        self.freezes = settings.FREEZES
+        self.network, self.vocabulary, self.neighbours = network, vocabulary, tuple(neighbours)
+        self.encoder_flops, self.decoder_flops = encoder_flops, decoder_flops
+        """FLOPs of one forward pass of all encoders, and of ``decode``, without what the adaptation adds."""
         self.adaptation = load(adaptation)
         self.head = heads.of(form, adaptation).Head(outputs)
-        self.decoding: Any = None
-        """What writes: ``decode`` and ``writer`` of the network, or of the adaptation; None under other heads."""
-        build = getattr(self.adaptation, "Decoding", None)
-        if getattr(self.head, "writes", False):
-            if build is None and network.decode is None:
-                raise NoDecoder
-            self.decoding = build(network, vocabulary, settings) if build else network
+        self.decoding = self.adaptation.decoding(network, vocabulary, settings) if self.head.writes else None
+        pretrained = list(network.loss.variables)
+        self.extension = self.adaptation.extend(network, self.decoding, settings)
+        self.pretrained = pretrained
+        """Variables that a checkpoint of the pre-trained model has."""
+        self.freezes = not self.extension.learning
         network.encoder.dropout = 0.0 if self.freezes else settings.dropout
         for other in self.neighbours:
             other.encoder.dropout = 0.0
-        self.head_dropout = getattr(settings, "head_dropout", 0.0)
-        self.reading = self.adaptation.Reading(network.encoder, settings, *(o.encoder for o in self.neighbours))
-        self.own: list[Any] = self.decoding.own if self.decoding and build else []
-        """Variables that the adaptation adds, with a value to begin from."""
+        self.head_dropout = settings.head_dropout
+        self.reading = self.adaptation.reading(network.encoder, settings, *(o.encoder for o in self.neighbours))
         if not self.decoding:
             self._outputs(_example(form, len(self.neighbours)), None)  # makes the variables of the reading and the head
-            self.own = [*self.reading.trainable_variables, *self.head.trainable_variables]
-        scaled = {id(v) for layer in (self.reading, self.head) for v in getattr(layer, "glorot", ())}
-        self._beginning = [(v.numpy(), _deviation(v) if id(v) in scaled else 0.02) for v in self.own]
-        self.remembered: list[Any] = getattr(self.decoding, "remembered", [])
+        added = self.decoding.own if self.decoding else [
+            *self.reading.trainable_variables, *self.head.trainable_variables
+        ]  # fmt: skip
+        self.own: list[Any] = [*added, *self.extension.new]
+        """Variables that the adaptation adds, with a value to begin from."""
+        deviations = {id(v): _deviation(v) for layer in (self.reading, self.head) for v in layer.glorot}
+        deviations |= {id(v): self.extension.deviation for v in self.extension.new}
+        self._beginning = [(v.numpy(), deviations.get(id(v), 0.02)) for v in self.own]
+        self.remembered = list(self.decoding.remembered) if self.decoding else []
         """Variables that no gradient changes, but training does."""
-        self.learning = list(self.own)
-        if not self.freezes:
-            inside = network.loss if self.decoding and not self.own else network.encoder  # what writes is in the loss
-            self.learning += inside.trainable_variables
-        options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True}
-        options["adam"] = getattr(settings, "adam", None)  # nothing learns by it under other settings
-        self.step = getattr(self.adaptation, "Step", TrainStep)(self._loss, self.learning, **options)
-        # An adaptation may have the network learn something else first: (rows, settings, seed, bookmark) to a `Course`.
-        first = getattr(self.adaptation, "First", None)
-        self.first = first(network, vocabulary, form, **options) if first else None
-        self.counts: Any = None
-        """What has the ``decode_flops`` of ``decoding``."""
+        self.learning = list({id(v): v for v in (*added, *self.extension.learning)}.values())
+        options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True, "adam": settings.adam}
+        self.step = self.adaptation.step(self._loss, self.learning, **options)
+        self.first = self.adaptation.first(network, vocabulary, form, **options)
         self._forward: Any = None
         self._evaluate: Any = None
         self._generators: dict[Writing, Generator] = {}
+        self._gradients: Any = None
+        self.holder: Any = None
+        """The predictor whose weights it has; None while it learns."""
         self.writes(settings, 0)
 
     def reset(
@@ -97,40 +90,59 @@ class Adapted:
         """Begin anew: the weights of the network and its neighbours as given, the adaptation's own drawn from ``seed``
         (matrices by N(0, 0.02) as BERT's heads, those that a layer names in its ``glorot`` by the variance of Glorot
         and Bengio, whatever they were built with), the optimizer empty."""
-        for network, given in zip((self.network, *self.neighbours), (weights, *neighbours), strict=True):
+        self.holder = None
+        networks.assign(self.pretrained, weights)
+        for network, given in zip(self.neighbours, neighbours, strict=True):
             networks.assign(network.loss.variables, given)
         rng = np.random.default_rng([seed, 1])
         for variable, (value, deviation) in zip(self.own, self._beginning, strict=True):
             variable.assign(rng.normal(0.0, deviation, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
-        if self.decoding and self.decoding is not self.network:
+        if self.decoding:
             self.decoding.begin()
         self.step.reset()
 
     def rate(self, step: int, steps: int, settings: Settings) -> float:
         """The learning rate of ``step`` of ``steps``."""
-        own = getattr(self.adaptation, "rate", None)
-        if own:
-            return own(self.step, step, steps, settings)
-        return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
+        return self.adaptation.rate(self.step, step, steps, settings)
 
     def make(self, rows: Sequence[Row], settings: Settings, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:
-        """What a step learns from, and the FLOPs of making it: ``rows``, or what the adaptation makes of them with the
-        weights of the moment and the step's ``seed``."""
-        own = getattr(self.adaptation, "make", None)
-        return own(self, rows, settings, seed) if own else (rows, 0.0)
+        """What a step learns from, and the FLOPs of making it of ``rows``."""
+        return self.adaptation.make(self, rows, settings, seed)
 
     def turn(self, steps: int, settings: Settings) -> int:
         """The step of ``steps`` that a second stage of training begins with; 0 where there is one stage."""
-        own = getattr(self.adaptation, "turn", None)
-        return own(steps, settings) if own else 0
+        return self.adaptation.turn(steps, settings)
 
     def writes(self, settings: Settings, seed: int) -> None:
         """From now on texts are written as ``settings`` say; samples follow from ``seed``."""
         self.writing, self._longest, self._seed = writing_of(settings), settings.target_length - 1, seed
 
+    def forward_flops(self, rows: Sequence[Row]) -> float:
+        """FLOPs of one forward pass over ``rows``; under a decoder with their whole targets."""
+        if self.decoding:
+            return self.decoder_flops(self.decoding, rows)
+        return self.encoder_flops(rows) + self.reading.flops(rows) + self._extension_flops(rows)
+
+    @property
+    def added(self) -> int:
+        """Parameters that the adaptation adds inside the network; heads are not counted."""
+        own = [*(self.decoding.own if self.decoding else ()), *self.extension.new]
+        return sum(int(np.prod(v.shape)) for v in own)
+
+    def answering_flops(self, rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> float:
+        """FLOPs of answering ``rows`` with ``outputs``, which under a decoder are what was written."""
+        if self.decoding:
+            return self.decoder_flops(self.decoding, rows, outputs, self.writing.beam)
+        return self.forward_flops(rows)
+
     def training_flops(self, rows: Sequence[Row]) -> float:
-        """FLOPs of one step on ``rows``: the backward pass takes twice the forward pass, and a frozen encoder none."""
-        return 3 * self.forward_flops(rows) - (2 * self.frozen_flops(rows) if self.freezes else 0)
+        """FLOPs of one step on ``rows``. The backward pass takes twice the forward pass; nothing of it reaches a frozen
+        encoder, and in one of which a part learns there are no products for the gradients of kernels that stay."""
+        spared = 2 if self.freezes else 0 if self.extension.whole else 1
+        return 3 * self.forward_flops(rows) - (spared * self.encoder_flops(rows) if spared else 0)
+
+    def _extension_flops(self, rows: Sequence[Row]) -> float:
+        return self.extension.flops_per_token * sum(row.tokens for row in rows) if self.extension.flops_per_token else 0
 
     def state(self) -> list[np.ndarray]:
         return [v.numpy() for v in self.learning]
@@ -152,11 +164,11 @@ class Adapted:
         own = {f"adapted/{i:03d}": variable.numpy() for i, variable in enumerate(self.own)}
         for number, other in enumerate(self.neighbours, 1):
             own |= {_beside(number, name): value for name, value in networks.weights(other.loss.variables).items()}
-        return networks.weights(self.network.loss.variables) | own
+        return networks.weights(self.pretrained) | own
 
     def assign(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Set all weights from what `arrays` gave."""
-        networks.assign(self.network.loss.variables, arrays)
+        networks.assign(self.pretrained, arrays)
         for number, other in enumerate(self.neighbours, 1):
             theirs = _beside(number, "")
             given = {name.removeprefix(theirs): array for name, array in arrays.items() if name.startswith(theirs)}
@@ -166,10 +178,9 @@ class Adapted:
 
     def forward(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """The head's numbers for a batch; for generation, the ids [B, S] of the best text."""
-        if written := getattr(self.decoding, "written", None):
-            return written(batch)
         if self.decoding:
-            return self.write(self.writing, batch["tokens"], self._longest, self._seed)
+            write = partial(self.write, self.writing, longest=self._longest, seed=self._seed)
+            return self.decoding.written(batch, write)
         if self._forward is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
             self._forward = _traced(self._predicted, specs)
@@ -192,17 +203,48 @@ class Adapted:
             np.mean([self._evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches])
         )
 
-    def _loss(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
-        return {"loss": self.head.loss(self._outputs(batch, seed), batch)}
+    def input_gradients(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The gradient of the loss on ``batch``, of one row, with respect to the vector of each of its tokens: float32
+        [T, E] or, for C texts in one row, [C, T, E]. Raises `NotApplicable` where tokens are not looked up, or where
+        the network uses their table for more than that."""
+        table = token_table(self.network.encoder)
+        if table is None or self.decoding:
+            raise NotApplicable("no-gradients", "because this network does not only look its tokens up in a table.")
 
-    def _outputs(self, batch: Mapping[str, Any], seed: Any) -> Any:
+        def gradients(batch: Mapping[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.GradientTape() as tape:
+                outputs = self._outputs(batch, None, through=True)
+                loss = self.adaptation.loss(self, outputs, batch, None)
+            found = tape.gradient(loss, table.value)
+            if not isinstance(found, tf.IndexedSlices):
+                raise NotApplicable(
+                    "no-gradients", "because the table of tokens is used for more than to look them up."
+                )
+            return tf.convert_to_tensor(found.values), tf.convert_to_tensor(found.indices)
+
+        if self._gradients is None:
+            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
+            self._gradients = _traced(gradients, specs)
+        values, indices = (x.numpy() for x in self._gradients({k: tf.convert_to_tensor(v) for k, v in batch.items()}))
+        tokens = batch["tokens"][0]
+        if not np.array_equal(indices.ravel(), tokens.ravel()):
+            raise NotApplicable(
+                "no-gradients", "because the network does not look every token up once, in their order."
+            )
+        return values.reshape(*tokens.shape, -1)
+
+    def _loss(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        return {"loss": self.adaptation.loss(self, self._outputs(batch, seed), batch, seed)}
+
+    def _outputs(self, batch: Mapping[str, Any], seed: Any, through: bool = False) -> Any:
+        """The head's numbers; gradients go ``through`` a frozen encoder too, where they are asked for."""
         if self.decoding:
             return self.decoding.decode(batch, seed)
         inputs = {name: batch[name] for name in ("tokens", "segments")}
         if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
             inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)
-        if self.freezes:
+        if self.freezes and not through:
             encoding = _still(encoding)
         others = []
         for number, other in enumerate(self.neighbours, 1):
@@ -213,9 +255,7 @@ class Adapted:
         return self.head(reading._replace(tokens=tokens, pooled=pooled), batch)
 
     def _predicted(self, batch: Mapping[str, Any]) -> Any:
-        """The head's numbers as its codec reads them: some heads decide over a whole row here."""
-        numbers, predicted = self._outputs(batch, None), getattr(self.head, "predicted", None)
-        return numbers if predicted is None else predicted(numbers, batch)
+        return self.head.predicted(self._outputs(batch, None), batch)
 
 
 def writing_of(settings: Settings) -> Writing:
@@ -251,28 +291,19 @@ def adapted(
     # What is above an embedding that is read is not in the graph.
     read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops
 
-    def forward_flops(rows: Sequence[Row]) -> float:
-        if made.decoding:
-            return cost.decoder_flops(made.counts, shape, vocabulary, rows)
-        beside = (
+    def encoder_flops(rows: Sequence[Row]) -> float:
+        others = (
             read(models.load(other.model), other.shape, rows, f"tokens_{number}")
             for number, other in enumerate(neighbours, 1)
         )
-        return read(module, shape, rows) + sum(beside)
+        return read(module, shape, rows) + sum(others)
+
+    def decoder_flops(decoding: Decoding, rows: Sequence[Row], *written: Any) -> float:
+        count = cost.writing_flops if written else cost.decoder_flops
+        return count(decoding.counts(module), shape, vocabulary, rows, *written)
 
     others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
-    made = Adapted(network, vocabulary, form, adaptation, outputs, settings, forward_flops, others)
-    if made.decoding:
-        made.frozen_flops = partial(cost.encoder_flops, module, shape)
-    elif own := getattr(made.reading, "flops_per_token", 0.0):  # a reading that is a network of its own
-        made.forward_flops = lambda rows: forward_flops(rows) + own * sum(row.tokens for row in rows)
-        made.frozen_flops = forward_flops
-    elif own := getattr(made.reading, "flops_per_word", 0.0):
-        made.forward_flops = lambda rows: forward_flops(rows) + own * sum(len(row.arrays["places"]) for row in rows)
-        made.frozen_flops = forward_flops
-    counted = getattr(made.decoding, "decode_flops", None)  # of a decoder that the model's own formula leaves out
-    made.counts = SimpleNamespace(decode_flops=partial(counted, module)) if counted else module
-    return made
+    return Adapted(network, vocabulary, form, adaptation, outputs, settings, encoder_flops, others, decoder_flops)
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ptmbench.bench.adapt import NoDecoder
-from ptmbench.bench.cost import embedding_flops_per_token
+from ptmbench.bench.cost import embedding_flops_per_token, optional
 from ptmbench.models.card import Size
 from ptmbench.models.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
@@ -46,7 +46,7 @@ class Network(NamedTuple):
 
     def likelihood(self, length: float) -> float:
         """FLOPs of the probability of such a row; 0 for a network that gives none."""
-        formula = getattr(self.module, "likelihood_flops_per_token", None)
+        formula = optional(self.module, "likelihood_flops_per_token")
         return length * formula(self.shape, self.vocabulary, length) if formula else 0.0
 
 
@@ -102,8 +102,8 @@ class Effort:
 
     def decoder(self, network: Network) -> Decoder | None:
         """What writes; None for a network that cannot."""
-        formula = getattr(network.module, "decode_flops", None)
+        formula = optional(network.module, "decode_flops")
         if formula is None:
             return None
         own = (network.shape, network.vocabulary)
-        return Decoder(lambda *given: formula(*own, *given), getattr(network.module, "READS_AGAIN", False))
+        return Decoder(lambda *given: formula(*own, *given), bool(optional(network.module, "READS_AGAIN")))

@@ -23,9 +23,15 @@ FOLDERS = {
 }
 
 
+def source(kind: str, name: str) -> Path:
+    """The file that defines ``name``: an adaptation has a folder of its own."""
+    folder = ROOT / FOLDERS[kind]
+    return folder / name / "__init__.py" if kind == "adaptations" else folder / f"{name}.py"
+
+
 def docstring(kind: str, name: str) -> str:
     """The docstring that opens the file, without running it; `BrokenFile` for a file that is no Python."""
-    path = ROOT / FOLDERS[kind] / f"{name}.py"
+    path = source(kind, name)
     try:
         return ast.get_docstring(ast.parse(path.read_bytes(), str(path))) or ""
     except (SyntaxError, ValueError) as error:
@@ -35,7 +41,7 @@ def docstring(kind: str, name: str) -> str:
 def summary(kind: str, name: str) -> str:
     """The whole sentences of the docstring's first line, with the one that goes on behind it where they say little. It
     begins the file and is read without parsing: of all files that takes longer than everything else that `ls` does."""
-    with open(ROOT / FOLDERS[kind] / f"{name}.py", encoding="utf-8", errors="replace") as file:
+    with open(source(kind, name), encoding="utf-8", errors="replace") as file:
         text = first = file.readline().strip().removeprefix('"""')
         while not text.endswith('"""') and (line := file.readline().strip()):
             text += f" {line}"

@@ -11,7 +11,7 @@ from ptmbench import tasks
 from ptmbench.bench import baselines
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.artefacts import Cell, digest
+from ptmbench.bench.artefacts import Cell
 from ptmbench.bench.baselines import Training
 from ptmbench.bench.data import sums
 from ptmbench.tasks.forms import Form
@@ -84,11 +84,6 @@ def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))
     kept, stop = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
     return Parts(kept, stop, report)
-
-
-def fingerprint_of(examples: Sequence[Example]) -> str:
-    """SHA-256 of what ``examples`` ask and what is right."""
-    return digest([[example.inputs, example.gold] for example in examples])
 
 
 def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:

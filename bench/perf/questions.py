@@ -80,7 +80,7 @@ def answered(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found
     """Headlines of what is `asked_in` a folder, by the vectors ``found`` [N, D] of ``words``. Others have zeros."""
     import numpy as np
 
-    from ptmbench.bench.adapt.words import predictions, words_of
+    from ptmbench.bench.adapt.words.network import predictions, words_of
 
     number = {word: place for place, word in enumerate(words)}
     table = np.vstack([found, np.zeros_like(found[:1])])

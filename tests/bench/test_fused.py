@@ -11,11 +11,12 @@ from scipy.special import erf
 
 from ptmbench.bench import cell as cells
 from ptmbench.bench import checkpoint
-from ptmbench.bench.adapt import NotApplicable, fused, heads, settings
+from ptmbench.bench.adapt import NotApplicable, heads, settings
+from ptmbench.bench.adapt import fused as of_fused
 from ptmbench.bench.adapt.adapted import adapted, random_weights
 from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.fused import network as fused
 from ptmbench.bench.adapt.heads import generation
-from ptmbench.bench.adapt.settings import fused as of_fused
 from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
 from ptmbench.bench.generate import Generator, Writing

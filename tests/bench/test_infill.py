@@ -8,9 +8,11 @@ import tensorflow as tf
 
 from ptmbench.bench import baselines
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, infill, settings
-from ptmbench.bench.adapt.heads import infilling, stack
-from ptmbench.bench.adapt.settings.infill import Own
+from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt.heads import stack
+from ptmbench.bench.adapt.infill import Own
+from ptmbench.bench.adapt.infill import head as infilling
+from ptmbench.bench.adapt.infill import network as infill
 from ptmbench.bench.answers import Context
 from ptmbench.bench.plan import Cell, Row
 from ptmbench.models import load as model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench.adapt import likelihood
+from ptmbench.bench.adapt.likelihood import network as likelihood
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example

@@ -8,10 +8,12 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, lm_seq2seq, settings
+from ptmbench.bench.adapt import NotApplicable, settings
 from ptmbench.bench.adapt.effort import Network
-from ptmbench.bench.adapt.heads import Row, lm_beside
-from ptmbench.bench.adapt.settings.lm_seq2seq import Own, flops
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.lm_seq2seq import Own, flops
+from ptmbench.bench.adapt.lm_seq2seq import head as lm_beside
+from ptmbench.bench.adapt.lm_seq2seq import network as lm_seq2seq
 from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
 from ptmbench.bench.generate import Generator, Writing

@@ -8,12 +8,13 @@ from scipy.linalg import orthogonal_procrustes
 
 from ptmbench import models
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, heads, loop, mapping, settings
+from ptmbench.bench.adapt import NotApplicable, heads, loop, settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
-from ptmbench.bench.adapt.heads import mapping as words
+from ptmbench.bench.adapt.mapping import Own
+from ptmbench.bench.adapt.mapping import head as words
+from ptmbench.bench.adapt.mapping import network as mapping
 from ptmbench.bench.adapt.settings import SettingError, recorded
-from ptmbench.bench.adapt.settings.mapping import Own
 from ptmbench.bench.answers import Context
 from ptmbench.bench.engine import networks
 from ptmbench.bench.plan import Cell, Row

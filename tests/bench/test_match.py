@@ -14,8 +14,9 @@ from ptmbench.bench import answers, checkpoint, summaries
 from ptmbench.bench import cell as cells
 from ptmbench.bench.adapt import NotApplicable, loop, settings
 from ptmbench.bench.adapt.adapted import Adapted, adapted
-from ptmbench.bench.adapt.heads import matching, stack
-from ptmbench.bench.adapt.settings.match import Own
+from ptmbench.bench.adapt.heads import stack
+from ptmbench.bench.adapt.match import Own
+from ptmbench.bench.adapt.match import head as matching
 from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import networks

@@ -11,10 +11,11 @@ import tensorflow as tf
 from ptmbench.bench import cell as cells
 from ptmbench.bench import checkpoint, plan, predict
 from ptmbench.bench.adapt import NotApplicable, heads, loop, settings
-from ptmbench.bench.adapt.heads import Row, multitask
-from ptmbench.bench.adapt.multitask import Reading
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.multitask import Own
+from ptmbench.bench.adapt.multitask import head as multitask
+from ptmbench.bench.adapt.multitask.network import Reading
 from ptmbench.bench.adapt.settings import SettingError
-from ptmbench.bench.adapt.settings.multitask import Own
 from ptmbench.bench.answers import Context
 from ptmbench.bench.artefacts import VERSION, Given, digest
 from ptmbench.bench.data import corpora

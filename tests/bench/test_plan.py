@@ -183,7 +183,7 @@ def test_an_adaptation_with_half_a_setting_is_a_sentence(asked):
         cells([Row.parse("bert", "tiny")], adaptations=(asked,))
 
 
-@pytest.mark.parametrize("name", plan._ADAPTATIONS)
+@pytest.mark.parametrize("name", plan.adaptations())
 def test_every_adaptation_has_cells(name):
     """No setting may have the name of what all settings can be asked."""
     own = {field.name for field in dataclasses.fields(adaptation_settings.kind(name))}

@@ -19,7 +19,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(
             predict, "_adapted", lambda folder: SimpleNamespace(folder=folder, about={"task": folder.name})
         )
-        monkeypatch.setattr(predict, "_predictions", lambda found, task, data, rows: done.append(task.name) or ["1"])
+        monkeypatch.setattr(predict, "_predictions", lambda found, rows: done.append(found.folder.name) or ["1"])
         folders = [tmp_path / str(n) / name for n, name in enumerate(names)]
         try:
             predict.predict(checkpoints=folders, split=split, data=tmp_path, out=tmp_path / "out")

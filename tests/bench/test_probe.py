@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, probe
+from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.answers import Context
 from ptmbench.bench.engine import networks

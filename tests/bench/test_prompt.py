@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, prompt
+from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.settings.prompt import Own
+from ptmbench.bench.adapt.prompt import Own
+from ptmbench.bench.adapt.prompt import network as prompt
 from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
 from ptmbench.bench.plan import Cell, Row, cells_of

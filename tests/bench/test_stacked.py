@@ -11,9 +11,9 @@ import tensorflow as tf
 from ptmbench.bench.adapt import heads, loop, settings
 from ptmbench.bench.adapt.adapted import adapted
 from ptmbench.bench.adapt.course import Bookmark
-from ptmbench.bench.adapt.heads import stacked as codecs
-from ptmbench.bench.adapt.settings.stacked import Own
-from ptmbench.bench.adapt.stacked import Reading
+from ptmbench.bench.adapt.stacked import Own
+from ptmbench.bench.adapt.stacked import head as codecs
+from ptmbench.bench.adapt.stacked.network import Reading
 from ptmbench.bench.engine import networks
 from ptmbench.bench.neighbours import Neighbour
 from ptmbench.models.card import Size
@@ -189,7 +189,7 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
     codec = codecs.Codec(TASK, WORDS, CHOSEN, ())
     codec.join([CHARACTERS])
     other = codec.rows(planted(12))  # the same tokens, in the other order
-    assert turned.frozen_flops(other) == flair and turned.forward_flops(other) == flair + tagger
+    assert turned.encoder_flops(other) == flair and turned.forward_flops(other) == flair + tagger
 
 
 def test_weights_of_one_name_in_two_models_do_not_meet():

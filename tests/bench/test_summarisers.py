@@ -8,10 +8,13 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, extract, heads, seq2seq, settings
-from ptmbench.bench.adapt.heads import extraction, generation, stack
-from ptmbench.bench.adapt.settings import extract as of_extraction
-from ptmbench.bench.adapt.settings import seq2seq as of_seq2seq
+from ptmbench.bench.adapt import NotApplicable, heads, settings
+from ptmbench.bench.adapt import extract as of_extraction
+from ptmbench.bench.adapt import seq2seq as of_seq2seq
+from ptmbench.bench.adapt.extract import head as extraction
+from ptmbench.bench.adapt.extract import network as extract
+from ptmbench.bench.adapt.heads import generation, stack
+from ptmbench.bench.adapt.seq2seq import network as seq2seq
 from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
 from ptmbench.bench.generate import Generator, Writing

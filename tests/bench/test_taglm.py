@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, heads, loop, settings, taglm
+from ptmbench.bench.adapt import NotApplicable, heads, loop, settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import tagging
 from ptmbench.bench.adapt.settings import SettingError, recorded
-from ptmbench.bench.adapt.settings.taglm import Own
+from ptmbench.bench.adapt.taglm import Own
+from ptmbench.bench.adapt.taglm import network as taglm
 from ptmbench.bench.answers import Context
 from ptmbench.bench.engine import networks
 from ptmbench.bench.plan import Cell, Row

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ptmbench.bench.adapt import likelihood, prompt
 from ptmbench.bench.adapt.heads import generation, layout, span, stack, tagging
+from ptmbench.bench.adapt.likelihood import network as likelihood
+from ptmbench.bench.adapt.prompt import Own
+from ptmbench.bench.adapt.prompt import network as prompt
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.adapt.settings.prompt import Own
 from ptmbench.models import _template
 from ptmbench.models._template import Template
 from ptmbench.models.published import _vocabulary

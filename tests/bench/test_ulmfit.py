@@ -9,13 +9,15 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench.adapt import NotApplicable, adapted, loop, ulmfit
+from ptmbench.bench.adapt import NotApplicable, adapted, loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.settings import SettingError, Settings, baked, changed, defaults, recorded
-from ptmbench.bench.adapt.settings.ulmfit import Own
+from ptmbench.bench.adapt.ulmfit import Own
+from ptmbench.bench.adapt.ulmfit import network as ulmfit
 from ptmbench.bench.engine import networks
 from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.engine.stopping import Unfinished
@@ -64,7 +66,7 @@ def test_the_output_layer_of_a_language_model_is_its_last(model, lowest):
 
 
 def test_each_epoch_one_more_layer_learns_and_lower_ones_slower():
-    step = ulmfit.Step(lambda *a: None, _variables())
+    step = RatedStep(lambda *a: None, _variables())
     settings = Own(epochs=4, learning_rate=1.0)
     for number, expected in ((0, [0, 0, 1]), (9, [0, 0, 1]), (10, [0, 1 / 2.6, 1]), (25, [2.6**-2, 1 / 2.6, 1])):
         peak = ulmfit.rate(step, number, 40, settings)
@@ -89,7 +91,7 @@ def test_a_share_of_the_rate_is_the_rate():
 
     begun, plain = [v.numpy() for v in _variables()], trained(TrainStep, None, 0.1)
     slow = trained(TrainStep, None, 0.025)
-    found = trained(ulmfit.Step, [0.25, 0.0, 1.0], 0.1)
+    found = trained(RatedStep, [0.25, 0.0, 1.0], 0.1)
     # Gradients of one weight do not depend on the others here, and their common norm stays below the clip.
     assert np.allclose(found[0], slow[0], atol=1e-6) and np.allclose(found[2], plain[2], atol=1e-6)
     assert np.array_equal(found[1], begun[1]) and not np.allclose(plain[1], begun[1])
@@ -220,7 +222,9 @@ def test_where_is_read(adaptation):
     encoder = type("Encoder", (), {"width": 8, "depth": 2})
     for which, read in (("embedding", {0}), ("top", {2}), ("all", {0, 1, 2})):
         keras.utils.set_random_seed(0)
-        reading = importlib.import_module(f"ptmbench.bench.adapt.{adaptation}").Reading(encoder, Settings(layers=which))
+        reading = importlib.import_module(f"ptmbench.bench.adapt.{adaptation}.network").Reading(
+            encoder, Settings(layers=which)
+        )
 
         def values(three, reading=reading):
             encoding = Encoding(tokens=three[-1], pooled=tf.reduce_mean(three[-1], axis=1), layers=tuple(three))

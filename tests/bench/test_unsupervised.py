@@ -11,12 +11,13 @@ import tensorflow as tf
 
 from ptmbench.bench import cell as cells
 from ptmbench.bench import checkpoint, pretrain
-from ptmbench.bench.adapt import NotApplicable, settings, unsupervised
+from ptmbench.bench.adapt import NotApplicable, settings
 from ptmbench.bench.adapt.effort import Network
-from ptmbench.bench.adapt.heads import monolingual
-from ptmbench.bench.adapt.heads.monolingual import Text
-from ptmbench.bench.adapt.settings.seq2seq import topped_flops
-from ptmbench.bench.adapt.settings.unsupervised import Own
+from ptmbench.bench.adapt.seq2seq import topped_flops
+from ptmbench.bench.adapt.unsupervised import Own
+from ptmbench.bench.adapt.unsupervised import head as monolingual
+from ptmbench.bench.adapt.unsupervised import network as unsupervised
+from ptmbench.bench.adapt.unsupervised.head import Text
 from ptmbench.bench.answers import Context
 from ptmbench.bench.budget import Budget
 from ptmbench.bench.data import corpora
@@ -213,7 +214,8 @@ def test_an_encoder_gets_a_decoder_of_its_own_layers():
     made.begin()
     halves = made.under.decoder, network.encoder
     ours, theirs = (half.stack.layer_0.attention.query_key_value.kernel for half in halves)
-    assert np.array_equal(ours.numpy(), theirs.numpy()) and made.own and made.decode_flops
+    assert np.array_equal(ours.numpy(), theirs.numpy()) and made.own
+    assert made.counts(None).decode_flops.func.__self__ is made.under
     cold = unsupervised.Decoding(network, WORDS, Own(warm_decoder=0, decoder_layers=2))
     assert len(cold.under.decoder.stack.blocks) == 2
     with pytest.raises(NotApplicable, match="no-warm-decoder|layers of this encoder"):

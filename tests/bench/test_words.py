@@ -7,8 +7,8 @@ import pytest
 
 from ptmbench.bench import cell as cells
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt import words
 from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.words import network as words
 from ptmbench.bench.answers import Context
 from ptmbench.bench.engine import networks
 from ptmbench.bench.plan import Cell, Row, cells_of

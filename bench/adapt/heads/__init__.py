@@ -1,16 +1,8 @@
 """What each form puts on an encoder, one file per form.
 
-A file defines two things. ``Codec(task, tokenizer, settings, train)`` works in numpy, one per task: ``rows(examples)``
-makes the arrays that batches are stacked from, ``predictions(examples, rows, outputs)`` turns a head's numbers into
-what metrics compare. ``Head(outputs)`` is a Keras layer, shared by every task of the form: ``head(reading, batch)``
-gives numbers, ``head.loss(numbers, batch)`` what fine-tuning minimises. Dropout has fallen on what a head reads
-(``head_dropout`` of the settings); a head has none of its own.
-
-A codec may begin where another adaptation ends: its ``first`` names that one and its settings, and ``follow(examples,
-rows, outputs)`` is told what it says of the same examples. Where other models are read besides, ``join(tokenizers)``
-tells it what those read. ``together`` is how many rows are answered at once. Where rows have a ``task``, a batch to
-learn from has those of one. A head names in ``glorot`` those of its matrices that begin by the variance of Glorot and
-Bengio; all others begin as BERT's heads.
+A file defines ``Codec``, a `Codec` in numpy that is made once per task, and ``Head``, a `bench.adapt.parts.Head` that
+all tasks of the form share. Dropout has fallen on what a head reads (``head_dropout`` of the settings); a head has none
+of its own.
 
 Every model that was trained here reads the same layout, published ones that of their own template
 (`models._template`); each makes of it what its paper did (the first token, the last one, the mean ...):
@@ -20,23 +12,23 @@ Every model that was trained here reads the same layout, published ones that of 
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt import NotApplicable, load
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.bench.adapt import load
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
 
 
 def of(form: Form, adaptation: str) -> Any:
-    """The file of heads that serves ``form`` under ``adaptation``: the form's, or the adaptation's own."""
-    own = getattr(load(adaptation), "HEADS", {form: str(form)})
-    if form not in own:
-        raise NotApplicable("no-head", f"because the adaptation {adaptation} is for {', '.join(own)} tasks.")
-    return importlib.import_module(f"ptmbench.bench.adapt.heads.{own[form]}")
+    """The file with head and codec for ``form`` under ``adaptation``. Raises `bench.adapt.NotApplicable` where it has
+    none."""
+    return importlib.import_module(f"ptmbench.bench.adapt.{load(adaptation).head(form)}")
 
 
 @dataclass(frozen=True)
@@ -52,6 +44,72 @@ class Row:
     def tokens(self) -> int:
         """Tokens that the network reads, without padding."""
         return int(np.count_nonzero(self.arrays["tokens"]))
+
+
+class Codec:
+    """Examples to rows of arrays, and what a head says of these to what metrics compare.
+
+    ``train`` are the examples that a cell learns from: what their rows need is there, and what all later predictions
+    depend on is read off them, once. `state` gives that as JSON, and `restored` makes the codec again without them.
+    """
+
+    STATE: tuple[str, ...] = ()
+    """Attributes that predictions depend on and that follow from the task and its training examples."""
+    outputs: Hashable
+    """What the head is made with."""
+    together = 64
+    """Rows that are answered at once."""
+    first: tuple[str, Settings] | None = None
+    """The adaptation that learns first, from the same weights, and its settings; `follow` takes what it says."""
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Any, train: Sequence[Example]):
+        raise NotImplementedError
+
+    def rows(self, examples: Sequence[Example]) -> list["Row"]:
+        """The rows of ``examples``; those of the training examples have what there is to learn."""
+        raise NotImplementedError
+
+    def predictions(self, examples: Sequence[Example], rows: Sequence["Row"], outputs: Sequence[Any]) -> list[Any]:
+        """One prediction for each example, from the head's numbers for ``rows``."""
+        raise NotImplementedError
+
+    def probabilities(
+        self, examples: Sequence[Example], rows: Sequence["Row"], outputs: Sequence[Any]
+    ) -> list[dict[Any, float]] | None:
+        """The probability of every answer to each example; None where the head does not define it."""
+        return None
+
+    def follow(self, examples: Sequence[Example], rows: Sequence["Row"], outputs: Sequence[Any]) -> None:
+        """Takes what the ``first`` adaptation says of ``examples``, before their rows are asked for."""
+        raise NotImplementedError
+
+    def join(self, tokenizers: Sequence[Tokenizer]) -> None:
+        """From now on models with these ``tokenizers`` are read too (`Settings.models`)."""
+        raise NotImplementedError
+
+    def beside(self, examples: Mapping[str, Sequence[Example]]) -> list["Row"]:
+        """The rows of other tasks' ``examples`` to learn from (`Settings.others`), each with the number of its
+        ``task``."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """What `restored` needs, as JSON has it."""
+        return {name: vars(self)[name] for name in self.STATE}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Sets what `state` gave, after a way through JSON, which has no tuples."""
+        vars(self).update({name: _tuples(state[name]) for name in self.STATE})
+
+    @classmethod
+    def restored(cls, task: Task, tokenizer: Tokenizer, settings: Any, state: Mapping[str, Any]) -> Any:
+        """The codec whose `state` this is, which reads no training set."""
+        made = cls(task, tokenizer, settings, ())
+        made.restore(state)
+        return made
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
 
 
 PADDING = {

@@ -11,13 +11,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 
-class Codec:
+class Codec(heads.Codec):
     """Context and choices to one row of C sequences; scores to the index of the best choice."""
 
     outputs = 1
@@ -38,13 +39,22 @@ class Codec:
     def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[int]:
         return [int(np.argmax(scores[: len(row.arrays["unused"])])) for row, scores in zip(rows, outputs, strict=True)]
 
+    def probabilities(
+        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+    ) -> list[dict[Any, float]]:
+        found = []
+        for row, scores in zip(rows, outputs, strict=True):
+            powers = np.exp(np.asarray(scores[: len(row.arrays["unused"])], np.float64) - np.max(scores))
+            found.append(dict(enumerate((powers / powers.sum()).tolist())))
+        return found
 
-class Head(keras.layers.Layer):
+
+class Head(parts.Head):
     """Reads a batch in which the choices of every example lie side by side, [B * C, T]; `bench.adapt.adapted` lays
     them so."""
 
     def __init__(self, outputs: int):
-        super().__init__(name="head")
+        super().__init__()
         self.dense = keras.layers.Dense(1, name="score")
 
     def call(self, reading: Any, batch: dict[str, Any]) -> Any:

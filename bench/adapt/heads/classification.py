@@ -7,15 +7,18 @@ import keras
 import numpy as np
 from keras import ops
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, classes, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 
-class Codec:
+class Codec(heads.Codec):
     """Texts to token ids, answers to class numbers and back: a row for each question that the task has about an
     example, which for most is one, with its labels as answers."""
+
+    STATE = ("outputs", "number")
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.task, self.labels, self.tokenizer, self.settings = task, task.labels, tokenizer, settings
@@ -46,10 +49,22 @@ class Codec:
             shares[row.example].append(_softmax(np.asarray(logits, np.float64)[row.note]))
         return [self.task.chosen(share) for share in shares]
 
+    def probabilities(
+        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+    ) -> list[dict[Any, float]] | None:
+        if len(rows) != len(examples):  # a task may ask several questions about an example
+            return None
+        answers = list(self.number)
+        shares = (_softmax(np.asarray(logits, np.float64)[row.note]) for row, logits in zip(rows, outputs, strict=True))
+        return [
+            {answers[number]: float(p) for number, p in zip(row.note, share, strict=True)}
+            for row, share in zip(rows, shares, strict=True)
+        ]
 
-class Head(keras.layers.Layer):
+
+class Head(parts.Head):
     def __init__(self, outputs: int):
-        super().__init__(name="head")
+        super().__init__()
         self.dense = keras.layers.Dense(outputs, name="classes")
 
     def call(self, reading: Any, batch: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, classes, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
@@ -25,7 +26,7 @@ from ptmbench.tasks.task import Example, Task
 _SCALE = 10.0
 
 
-class Codec:
+class Codec(heads.Codec):
     """An episode to one row of 1 + N K sequences, the question first; scores to the name of the best class."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
@@ -58,11 +59,13 @@ class Codec:
         return [row.note[int(np.argmax(scores[: len(row.note)]))] for row, scores in zip(rows, outputs, strict=True)]
 
 
-class Head(keras.layers.Layer):
+class Head(parts.Head):
     """``outputs``: the number of classes at most. Reads texts that lie side by side, [B * C, T]."""
 
+    STATE = ("outputs",)
+
     def __init__(self, outputs: int):
-        super().__init__(name="head")
+        super().__init__()
         self.outputs = outputs
         self.scale = self.add_weight(shape=(), initializer=keras.initializers.Constant(math.log(_SCALE)), name="scale")
 

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench import summaries
-from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt import NotApplicable, heads, parts
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
@@ -18,7 +18,7 @@ _BARRED = -1e8
 """Logits of ids that a model cannot write are below this (see `models.objectives._absent`)."""
 
 
-class Codec:
+class Codec(heads.Codec):
     """Source and target to token ids, generated ids to text. Targets are [CLS] text [SEP]."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
@@ -52,17 +52,18 @@ class Codec:
         return texts
 
 
-class Head(keras.layers.Layer):
+class Head(parts.Head):
     """Holds no weights: the loss of next-token logits that `Pretrainable.decode` gives.
 
     ``outputs``: the share of the probability that the loss wants spread evenly over the vocabulary (Szegedy et al.,
     2016, section 7; Vaswani et al., 2017, section 5.4).
     """
 
+    STATE = ("outputs", "by_line")
     writes = True
 
     def __init__(self, outputs: float):
-        super().__init__(name="head")
+        super().__init__()
         self.smoothing = outputs
 
     def loss(self, logits: Any, batch: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, classes, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
@@ -35,7 +36,7 @@ class."""
 _BARRED = -1e9
 
 
-class Codec:
+class Codec(heads.Codec):
     """Words to tokens, tuples to choices and back. Choice 0 is END, then come the classes, from ``outputs`` on the
     words whose first token is within the longest input; tuples of other words are not learnt."""
 
@@ -91,11 +92,13 @@ class Codec:
         return found
 
 
-class Head(keras.layers.Layer):
+class Head(parts.Head):
     """``outputs``: END and classes, C. Gives the words' vectors [B, T, U] and the decoder's first state [B, U]."""
 
+    STATE = ("labels", "outputs", "slots", "most")
+
     def __init__(self, outputs: int):
-        super().__init__(name="head")
+        super().__init__()
         self.count = outputs
         self.words = keras.layers.Dense(WIDTH, name="words")
         self.start = keras.layers.Dense(WIDTH, activation="tanh", name="start")

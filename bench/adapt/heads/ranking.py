@@ -18,6 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, against, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
@@ -30,7 +31,7 @@ _CHUNK = 256
 """Questions whose scores of all candidates are in memory at the same time."""
 
 
-class Codec:
+class Codec(heads.Codec):
     """Training examples to rows of question and answer, others to their questions, followed by all candidates."""
 
     outputs = 1
@@ -81,11 +82,11 @@ class Codec:
         return found
 
 
-class Head(keras.layers.Layer):
+class Head(parts.Head):
     """Reads texts that lie side by side, [B * C, T]; in training C is 2, the question and its answer."""
 
     def __init__(self, outputs: int):
-        super().__init__(name="head")
+        super().__init__()
         self.scale = self.add_weight(shape=(), initializer=keras.initializers.Constant(math.log(_SCALE)), name="scale")
 
     def call(self, reading: Any, batch: dict[str, Any]) -> Any:

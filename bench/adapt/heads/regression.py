@@ -7,21 +7,24 @@ import keras
 import numpy as np
 from keras import ops
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 
-class Codec:
+class Codec(heads.Codec):
     """Texts to token ids, scores to standard units and back; predictions stay within the range seen in training; where
     none was, all are 0."""
 
+    STATE = ("mean", "deviation", "low", "high")
     outputs = 1
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         gold = np.array([e.gold for e in train] or [0.0], np.float64)
-        self.mean, self.deviation, self.low, self.high = gold.mean(), gold.std() or 1.0, gold.min(), gold.max()
+        numbers = (gold.mean(), gold.std() or 1.0, gold.min(), gold.max())
+        self.mean, self.deviation, self.low, self.high = map(float, numbers)
         self.tokenizer, self.settings = tokenizer, settings
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
@@ -36,12 +39,12 @@ class Codec:
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
     ) -> list[float]:
-        return [float(np.clip(value[0] * self.deviation + self.mean, self.low, self.high)) for value in outputs]
+        return [float(np.clip(float(value[0]) * self.deviation + self.mean, self.low, self.high)) for value in outputs]
 
 
-class Head(keras.layers.Layer):
+class Head(parts.Head):
     def __init__(self, outputs: int):
-        super().__init__(name="head")
+        super().__init__()
         self.dense = keras.layers.Dense(1, name="score")
 
     def call(self, reading: Any, batch: dict[str, Any]) -> Any:

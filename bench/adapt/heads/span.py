@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
@@ -26,7 +27,7 @@ _SURE = 1e9
 """Log odds that stand for certainty: files know no infinity."""
 
 
-class Codec:
+class Codec(heads.Codec):
     """Question and context to windows of tokens; scores of all windows of an example to one piece of its original
     context.
 
@@ -117,11 +118,13 @@ class Codec:
         return Reply(text, no_answer=odds, facts=evidence)
 
 
-class Head(keras.layers.Layer):
+class Head(parts.Head):
     """``outputs``: the number of named answers, and whether pieces are asked for as evidence."""
 
+    STATE = ("named", "answers_all", "evidence", "outputs")
+
     def __init__(self, outputs: tuple[int, bool]):
-        super().__init__(name="head")
+        super().__init__()
         self.named, evidence = outputs
         self.channels = 3 if evidence else 2
         self.dense = keras.layers.Dense(self.channels, name="edges")

@@ -14,13 +14,14 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, classes, crf, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 
-class Codec:
+class Codec(heads.Codec):
     """Words to token ids, tags to numbers at first tokens and back. A sentence too long for one row goes on in the
     next."""
 
@@ -69,11 +70,13 @@ class Codec:
         return tags
 
 
-class Head(keras.layers.Layer):
+class Head(parts.Head):
     """``outputs``: the number of tags, and whether sequences of them are judged."""
 
+    STATE = ("labels", "outputs", "number")
+
     def __init__(self, outputs: tuple[int, bool]):
-        super().__init__(name="head")
+        super().__init__()
         count, self.sequences = outputs
         self.dense = keras.layers.Dense(count, name="tags")
         if self.sequences:

@@ -1,0 +1,46 @@
+"""Extraction: all weights learn to say of each sentence whether the summary has it.
+
+BERTSUM; Liu & Lapata (2019), section 3.1; survey, section 7.6. `bench.adapt.extract.head` puts together what the
+encoder reads.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """A whole article in one row, as the paper has it; the rate is that of an encoder."""
+
+    WRITES = False
+    length: int = settings.positive(512)
+    epochs: int = settings.positive(4)
+    batch: int = settings.positive(16)
+    learning_rate: float = settings.setting(3e-4)
+    head_dropout: float = settings.share(0.1, baked=True)
+    sentences: int = settings.setting(0)
+    """Sentences of a summary; 0: as many as the task's first-sentences row has."""
+    inter_layers: int = settings.setting(2)
+    """Layers in which the vectors of sentences see each other."""
+    blocking: int = settings.switch(1)
+    """1: a sentence that repeats a trigram of a better one is passed over; 0: it is taken."""
+    layers: str = settings.one_reading("the top layer is read")
+
+
+class Extraction(Adaptation):
+    summary = "all weights learn; summaries are sentences of the text, each judged by its own vector"
+    settings = Own
+    heads = {Form.GENERATION: "extract.head"}
+
+    def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
+        from ptmbench.bench.adapt.extract.network import Reading
+
+        return Reading(encoder, settings)
+
+
+ADAPTATION = Extraction()

@@ -1,0 +1,112 @@
+"""Extraction: a probability for each sentence of a text, from layers in which sentences see each other.
+
+Liu & Lapata (2019), section 3.1, BERTSUM: before each sentence stands a [CLS], after it a [SEP], and segments
+alternate, 0 1 0 1 ...; the vectors of the sentences go through Transformer layers and a sigmoid,
+
+    h~ = LN(h + MHAtt(h)),    h' = LN(h~ + FFN(h~)),    p_i = sigmoid(w h_i + b),
+
+where h begins as the sentence's vector plus the sines of its place. It learns the oracle's choice (`bench.summaries`)
+by binary cross-entropy. At last the best sentences are taken, without repeating a trigram. Sentences that do not fit
+into ``length`` are not looked at.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench import summaries
+from ptmbench.bench.adapt import NotApplicable, heads, parts
+from ptmbench.bench.adapt.extract import Own
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.models.architectures.parts import HIDDEN, waves
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
+
+
+class Codec(heads.Codec):
+    """Texts to sentences side by side in one row, and their scores to summaries."""
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
+        if not summaries.wanted(task):
+            raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
+        self.tokenizer, self.settings = tokenizer, settings
+        self.most = settings.sentences or task.extra["lead"]
+        self.outputs = settings.inter_layers
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        vocabulary, rows = self.tokenizer.vocabulary, []
+        texts = [summaries.sentences(example.inputs[0]) or ("",) for example in examples]
+        encoded = iter(self.tokenizer.encode([piece for pieces in texts for piece in pieces]))
+        for i, (example, pieces) in enumerate(zip(examples, texts, strict=True)):
+            laid = [[vocabulary.cls, *next(encoded), vocabulary.sep] for _ in pieces]
+            starts = [0, *accumulate(map(len, laid))][:-1]
+            fit = max(1, sum(start + 2 < self.settings.length for start in starts))  # one token of the last at least
+            pieces = pieces[:fit]
+            ends = [
+                min(start + len(ids), self.settings.length) - 1 for start, ids in zip(starts, laid[:fit], strict=False)
+            ]
+            tokens = [token for ids in laid[:fit] for token in ids][: self.settings.length]
+            tokens[-1] = vocabulary.sep
+            segments = [place % 2 for place, ids in enumerate(laid[:fit]) for _ in ids][: self.settings.length]
+            gold = summaries.oracle(pieces, example.gold[0], self.most) if example.gold else []
+            arrays = {
+                "tokens": tokens,
+                "segments": segments,
+                "starts": starts[:fit],
+                "ends": ends,
+                "tags": [int(place in gold) for place in range(fit)],
+            }
+            rows.append(Row({name: np.array(value, np.int32) for name, value in arrays.items()}, i, note=pieces))
+        return rows
+
+    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+        return [
+            summaries.joined(row.note, summaries.chosen(row.note, scores, self.most, bool(self.settings.blocking)))
+            for row, scores in zip(rows, outputs, strict=True)
+        ]
+
+
+class Head(parts.Head):
+    """``outputs``: the number of layers between sentences."""
+
+    STATE = ("outputs", "most")
+
+    def __init__(self, outputs: int):
+        super().__init__()
+        self.count, self.blocks = outputs, []
+
+    def build(self, shapes: Any) -> None:
+        width = shapes[0][-1]  # of the sentences' vectors, the first part of an `Encoding`
+        heads = next(heads for heads in (8, 4, 2, 1) if width % heads == 0)
+        for number in range(self.count):
+            block = {
+                "attention": keras.layers.MultiHeadAttention(heads, width // heads, name=f"attention_{number}"),
+                "attention_norm": keras.layers.LayerNormalization(epsilon=1e-6, name=f"attention_norm_{number}"),
+                "inner": keras.layers.Dense(4 * width, activation="gelu", name=f"inner_{number}"),
+                "outer": keras.layers.Dense(width, name=f"outer_{number}"),
+                "norm": keras.layers.LayerNormalization(epsilon=1e-6, name=f"norm_{number}"),
+            }
+            self.blocks.append(block)
+        self.score = keras.layers.Dense(1, name="score")
+
+    def call(self, reading: Any, batch: dict[str, Any]) -> Any:
+        h = tf.cast(reading.tokens, tf.float32)  # [B, N, D]
+        if self.count:
+            places = tf.range(tf.shape(h)[1])
+            h += waves(tf.cast(places, tf.float32), h.shape[-1] + h.shape[-1] % 2)[:, : h.shape[-1]]
+        present = batch["starts"] >= 0  # [B, N]
+        for block in self.blocks:
+            seen = block["attention"](h, h, attention_mask=present[:, None, :])
+            h = block["attention_norm"](h + seen)
+            h = block["norm"](h + block["outer"](block["inner"](h)))
+        return tf.where(present, self.score(h)[..., 0], HIDDEN)  # [B, N]
+
+    def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
+        known = tf.cast(batch["tags"] >= 0, tf.float32)
+        gold = tf.cast(tf.maximum(batch["tags"], 0), tf.float32)
+        each = tf.nn.sigmoid_cross_entropy_with_logits(gold, tf.where(known > 0, logits, 0.0))
+        return tf.reduce_sum(each * known) / tf.maximum(tf.reduce_sum(known), 1.0)

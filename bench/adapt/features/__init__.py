@@ -1,0 +1,42 @@
+"""Feature extraction: the encoder is frozen; a scalar mix of its layers, or one of them, feeds a small head.
+
+Survey, sections 4.2.2 and 4.3.1.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """`Learning` with other defaults."""
+
+    FREEZES = True
+    learning_rate: float = settings.setting(2e-3)
+    epochs: int = settings.positive(8)
+    patience: int = settings.setting(3)
+
+
+class Features(Adaptation):
+    summary = "frozen encoder; a scalar mix of all layers and a small head learn"
+    settings = Own
+
+    def head(self, form: Form) -> str:
+        if form is Form.GENERATION:
+            raise NotApplicable(
+                "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
+            )
+        return super().head(form)
+
+    def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
+        from ptmbench.bench.adapt.features.network import Reading
+
+        return Reading(encoder, settings)
+
+
+ADAPTATION = Features()

@@ -1,0 +1,75 @@
+"""The translator beside a frozen encoder in TensorFlow: its decoding, and the learning rate of each stage."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt.fused import Own, flops
+from ptmbench.bench.adapt.seq2seq import turn
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.models.architectures.transformer_fused import Decoder, Encoder
+from ptmbench.models.card import Size
+from ptmbench.models.layers.core import sinusoids
+from ptmbench.models.tokenizers import Vocabulary
+
+
+class Writer:
+    """``decode``, and `models.pretrainable.Writer`, of a translator beside a frozen encoder, which has no dropout."""
+
+    def __init__(self, frozen: Any, encoder: Encoder, decoder: Decoder):
+        self.frozen, self.encoder, self.decoder = frozen, encoder, decoder
+        self.step = decoder.step
+
+    def _read(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """The translator's own vectors [B, T, D] of ``tokens`` [B, T], and the frozen encoder's [B, T, W]."""
+        memory = tf.stop_gradient(self.frozen({"tokens": tokens}).tokens)
+        return self.encoder(tokens, memory, seed=seed), memory
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]."""
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), *self._read(tokens, seed), tokens, seed)
+
+    def begin(self, tokens: Any) -> tuple[Any, Any]:
+        """Reads ``tokens`` [B, T], once, with both encoders."""
+        tokens = tf.convert_to_tensor(tokens, tf.int32)
+        return self.decoder.begin(*self._read(tokens, None), tokens)
+
+
+class Decoding(parts.NewDecoding):
+    """``decode`` and ``writer``, as a `Pretrainable` has them, of a translator beside the encoder of ``network``;
+    ``own`` are its weights."""
+
+    def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
+        encoder = network.encoder
+        self.memory = encoder.width
+        self.size = settings.shape(encoder.width, encoder.depth, encoder.length)
+        self.encoder = Encoder(self.size, vocabulary.size, self.memory, settings.drop_net)
+        self.encoder.dropout = settings.dropout
+        self.decoder = Decoder(self.size, self.encoder)
+        # What says whether the memory counts goes with the weights: the best ones may be of the first stage.
+        self.own = [*self.encoder.trainable_variables, *self.decoder.trainable_variables, self.encoder.fused]
+        self.own = list({id(variable): variable for variable in self.own}.values())  # the decoder's hold the encoder's
+        self.writer = Writer(encoder, self.encoder, self.decoder)
+        self.decode = self.writer.decode
+
+    def begin(self) -> None:
+        """Gives the weights, freshly drawn, what they begin with: positions as waves."""
+        for part in (self.encoder, self.decoder):
+            part.positions.assign(sinusoids(tuple(part.positions.shape)))
+
+    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+        """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of both encoders."""
+        frozen = length * module.encoder_flops_per_token(shape, length)
+        return frozen + flops(self.size, self.memory, vocabulary.size, length, targets)
+
+
+def rate(step: TrainStep, number: int, steps: int, settings: Own) -> float:
+    """The rate at step ``number`` of ``steps``, which begins anew with the second stage; says whether it has begun."""
+    alone = turn(steps, settings)
+    (fused,) = (variable for variable in step.variables if variable.path.endswith("/fused"))
+    fused.assign(float(number >= alone))
+    done, of = (number - alone, steps - alone) if number >= alone else (number, alone)
+    return rate_at(done, of, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")

@@ -1,0 +1,52 @@
+"""Mask and infill: a masked language model that knows the wanted label rewrites what says the other one.
+
+Wu et al. (2019), section 3, AC-MLM; survey, section 7.3. The words that say a text's label
+(`bench.attributes`) become blanks. With x less those words and v the label, the model learns to write them again,
+
+    L = - 1/M sum_m ln p(x_m | x without x_m ... x_M, v)
+
+and writes under the other label. The label goes in where segments do, as in the authors' Conditional BERT (Wu et al.,
+2018): every token of a text is of the segment of its label, so that there are no new weights. Blanks are filled from
+left to right, each beside what is written already, in training as in writing: filled all at once, words side by side
+would not know of each other. The paper's masks by attention, and its loss through a classifier (AC-MLM-SS), are left
+out. What fits into a blank is `models.pretrainable.Pretrainable.fill`, in which there is no dropout.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """Sentences are short, and each has a few blanks to learn from."""
+
+    WRITES = False
+    epochs: int = settings.positive(6)
+    learning_rate: float = settings.setting(3e-4)
+    patience: int = settings.setting(2)
+    length: int = settings.positive(64)
+    beam: int = settings.setting(1, "1: every blank gets its likeliest piece", lambda value: value == 1)
+    layers: str = settings.one_reading("the model fills blanks as it learnt to")
+    salience: float = settings.setting(0.0)
+    """From where on a run of words says the label (gamma of `bench.attributes`); 0 is the task's own."""
+    smoothing: float = settings.positive(1.0)
+    """lambda of `bench.attributes`."""
+
+
+class Infilling(Adaptation):
+    summary = "all weights learn to fill the words that say a label, given it; the other label is written into them"
+    settings = Own
+    heads = {Form.GENERATION: "infill.head"}
+
+    def decoding(self, network: Any, vocabulary: Any, settings: Any) -> Any:
+        from ptmbench.bench.adapt.infill.network import Decoding
+
+        return Decoding(network, vocabulary, settings)
+
+
+ADAPTATION = Infilling()

@@ -1,0 +1,79 @@
+"""Infilling: the words that give a text its label become blanks, and pieces of the other label are written into them.
+
+A row is the text as it is, the places of its blanks, and its label: the loss asks for what stands there under that
+label, writing goes under the other one. So all splits have the same rows, and none needs a rewriting to learn from.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from ptmbench.bench import attributes
+from ptmbench.bench.adapt import NotApplicable, heads, parts
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.infill import Own
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
+
+
+class Codec(heads.Codec):
+    """Texts with their blanks, and texts with the blanks filled. A blank is a piece: a word of two pieces gets two."""
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
+        if not attributes.named(task):
+            raise NotApplicable("no-attributes", "because its texts have no label to exchange for another.")
+        self.task, self.tokenizer, self.settings, self.outputs = task, tokenizer, settings, 0
+        self.salience = attributes.salience_of(task, train, settings.smoothing, settings.salience)
+
+    def state(self) -> dict[str, Any]:
+        return {"salience": self.salience.to_json()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.salience = attributes.Salience.from_json(state["salience"])
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        template = self.tokenizer.vocabulary.template
+        room, front = self.settings.length - template.added(1), template.begins([0])[0]
+        lines, rows = [example.inputs[0].split() for example in examples], []
+        for i, (words, (ids, owners)) in enumerate(zip(lines, self.tokenizer.encode_words(lines), strict=True)):
+            label, wanted = attributes.opposite(self.task, examples[i]), examples[i].inputs[1]
+            blank = set(self.salience.places(words, label, wanted))
+            places = [place for place, owner in enumerate(owners[:room]) if owner in blank]
+            tokens, _ = template.lay([ids[:room]])
+            arrays = {
+                "tokens": np.array(tokens, np.int32),
+                "places": np.array([front + place for place in places], np.int32),
+                "targets": np.array([ids[place] for place in places], np.int32),
+                "label": np.array(self.task.extra["polarities"].index(label), np.int32),
+            }
+            rows.append(Row(arrays, i, note=(words, [owners[place] for place in places])))
+        return rows
+
+    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+        """The words of each text, those with blanks as they were filled."""
+        texts = []
+        for row, filled in zip(rows, outputs, strict=True):
+            words, owners = row.note
+            written: dict[int, list[int]] = {}
+            for owner, piece in zip(owners, filled, strict=False):
+                written.setdefault(owner, []).append(int(piece))
+            own = {owner: self.tokenizer.decode(pieces) for owner, pieces in written.items()}
+            texts.append(" ".join(filter(None, (own.get(i, word) for i, word in enumerate(words)))))
+        return texts
+
+
+class Head(parts.Head):
+    """Holds no weights: the mean over all blanks of - ln p of the piece that stood there."""
+
+    writes = True
+
+    def __init__(self, outputs: int):
+        super().__init__()
+
+    def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
+        known = ops.cast(batch["targets"] != 0, "float32")  # [B, M]
+        each = keras.losses.sparse_categorical_crossentropy(batch["targets"], logits, from_logits=True)
+        return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)

@@ -1,0 +1,73 @@
+"""Mask and infill in TensorFlow: the scores of pieces for blanks, and how blanks are filled."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt.infill import Own
+from ptmbench.bench.cost import Traced
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+
+
+class Decoding(parts.NewDecoding):
+    """What ``network`` would write into the blanks of a text."""
+
+    def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
+        if network.fill is None:
+            raise NotApplicable("fills-no-blanks", "because this model does not say how well each word fits a blank.")
+        self.network, self.vocabulary = network, vocabulary
+        if network.encoder.causal or not self._tells_labels():
+            raise NotApplicable("no-label", "because this model does not read the segments that say a text's label.")
+        self._traced: Any = None
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Scores [B, M, V] of every piece for each of ``places`` [B, M] of ``tokens`` [B, T], the places from it on
+        being blank, under ``label`` [B]; places of -1 are none."""
+        tokens, places = tf.convert_to_tensor(batch["tokens"]), tf.convert_to_tensor(batch["places"])
+        (rows, length), blanks = (tf.shape(tokens)[0], tf.shape(tokens)[1]), tf.shape(places)[1]
+        marks = tf.one_hot(places, length, dtype=tf.int32)  # [B, M, T], all 0 for -1
+        blank = tf.cumsum(marks, axis=1, reverse=True) > 0
+        shown = tf.where(blank, self.vocabulary.mask, tokens[:, None])
+        flat = tf.reshape(shown, [-1, length])  # [B * M, T]
+        labels = tf.repeat(tf.convert_to_tensor(batch["label"]), blanks)
+        logits = self._scores(flat, labels, tf.reshape(tf.maximum(places, 0), [-1]))
+        return tf.reshape(logits, [rows, blanks, logits.shape[-1]])
+
+    def written(self, batch: dict[str, np.ndarray], write: Any = None) -> np.ndarray:
+        """The pieces int32 [B, M] that are written into ``places`` under the other label, one after the other."""
+        if self._traced is None:
+            specs = [tf.TensorSpec([None, None], tf.int32), *[tf.TensorSpec([None], tf.int32)] * 2]
+            self._traced = Traced(lambda: tf.function(self._best, autograph=False).get_concrete_function(*specs))
+        tokens, places, other = batch["tokens"].copy(), batch["places"], 1 - batch["label"]
+        row = np.arange(len(tokens))[:, None]
+        there = places >= 0
+        tokens[np.broadcast_to(row, places.shape)[there], places[there]] = self.vocabulary.mask
+        found = np.zeros(places.shape, np.int32)
+        for m in range(places.shape[1]):
+            here = np.flatnonzero(there[:, m])
+            if len(here):
+                asked = [tf.constant(array) for array in (tokens[here], other[here], places[here, m])]
+                found[here, m] = tokens[here, places[here, m]] = self._traced(*asked).numpy()
+        return found
+
+    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+        """FLOPs of filling ``targets`` blanks of one row: the text is read, and the vocabulary scored, for each."""
+        return targets * (length * module.encoder_flops_per_token(shape, length) + 2 * shape.width * vocabulary.size)
+
+    def _scores(self, tokens: tf.Tensor, label: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        segments = tf.where(tf.equal(tokens, 0), 0, label[:, None])
+        return self.network.fill({"tokens": tokens, "segments": segments, "places": places})
+
+    def _best(self, tokens: tf.Tensor, label: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        """The piece of text, no special token, that fits best: [B]."""
+        first = self.vocabulary.first
+        return tf.argmax(self._scores(tokens, label, places)[:, first:], axis=1, output_type=tf.int32) + first
+
+    def _tells_labels(self) -> bool:
+        """Whether the network gives other scores to the same text of another label."""
+        tokens = tf.fill([1, 4], self.vocabulary.mask)
+        one, other = (self._scores(tokens, tf.constant([label]), tf.constant([1])).numpy() for label in (0, 1))
+        return bool(np.any(one != other))

@@ -1,0 +1,22 @@
+"""Likelihood: a language model as it is, asked how probable a text is; nothing learns."""
+
+from typing import Any
+
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.tasks.forms import Form
+
+
+class Likelihood(Adaptation):
+    summary = "no training; the model's own probabilities of a text"
+    settings = Settings
+    only = (Form.LANGUAGE_MODELLING,)
+    learns = False
+
+    def respond(self, asked: Any) -> tuple[list[Any], float]:
+        from ptmbench.bench.adapt.likelihood.network import respond
+
+        return respond(asked)
+
+
+ADAPTATION = Likelihood()

@@ -1,0 +1,83 @@
+"""From two language models to a sequence-to-sequence network: encoder and decoder both begin as what was pre-trained.
+
+Ramachandran, Liu and Le (2017), sections 2.1 to 2.3; survey, section 3.1. The lowest layers of both sides, their word
+vectors and the output layer are a left-to-right LSTM language model's; ``upper`` layers above are fresh. With h the
+states of the lowest part of the encoder and H those of its top, g and G those of the decoder:
+
+    w_t = softmax(H G_t)        c_t = [h^T w_t; H^T w_t]        p(y_t) = softmax(E (g_t + tanh(W [c_t; G_t] + b)))
+
+The output layer reads g_t, as it learned to, and fresh layers only add to it (the paper's residual connection); the
+decoder looks at the lowest and the top layer of the encoder with the same weights (its attention over several layers).
+Beside the task both sides go on as language models, with equal weight (``beside``), lest they forget:
+
+    L = L_task + beside (L_LM(source) + L_LM(target))
+
+Differences: both sides begin as the same model, of one vocabulary; they go on as language models of the texts of the
+task's own pairs, where the paper has more text; the decoder begins with states of zero, as its language model does. The
+tanh over [c; G] is that of Luong et al. (2015). A random twin is the same network from scratch, ``warm_decoder=0`` the
+paper's encoder alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Decoder, Network
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """The rate is one for all weights, as in the paper."""
+
+    beside: float = settings.setting(1.0, baked=True)
+    """How much both language models count beside the task; 0 leaves them out."""
+    warm_decoder: int = settings.switch(1, baked=True)
+    """1: the decoder begins as the language model, too; 0: with random weights."""
+    upper: int = settings.positive(1, baked=True)
+    """Fresh layers above those of the language model, on either side."""
+    layers: str = settings.one_reading("the decoder looks at the lowest and the top layer")
+
+    def beside_flops(self, width: int, vocabulary: int, words: float) -> float:
+        """FLOPs of predicting so many ``words`` by both language models in a training step: there and back."""
+        return 3 * 2 * width * vocabulary * words * (self.beside > 0)
+
+    def decoder(self, network: Network) -> Decoder:
+        shape, words = network.shape, network.vocabulary.size
+        return Decoder(lambda *given: flops(shape.width, shape.layers + self.upper, words, *given))
+
+    def writing(self, network: Network) -> tuple[float, float]:
+        learning, answering = super().writing(network)
+        words = self.length + self.target_length
+        return learning + self.beside_flops(network.shape.width, network.vocabulary.size, words), answering
+
+
+def flops(width: int, layers: int, vocabulary: int, length: float, targets: float) -> float:
+    """FLOPs of one forward pass for one row: so many ``layers`` on either side, ``targets`` tokens to write over
+    ``length`` of the source. Two means are taken by one query, each with scores of its own."""
+    layer, looks = 2 * 2 * width * 4 * width, 2 * 4 * length * width
+    return length * layers * layer + targets * (layers * layer + looks + 2 * 3 * width * width + 2 * width * vocabulary)
+
+
+class LanguageModels(Adaptation):
+    summary = "all weights learn; encoder and decoder begin as the LSTM language model, and stay one beside the task"
+    settings = Own
+    heads = {Form.GENERATION: "lm_seq2seq.head"}
+
+    def decoding(self, network: Any, vocabulary: Any, settings: Any) -> Any:
+        from ptmbench.bench.adapt.lm_seq2seq.network import Decoding
+
+        return Decoding(network, vocabulary, settings)
+
+    def make(
+        self, adapted: Any, rows: Sequence[Any], settings: Any, seed: tuple[int, int]
+    ) -> tuple[Sequence[Any], float]:
+        from ptmbench.bench.adapt.lm_seq2seq.network import make
+
+        return make(adapted, rows, settings, seed)
+
+
+ADAPTATION = LanguageModels()

@@ -1,0 +1,62 @@
+"""Mapping: an orthogonal map from the vectors of words to those of their translations; the model stays as it is.
+
+Mikolov, Le & Sutskever (2013), with the map orthogonal as in Xing et al. (2015) and Conneau et al. (2018), section 2;
+survey, section 4.2. With x the vector of a question's word and y that of its answer, both of length 1,
+
+    W = argmax_W sum_(x, y) (x W) . y + e tr(W)    with W' W = I    is    U V',    U S V' the SVD of sum x y' + e I
+
+(Procrustes; Schoenemann, 1966). The small e = 0.001 settles what the dictionary says nothing about: there words stay
+where they are. The papers map the space of one model into that of another. Here both languages are words of one model,
+whose corpus held both, and so there are two ways to ask: mapped, and as they are (``mapped=0``), which is how far the
+model has brought the languages together by itself.
+
+The gradient of -sum (x W) . y is -sum x y': a training step adds it up, and its update is the SVD.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """The map is found in one pass; the largest batches take the least time."""
+
+    FREEZES = True
+    epochs: int = settings.setting(1, "1: the map is found in one pass", lambda value: value == 1)
+    batch: int = settings.positive(1024)
+    layers: str = settings.one_of("embedding", "embedding", "top", "all", baked=True)
+    """What a word's vector is the mean of: its embedding, what the top layer makes of it alone, or all layers."""
+    mapped: int = settings.switch(1)
+    """1: the vectors of questions are mapped; 0: they are compared with those of answers as they are."""
+    csls: int = settings.switch(1)
+    """1: cosines are corrected for words that are near to many (CSLS); 0: the nearest word is the answer."""
+    neighbours: int = settings.positive(10)
+    """Over how many neighbours CSLS takes its means."""
+
+
+class Mapping(Adaptation):
+    summary = "frozen encoder; an orthogonal map takes the vectors of words to those of their translations"
+    settings = Own
+    heads = {Form.RANKING: "mapping.head"}
+
+    def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
+        from ptmbench.bench.adapt.mapping.network import Reading
+
+        return Reading(encoder, settings)
+
+    def step(self, loss: Any, variables: Sequence[Any], **options: Any) -> Any:
+        from ptmbench.bench.adapt.mapping.network import Step
+
+        return Step(loss, variables, **options)
+
+    def rate(self, step: Any, number: int, steps: int, settings: Any) -> float:
+        return float(settings.mapped)  # the step's share of the map that it has found; the rest is the identity
+
+
+ADAPTATION = Mapping()

@@ -1,0 +1,109 @@
+"""Matching: the cosine of a text and each of its candidate summaries.
+
+Zhong et al. (2020), sections 4.1 and 4.2, MATCHSUM. D is the text, C* its reference, and candidates C_1, C_2, ... stand
+in the order of their ROUGE against it, the best first; f is the cosine of two vectors of the same encoder:
+
+    L_1 = sum_i max(0, f(D, C_i) - f(D, C*) + gold_margin) / n                     (equation 5)
+    L_2 = sum_{i < j} max(0, f(D, C_j) - f(D, C_i) + (j - i) margin) / (n - j + i) (equation 6)
+    L   = L_1 + L_2                                                                (equation 7)
+
+for n candidates; the paper leaves the weights open, these are those of the authors' code: a mean over the pairs that
+are equally far apart. ROUGE is the mean of ROUGE-1, ROUGE-2 and ROUGE-L. The nearest candidate is the summary
+(equation 8). Where a summary has three sentences, candidates are two or three of the five that extraction scores best,
+in the order of the text (section 4.2).
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench import summaries
+from ptmbench.bench.adapt import NotApplicable, heads, parts
+from ptmbench.bench.adapt.heads import Row, layout, stack
+from ptmbench.bench.adapt.match import Own
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.metrics.rouge import rouge
+from ptmbench.tasks.task import Example, Task
+
+
+class Codec(heads.Codec):
+    """Texts and candidates side by side, and cosines to the nearest candidate. `follow` has to be told first what
+    extraction says of the same texts."""
+
+    together = 4
+    """Rows that are answered at once: each has some twenty texts."""
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
+        if not summaries.wanted(task):
+            raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
+        self.tokenizer, self.settings, self.train = tokenizer, settings, train
+        most = max(2, settings.sentences or task.extra["lead"])
+        self.sizes = (most - 1, most)
+        self.outputs = (settings.gold_margin, settings.margin)
+        self.first = ("extract", settings.extract())
+        """Whose numbers `follow` takes: an adaptation and its settings."""
+        self._candidates: dict[str, list[str]] = {}
+
+    def follow(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> None:
+        """Make candidates of each text, from extraction's ``rows`` and its scores of their sentences."""
+        for row, scores in zip(rows, outputs, strict=True):
+            chosen = summaries.candidates(scores[: len(row.note)], self.settings.ranked, self.sizes)
+            self._candidates[examples[row.example].inputs[0]] = [summaries.joined(row.note, one) for one in chosen]
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        """Text and candidates; in training the reference comes before these, and the best ones come first."""
+        rows = []
+        for i, example in enumerate(examples):
+            text = example.inputs[0]
+            if text not in self._candidates:
+                raise NotApplicable("no-candidates", "because no extraction has found candidates in this text.")
+            candidates = self._candidates[text]
+            if examples is self.train:
+                gold = example.gold[0]
+                candidates = [gold, *sorted(candidates, key=lambda one: -likeness(one, gold))]
+            ids = self.tokenizer.encode([text, *candidates])
+            arrays = stack(
+                [Row(layout(self.tokenizer.vocabulary, [one], self.settings.length), i) for one in ids], multiple=1
+            )  # tokens, segments [1 + C, T]
+            rows.append(Row(arrays | {"unused": np.zeros(len(candidates), np.float32)}, i, note=candidates))
+        return rows
+
+    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+        return [row.note[int(np.argmax(near[: len(row.note)]))] for row, near in zip(rows, outputs, strict=True)]
+
+
+@lru_cache(maxsize=1 << 17)
+def likeness(candidate: str, reference: str) -> float:
+    """The mean of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 1; computed once a process."""
+    return float(np.mean(rouge.statistics([[reference]], [candidate])[0, :3]))
+
+
+class Head(parts.Head):
+    """Holds no weights. Reads texts that lie side by side, [B * (1 + C), T]; ``outputs`` are the two margins."""
+
+    STATE = ("outputs", "sizes")
+
+    def __init__(self, outputs: tuple[float, float]):
+        super().__init__()
+        self.gold_margin, self.margin = outputs
+
+    def call(self, reading: Any, batch: dict[str, Any]) -> Any:
+        x = tf.math.l2_normalize(tf.cast(reading.pooled, tf.float32), axis=-1)  # [B * (1 + C), D]
+        x = tf.reshape(x, [tf.shape(batch["unused"])[0], -1, x.shape[-1]])  # [B, 1 + C, D]
+        near = tf.reduce_sum(x[:, :1] * x[:, 1:], axis=-1)  # [B, C]
+        return near + batch["unused"][:, : tf.shape(near)[1]]  # which is far below 0 where there is no candidate
+
+    def loss(self, near: Any, batch: dict[str, Any]) -> Any:
+        gold, near = near[:, :1], near[:, 1:]  # [B, 1], [B, N]
+        known = tf.cast(near > -2.0, tf.float32)
+        count = tf.reduce_sum(known, axis=1)  # [B]
+        places = tf.range(tf.shape(near)[1])
+        apart = tf.cast(places[None] - places[:, None], tf.float32)  # [N, N], j - i
+        first = tf.reduce_sum(known * tf.nn.relu(near - gold + self.gold_margin), axis=1) / tf.maximum(count, 1.0)
+        pairs = tf.nn.relu(near[:, None] - near[:, :, None] + apart * self.margin)  # [B, i, j]
+        share = tf.where(apart > 0, 1.0 / tf.maximum(count[:, None, None] - apart, 1.0), 0.0)
+        both = known[:, None] * known[:, :, None]
+        return tf.reduce_mean(first + tf.reduce_sum(tf.where(both > 0, share * pairs, 0.0), axis=[1, 2]))

@@ -1,0 +1,50 @@
+"""Classification of several tasks by one network: the classes of all of them side by side, of which a text has those
+of its own task."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ptmbench import tasks
+from ptmbench.bench.adapt.heads import Row, classes, classification
+from ptmbench.bench.adapt.multitask import Own
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
+
+Head = classification.Head
+"""A softmax over the classes of one task, all others being pushed out of it: as good as a head for each task."""
+
+
+class Codec(classification.Codec):
+    """As that of classification; a row says which ``task`` it is of: 0 for the cell's own, then the others as
+    ``beside`` names them."""
+
+    STATE = ("outputs", "number", "starts")
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
+        super().__init__(task, tokenizer, settings, train)
+        self.others = [classification.Codec(tasks.load(name), tokenizer, settings, ()) for name in settings.others]
+        self.starts = np.cumsum([0, *(len(codec.number) for codec in (self, *self.others))]).tolist()
+        self.outputs = classes(int(self.starts[-1]))
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        return list(self._placed(super().rows(examples), 0))
+
+    def beside(self, examples: Mapping[str, Sequence[Example]]) -> list[Row]:
+        """The rows of other tasks' ``examples``, to learn from."""
+        return [
+            row
+            for place, codec in enumerate(self.others, 1)
+            for row in self._placed(codec.rows(examples[codec.task.name]), place)
+        ]
+
+    def _placed(self, rows: Sequence[Row], place: int) -> Iterator[Row]:
+        """``rows`` of the task at ``place`` among the classes of all."""
+        begin, end = self.starts[place : place + 2]
+        for row in rows:
+            unused = np.full(self.outputs, -1e9, np.float32)
+            unused[begin:end] = row.arrays["unused"][: end - begin]
+            label = row.arrays["label"]
+            arrays = {"label": np.int32(label + begin if label >= 0 else label), "unused": unused}
+            yield replace(row, arrays={**row.arrays, **arrays, "task": np.int32(place)})

@@ -1,0 +1,80 @@
+"""A recurrent layer for each task in TensorFlow."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import tensorflow as tf
+
+from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.multitask import Own
+from ptmbench.models.architectures.parts import dense, shape
+from ptmbench.models.layers.recurrent import cell, remember
+
+
+class Reading(parts.Reading):
+    """The state of a task's own layer after the last token, [B, D], as ``pooled``, and all of its states [B, T, D] as
+    ``tokens``. ``task`` int32 [B] of the batch is one number: 0 for the cell's own task, then those beside it."""
+
+    def __init__(self, encoder: Any, settings: Own):
+        super().__init__(name="multitask")
+        if encoder.depth == 0:
+            raise NotApplicable("no-context", "because this model's vectors know of no context: no layer is shared.")
+        self.tasks = [self._task(encoder.width, f"task_{number}") for number in range(1 + len(settings.others))]
+        self.glorot = [weight for task in self.tasks for weight in vars(task).values()]
+        self.flops_per_token = settings.layer_flops(encoder.width)
+
+    def _task(self, width: int, name: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            input=self.add_weight((width, 5 * width), "glorot_uniform", name=f"{name}_input"),
+            bias=self.add_weight((5 * width,), _begin, name=f"{name}_bias"),
+            recurrent=self.add_weight((width, 5 * width), "glorot_uniform", name=f"{name}_recurrent"),
+            shared=self.add_weight((width, 2 * width), "glorot_uniform", name=f"{name}_shared"),
+        )
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
+        weights = self._chosen(batch["task"][0])
+        x, s = (tf.transpose(layer, [1, 0, 2]) for layer in (encoding.layers[0], encoding.tokens))  # [T, B, D]
+        steps, rows, width = shape(x)
+        own = dense(tf.reshape(x, [-1, width]), weights.input, weights.bias)  # [T * B, 5 D]: a i f o g
+        content, others, gate = tf.split(own, [width, 3 * width, width], axis=1)
+        shared, let = tf.split(tf.matmul(tf.reshape(s, [-1, width]), weights.shared), 2, axis=1)
+        sums = tf.concat([content + tf.sigmoid(gate + let) * shared, others, gate], axis=1)
+        states = recur(tf.reshape(sums, [steps, rows, 5 * width]), weights.recurrent)  # [T, B, D]
+        count = tf.math.count_nonzero(batch["tokens"], axis=1, dtype=tf.int32)  # [B]
+        pooled = tf.gather_nd(states, tf.stack([tf.maximum(count - 1, 0), tf.range(rows)], axis=1))
+        return encoding._replace(tokens=tf.transpose(states, [1, 0, 2]), pooled=pooled)
+
+    def flops(self, rows: Sequence[Row]) -> float:
+        return self.flops_per_token * sum(row.tokens for row in rows)
+
+    def _chosen(self, task: tf.Tensor) -> SimpleNamespace:
+        """The weights of one task. Tracing a loop for each would take minutes; copying a few matrices takes none."""
+        names = vars(self.tasks[0])
+        return SimpleNamespace(**{n: tf.stack([vars(w)[n].value for w in self.tasks])[task] for n in names})
+
+
+def recur(sums: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:
+    """The part that goes step by step, from states of zero: h [T, B, D] from what the tokens and the shared layer add
+    to a, i, f, o and g, ``sums`` [T, B, 5 D], and the matrices U side by side, ``recurrent`` [D, 5 D]."""
+    steps, rows, _ = shape(sums)
+    width = recurrent.shape[0]
+    reader = tf.TensorArray(sums.dtype, steps).unstack(sums)
+    writer = tf.TensorArray(sums.dtype, steps, element_shape=[None, width])
+
+    def step(t: tf.Tensor, h: tf.Tensor, c: tf.Tensor, outputs: tf.TensorArray) -> tuple:
+        a, gates, g = tf.split(reader.read(t), [width, 3 * width, width], axis=1)
+        past, past_gates, past_g = tf.split(tf.matmul(h, recurrent), [width, 3 * width, width], axis=1)
+        h, c = cell(tf.concat([a + tf.sigmoid(g + past_g) * past, gates + past_gates], axis=1), c)
+        return t + 1, h, c, outputs.write(t, h)
+
+    start = (0, tf.zeros([rows, width], sums.dtype), tf.zeros([rows, width]), writer)
+    *_, outputs = tf.while_loop(lambda t, *_: t < steps, step, start, maximum_iterations=steps)
+    return outputs.stack()
+
+
+def _begin(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
+    """Biases of the four sums of an LSTM, and of 0 for the gates on what comes in."""
+    width = dims[0] // 5
+    return tf.concat([remember((4 * width,), dtype), tf.zeros(width, dtype)], 0)

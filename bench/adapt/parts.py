@@ -1,0 +1,126 @@
+"""What adaptations are made of in TensorFlow: base classes of readings, heads, decoders and changes of a network.
+
+`bench.adapt.adapted` puts them together. Shapes: B batch, T tokens, D width, S targets, V vocabulary.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import numpy as np
+
+from ptmbench.bench.adapt import NoDecoder
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Vocabulary
+
+
+class Reading(keras.layers.Layer):
+    """From the encoding of a batch to what the head reads: by default the encoder's own last layer and pooled
+    vector."""
+
+    glorot: Sequence[Any] = ()
+    """Matrices that begin by the variance of Glorot and Bengio (2010, equation 12); others begin by N(0, 0.02)."""
+
+    def __init__(self, name: str = "reading"):
+        super().__init__(name=name)
+
+    def call(self, encoding: Any, batch: Mapping[str, Any], *others: Any) -> Any:
+        """An `Encoding`; ``others`` are the encodings of models that the settings name."""
+        return encoding
+
+    def flops(self, rows: Sequence[Row]) -> float:
+        """FLOPs of the reading itself on ``rows``, where it is a network of its own."""
+        return 0.0
+
+
+class Head(keras.layers.Layer):
+    """From what a reading gives to numbers, and from these to the loss. ``outputs`` are those of the codec."""
+
+    writes = False
+    """Whether the numbers are logits of a decoder, in the place of `call`."""
+    glorot: Sequence[Any] = ()
+    """As `Reading.glorot`."""
+
+    def __init__(self, outputs: Any = None):
+        super().__init__(name="head")
+
+    def loss(self, numbers: Any, batch: Mapping[str, Any]) -> Any:
+        """A scalar that training minimises."""
+        raise NotImplementedError
+
+    def predicted(self, numbers: Any, batch: Mapping[str, Any]) -> Any:
+        """``numbers`` as the codec reads them; some heads decide over a whole row here."""
+        return numbers
+
+
+class Decoding:
+    """A decoder: next-token logits in training (``decode``), a ``writer`` as a `Pretrainable` has it, and its costs."""
+
+    decode: Callable[..., Any]
+    writer: Any = None
+    own: Sequence[Any] = ()
+    """New variables, which the adaptation adds."""
+    remembered: Sequence[Any] = ()
+    """Variables that no gradient changes, but training does."""
+
+    @classmethod
+    def of(cls, network: Any) -> "Decoding":
+        """The decoder of ``network`` itself. Raises `NoDecoder` where it has none."""
+        if network.decode is None:
+            raise NoDecoder
+        made = cls()
+        made.decode, made.writer = network.decode, network.writer
+        return made
+
+    def begin(self) -> None:
+        """Sets new variables, freshly drawn, to what they begin with."""
+
+    def written(self, batch: Mapping[str, np.ndarray], write: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The ids that answer ``batch``: by default what a search or a sample (``write``) finds after its tokens."""
+        return write(batch["tokens"])
+
+    def counts(self, module: Any) -> Any:
+        """What has ``decode_flops`` as the file of a model does: ``module`` itself, the model's file."""
+        return module
+
+
+class NewDecoding(Decoding):
+    """A decoder that the model's own formula leaves out."""
+
+    def counts(self, module: Any) -> Any:
+        return SimpleNamespace(decode_flops=partial(self.decode_flops, module))
+
+    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+        """FLOPs of ``decode`` for one row of ``length`` tokens and ``targets``."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What an adaptation changes in a network: which of its variables learn (``learning``), those among them that are
+    ``new``, and the FLOPs per token of what was added.
+
+    ``deviation`` is that of the initial values of new matrices; vectors keep the values that they were built with.
+    """
+
+    learning: Sequence[Any] = ()
+    new: Sequence[Any] = ()
+    flops_per_token: float = 0.0
+    deviation: float = 0.02
+    whole: bool = True
+    """Whether all of the encoder learns; else gradients pass through weights that stay."""
+
+
+def every(network: Any, decoding: Decoding | None) -> Sequence[Any]:
+    """All variables of the encoder; of the whole network where its own decoder writes."""
+    inside = network.loss if decoding is not None and not decoding.own else network.encoder
+    return inside.trainable_variables
+
+
+def token_table(encoder: Any) -> Any | None:
+    """The variable [V, E] in which ``encoder`` looks its tokens up; None where it makes their vectors otherwise."""
+    return getattr(encoder, "token_embedding", None)

@@ -1,0 +1,193 @@
+"""What a cell leaves behind: predictors, which answer examples. A cell's evaluation and ``predict`` both use them.
+
+`Trained` is a network that has learnt under a head; it can be saved with the state of its codec, so that nothing reads
+the training set again, and `load` restores it. `Responding` is a network under which nothing learns.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench import tasks
+from ptmbench.bench import checkpoint, neighbours
+from ptmbench.bench.adapt import NotApplicable, heads, loop
+from ptmbench.bench.adapt import adapted as shared
+from ptmbench.bench.adapt import load as adaptation_of
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.contract import Adaptation, Answers
+from ptmbench.bench.adapt.heads import Codec, Row
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.checkpoint import Checkpoint, CheckpointError
+from ptmbench.bench.cost import phase
+from ptmbench.bench.neighbours import Neighbour
+from ptmbench.models.card import Size
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.task import Example, Task
+
+CODEC = "codec.json"
+"""The file of a checkpoint with the states of its codecs."""
+
+
+@dataclass(kw_only=True)
+class Trained:
+    """A network that has learnt ``task``, under a head, by the adaptation ``method``.
+
+    The network is shared: it holds what it learnt until something else is learnt or assigned. A predictor with
+    ``weights`` of its own assigns them before it answers.
+    """
+
+    own: Neighbour
+    """What the network is built from."""
+    others: tuple[Neighbour, ...] = ()
+    """What the networks are built from that it reads too."""
+    task: Task
+    method: str
+    settings: Settings
+    seed: int
+    codec: Codec
+    weights: Mapping[str, np.ndarray] | None = None
+    first: "Trained | None" = None
+    """The predictor whose answers the codec takes up before it makes rows."""
+
+    def __post_init__(self) -> None:
+        fixed = adaptation_settings.baked(self.settings)
+        self._network = shared.adapted(
+            *self.own, self.task.form, self.method, self.codec.outputs, fixed, self.others
+        )  # traced when it is first called
+        if self.weights is None:
+            self._network.holder = self
+
+    @property
+    def network(self) -> shared.Adapted:
+        """The network with the weights of this predictor. Raises `RuntimeError` where they are lost."""
+        if self._network.holder is not self:
+            if self.weights is None:
+                raise RuntimeError("The network has learnt something else since. Save predictors that are used later.")
+            self._network.assign(self.weights)
+            self._network.holder = self
+        self._network.writes(self.settings, self.seed)
+        return self._network
+
+    def answer(self, examples: Sequence[Example]) -> Answers:
+        flops = self._follow(examples)
+        rows, outputs = self._said(examples)
+        with phase("evaluate"):
+            predictions = self.codec.predictions(examples, rows, outputs)
+        probabilities = self.codec.probabilities(examples, rows, outputs)
+        return Answers(predictions, probabilities, flops + self._flops(rows, outputs))
+
+    def flops(self, examples: Sequence[Example]) -> list[float]:
+        before = self._follow(examples)
+        rows, outputs = self._said(examples)
+        found, common = np.zeros(len(examples)), before
+        for row, output in zip(rows, outputs, strict=True):
+            own = self._flops([row], [output])
+            if row.example < 0:  # candidates, which all examples share
+                common += own
+            else:
+                found[row.example] += own
+        return (found + common / max(1, len(examples))).tolist()
+
+    def gradients(self, examples: Sequence[Example]) -> list[np.ndarray]:
+        self._follow(examples)
+        with phase("encode"):
+            rows = self.codec.rows(examples)
+        return [self.network.input_gradients(heads.stack([row], multiple=1)) for row in rows]
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        about = {
+            "kind": "adapted",
+            "model": self.own.model,
+            "shape": asdict(self.own.shape),
+            "task": self.task.name,
+            "task_version": self.task.version,
+            "adaptation": self.method,
+            "settings": adaptation_settings.recorded(self.settings),
+            "seed": self.seed,
+            **about,
+        }
+        states, arrays = {"codec": self.codec.state()}, {"weights": self.network.arrays()}
+        if self.first:
+            states["first"], arrays["first"] = self.first.codec.state(), self.first.weights
+        texts = {"tokenizer.json": self.own.tokenizer.to_json(), CODEC: json.dumps(states, ensure_ascii=False)}
+        if self.others:
+            about["neighbours"] = [{"model": other.model, "shape": asdict(other.shape)} for other in self.others]
+            texts |= {neighbours.file_of(n): other.tokenizer.to_json() for n, other in enumerate(self.others, 1)}
+        checkpoint.write(folder, about=about, arrays=arrays, texts=texts)
+
+    def follow(self, codec: Codec, examples: Sequence[Example]) -> float:
+        """Tells ``codec`` what this predictor says of ``examples``; returns the FLOPs of that."""
+        rows, outputs = self._said(examples)
+        with phase("encode"):
+            codec.follow(examples, rows, outputs)
+        return self._flops(rows, outputs)
+
+    def _follow(self, examples: Sequence[Example]) -> float:
+        return self.first.follow(self.codec, examples) if self.first else 0.0
+
+    def _said(self, examples: Sequence[Example]) -> tuple[list[Row], list[np.ndarray]]:
+        with phase("encode"):
+            rows = self.codec.rows(examples)
+        with phase("evaluate"):
+            return rows, loop.outputs(self.network, rows, self.codec.together)
+
+    def _flops(self, rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> float:
+        return adaptation_of(self.method).flops(self._network, rows, outputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Responding:
+    """A network as it was pre-trained, under an adaptation that trains nothing."""
+
+    adaptation: Adaptation
+    asked: Asked
+    """What it works with; its ``report`` gives way to the examples that are to be answered."""
+
+    def answer(self, examples: Sequence[Example]) -> Answers:
+        predictions, flops = self.adaptation.respond(replace(self.asked, report=examples))
+        return Answers(predictions, None, flops)
+
+    def flops(self, examples: Sequence[Example]) -> list[float]:
+        return [self.answer([example]).flops for example in examples]
+
+    def gradients(self, examples: Sequence[Example]) -> list[np.ndarray]:
+        raise NotApplicable("no-loss", f"because the adaptation {self.adaptation.name} has no loss.")
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        """Writes nothing: the pre-trained checkpoint has all that there is."""
+
+
+def load(found: Checkpoint) -> Trained:
+    """The predictor that was saved as ``found``.
+
+    Raises `CheckpointError` where the checkpoint is of a version that did not save the state of codecs.
+    """
+    if CODEC not in found.files:
+        raise CheckpointError(
+            f"{found.folder} lacks {CODEC}, which says what the network's numbers mean: an earlier version of ptmbench "
+            "left it out. Run the cell again with --keep."
+        )
+    about, states = found.about, json.loads(found.path(CODEC).read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.load(found.path("tokenizer.json"))
+    task = tasks.load(about["task"])
+    own = Neighbour(about["model"], Size(**about["shape"]), tokenizer)
+
+    def restored(
+        name: str, arrays: str, method: str, settings: Settings, others: tuple[Neighbour, ...] = ()
+    ) -> Trained:
+        codec = heads.of(task.form, method).Codec.restored(task, tokenizer, settings, states[name])
+        if others:
+            codec.join([other.tokenizer for other in others])
+        common = {"own": own, "others": others, "task": task, "seed": about["seed"]}
+        return Trained(**common, method=method, settings=settings, codec=codec, weights=found.arrays(arrays))
+
+    settings = adaptation_settings.read(about["adaptation"], about["settings"])
+    made = restored("codec", "weights", about["adaptation"], settings, neighbours.kept(found))
+    if made.codec.first:
+        made.first = restored("first", "first", *made.codec.first)
+    return made

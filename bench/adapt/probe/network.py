@@ -1,0 +1,131 @@
+"""Words for blanks in TensorFlow: rows, candidates, and their ranks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.cost import Traced, phase
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import BLANK, Rank
+from ptmbench.tasks.metrics.ranks import rank
+from ptmbench.tasks.task import Example
+
+_WORD = "it"
+"""Stands in a blank while a text is cut into tokens, for what is around it must not depend on the answer."""
+_BATCH = 8
+"""Rows are filled up to a multiple of this."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A text as a network reads it, and the place of its blank."""
+
+    tokens: list[int]
+    segments: list[int]
+    place: int
+
+
+def respond(asked: Asked) -> tuple[list[Any], float]:
+    """The rank of each missing word among those that the network would write, and the FLOPs of that."""
+    with phase("encode"):
+        found = rows(asked.tokenizer, asked.settings, asked.report, asked.network.encoder.causal)
+    with phase("evaluate"):
+        ranks = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
+    output = 2 * asked.shape.width * asked.tokenizer.vocabulary.size
+    return ranks, asked.reading_flops([len(row.tokens) for row in found]) + len(found) * output
+
+
+def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], causal: bool) -> list[Row]:
+    """A row for each example. A text that is too long loses what is farthest from the blank."""
+    texts = [example.inputs[0] for example in examples]
+    starts = [text.index(BLANK) for text in texts]
+    encoded = tokenizer.encode_with_offsets([text.replace(BLANK, _WORD, 1) for text in texts])
+    template, mask, found = tokenizer.vocabulary.template, tokenizer.vocabulary.mask, []
+    for start, (ids, offsets) in zip(starts, encoded, strict=True):
+        begin, end = _touching(offsets, start, start + len(_WORD))
+        if causal:
+            tokens = [*template.start, *ids[max(0, begin - settings.length + len(template.start) + 1) : begin]]
+            found.append(Row(tokens, [0] * len(tokens), len(tokens)))
+            continue
+        room = settings.length - template.added(1)
+        text = [*ids[:begin], mask, *ids[end:]]
+        cut = max(0, min(begin - room // 2, len(text) - room))
+        tokens, segments = template.lay([text[cut : cut + room]])
+        found.append(Row(tokens, segments, template.begins([room])[0] + begin - cut))
+    return found
+
+
+def spellings(tokenizer: Tokenizer, words: Sequence[str]) -> list[int | None]:
+    """The one token that each word is inside a text; None for those that are several, or none that is known."""
+    found: list[int | None] = []
+    first = len(_WORD) + 1
+    for word, (ids, offsets) in zip(words, tokenizer.encode_with_offsets([f"{_WORD} {w}" for w in words]), strict=True):
+        begin, end = _touching(offsets, first, first + len(word))
+        whole = end - begin == 1 and end == len(ids) and ids[begin] >= tokenizer.vocabulary.first
+        found.append(ids[begin] if whole else None)
+    return found
+
+
+def predictions(
+    network: Any,
+    label: str,
+    tokenizer: Tokenizer,
+    settings: Settings,
+    examples: Sequence[Example],
+    asked: Sequence[Row],
+) -> list[Rank]:
+    """The rank of each example's word; `NotApplicable` for a model that fills no blanks."""
+    if network.fill is None:
+        raise NotApplicable("fills-no-blanks", f"because {label} does not say how well each word fits into a blank.")
+    words = list(examples[0].gold.candidates)
+    known = spellings(tokenizer, words)
+    pieces = sorted({piece for piece in known if piece is not None})
+    if not pieces:
+        raise NotApplicable("no-words", "because its vocabulary has none of the words to choose from.")
+    unknown = [i for i, piece in enumerate(known) if piece is None]
+    number = {piece: place for place, piece in enumerate(pieces)}
+    place_of = {word: number[piece] for word, piece in zip(words, known, strict=True) if piece is not None}
+    place_of |= {words[i]: len(pieces) + k for k, i in enumerate(unknown)}
+    named = {place: word for word, place in reversed(place_of.items())}
+    batch = {name: tf.TensorSpec([None] * n, tf.int32) for name, n in (("tokens", 2), ("segments", 2), ("places", 1))}
+    score = Traced(
+        lambda: tf.function(
+            lambda b: tf.gather(network.fill(b), tf.constant(pieces), axis=1), autograph=False
+        ).get_concrete_function(batch)
+    )
+    scores, found = np.full(len(pieces) + len(unknown), -np.inf), [Rank(1.0)] * len(examples)
+    order = sorted(range(len(asked)), key=lambda i: len(asked[i].tokens))
+    for first in range(0, len(order), settings.batch):
+        part = order[first : first + settings.batch]
+        for i, values in zip(part, score(_stacked([asked[i] for i in part])).numpy(), strict=True):
+            scores[: len(pieces)] = values
+            gold = examples[i].gold
+            others = {place_of[word] for word in gold.others}
+            best = named[int(np.argmax(values))]
+            found[i] = Rank(rank(scores, place_of[str(gold)], sorted(others)), best=best)
+    return found
+
+
+def _stacked(part: Sequence[Row]) -> dict[str, tf.Tensor]:
+    longest = -(-max(1, *(len(row.tokens) for row in part)) // _BATCH) * _BATCH
+    batch = {name: np.zeros((len(part), longest), np.int32) for name in ("tokens", "segments")}
+    for i, row in enumerate(part):
+        batch["tokens"][i, : len(row.tokens)] = row.tokens
+        batch["segments"][i, : len(row.segments)] = row.segments
+    places = np.array([row.place for row in part], np.int32)
+    return {name: tf.constant(array) for name, array in (batch | {"places": places}).items()}
+
+
+def _touching(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+    """First and past-the-last token of the characters from ``start`` to ``end``."""
+    inside = [i for i, (first, last) in enumerate(offsets) if last > start and first < end]
+    if inside:
+        return inside[0], inside[-1] + 1
+    after = next((i for i, (first, _) in enumerate(offsets) if first >= end), len(offsets))
+    return after, after

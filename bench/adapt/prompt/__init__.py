@@ -1,0 +1,61 @@
+"""Prompting: a language model as it is, asked which answer it would write after the question; nothing learns.
+
+Brown et al. (2020), sections 2 and 2.4; Radford et al. (2019), section 3, did so without examples. The prompt is k
+solved examples of the training split, drawn anew for each question, and the question put in words; the prediction is
+the answer that is likeliest to follow:
+
+    argmax_a  1/|a|^n  sum_{t in a} ln p(a_t | solved examples, question, a_{<t})
+
+k is the setting ``shots`` (0, 1, few), n the setting ``per_token``: 1 compares means over an answer's tokens, as the
+paper does, and 0 sums. `tasks.task.Task` gives the question as ``prompt`` and the answers as ``words``; a choice is an
+answer by itself. What does not fit into ``length`` tokens is left out at the front, which takes whole examples first,
+then of all answers' prompts the same tokens, and at last the beginning of an answer that is too long by itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """What a prompt says, and how answers to it compare."""
+
+    shots: int = settings.setting(0)
+    """Solved examples in a prompt."""
+    per_token: int = settings.switch(1)
+    """1: answers compare by the mean over their tokens; 0: by the sum, which favours short ones."""
+
+    layers: str = settings.one_reading("the model reads on as it learnt to")
+
+    def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
+        """Nothing is learnt; there is a row for each answer, as long as its solved examples make it."""
+        each = min(report.tokens * (1 + self.shots), self.length)
+        return 0.0, report.examples * each * max(len(task.labels), 2)
+
+    def flops(self, network: Network, form: Form) -> tuple[float, float]:
+        return 0.0, network.likelihood(self.length)
+
+
+class Prompting(Adaptation):
+    summary = "no training; the likeliest answer after a prompt with `shots` solved examples"
+    settings = Own
+    learns = False
+
+    def draws(self, settings: Any) -> bool:
+        return bool(settings.shots)
+
+    def respond(self, asked: Any) -> tuple[list[Any], float]:
+        from ptmbench.bench.adapt.prompt.network import respond
+
+        return respond(asked)
+
+
+ADAPTATION = Prompting()

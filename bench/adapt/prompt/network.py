@@ -1,0 +1,126 @@
+"""Prompts, and the likelihood of the answers to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.likelihood.network import scorer
+from ptmbench.bench.adapt.prompt import Own
+from ptmbench.bench.cost import phase
+from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+_MULTIPLE = 16
+"""Rows are filled up to a multiple of this, so that few different shapes occur."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer to one example, after its prompt; ``begin`` is where the answer begins in ``ids``, without [CLS]."""
+
+    example: int
+    answer: int
+    begin: int
+    ids: list[int]
+
+
+def respond(asked: Asked) -> tuple[list[Any], float]:
+    """The likeliest answers after a prompt, and the FLOPs of asking for them."""
+    with phase("encode"):
+        found = rows(asked.task, asked.tokenizer, asked.settings, asked.train, asked.report, asked.seed)
+    with phase("evaluate"):
+        size = len(asked.report)
+        chosen = predictions(asked.network, asked.title, asked.task, asked.tokenizer, asked.settings, found, size)
+    return chosen, asked.scoring_flops([len(row.ids) for row in found])
+
+
+def answers(task: Task, example: Example) -> tuple[str, ...]:
+    """What may be answered to ``example``, in words."""
+    if task.form is Form.CHOICE:
+        return example.inputs[1:]
+    return task.words or tuple(label.replace("_", " ") for label in task.labels)
+
+
+def question(task: Task, example: Example) -> str:
+    """``example`` in words, up to where the answer begins."""
+    if task.form is Form.CHOICE:
+        return example.inputs[0]
+    return task.prompt.format(*example.inputs) if task.prompt else " ".join(example.inputs)
+
+
+def solved(task: Task, example: Example) -> str:
+    """``example`` with its right answer: a sentence."""
+    right = example.gold if task.form is Form.CHOICE else task.labels.index(example.gold)
+    text = f"{question(task, example).rstrip()} {answers(task, example)[right].strip()}"
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def rows(
+    task: Task,
+    tokenizer: Tokenizer,
+    settings: Own,
+    train: Sequence[Example],
+    examples: Sequence[Example],
+    seed: int,
+) -> list[Row]:
+    """A row for each answer to each example; which of ``train`` are shown follows from (seed, the example's place)."""
+    if task.form not in (Form.CLASSIFICATION, Form.CHOICE):
+        raise NotApplicable(
+            "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
+        )
+    known, found = [e for e in train if e.gold is not None], []
+    room = settings.length - len(tokenizer.vocabulary.template.start)
+    for place, example in enumerate(examples):
+        rng = np.random.default_rng([seed, 4, place])
+        drawn = rng.choice(len(known), min(settings.shots, len(known)), replace=False)
+        shown, asked = [solved(task, known[i]) for i in drawn], question(task, example).rstrip()
+        endings = [answer.strip() for answer in answers(task, example)]
+        while True:
+            prompt = " ".join([*shown, asked])
+            bare, *whole = tokenizer.encode([prompt, *(f"{prompt} {ending}" for ending in endings)])
+            if not shown or max(map(len, whole)) <= room:
+                break
+            shown = shown[1:]
+        begins = [_begin(bare, ids) for ids in whole]
+        # The same for all answers to an example: a short answer stays whole beside one that is too long.
+        cut = min(max(0, max(map(len, whole)) - room), *begins)
+        for number, (ids, begin) in enumerate(zip(whole, begins, strict=True)):
+            own = max(cut, len(ids) - room)
+            found.append(Row(place, number, max(begin - own, 0), ids[own:]))
+    return found
+
+
+def _begin(bare: Sequence[int], whole: Sequence[int]) -> int:
+    """Where the answer begins in the ids of the ``whole`` text, of which those of the prompt by itself are ``bare``."""
+    same = next((i for i, pair in enumerate(zip(bare, whole, strict=False)) if pair[0] != pair[1]), len(bare))
+    return min(same, len(whole) - 1)  # an answer has a token, and no answer's token is taken for the prompt's
+
+
+def predictions(
+    network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Own, asked: Sequence[Row], count: int
+) -> list[Any]:
+    """The likeliest answer to each of ``count`` examples, as the task's metrics want it."""
+    score = scorer(network, label, "an answer after a question")
+    start = list(tokenizer.vocabulary.template.start)
+    best: list[tuple[float, int]] = [(-np.inf, 0)] * count
+    order = sorted(asked, key=lambda row: len(row.ids))
+    for first in range(0, len(order), settings.batch):
+        part = order[first : first + settings.batch]
+        longest = -(-(len(start) + len(part[-1].ids)) // _MULTIPLE) * _MULTIPLE
+        tokens = np.zeros((len(part), min(longest, settings.length)), np.int32)
+        for line, row in zip(tokens, part, strict=True):
+            line[: len(start) + len(row.ids)] = start + row.ids
+        for row, values in zip(part, score(tokens).numpy(), strict=True):
+            size = len(row.ids) - row.begin
+            value = float(values[len(start) + row.begin :].sum()) / (
+                size if settings.per_token else 1
+            )  # padding has the value 0
+            # Of equals the first answer wins, in whatever order they come.
+            best[row.example] = max(best[row.example], (value, -row.answer))
+    chosen = [-answer for _, answer in best]
+    return chosen if task.form is Form.CHOICE else [task.labels[answer] for answer in chosen]

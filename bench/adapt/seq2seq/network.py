@@ -1,0 +1,135 @@
+"""The fresh decoder in TensorFlow, and the learning rates of encoder and decoder."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt.rated import RatedStep
+from ptmbench.bench.adapt.seq2seq import Own, topped_flops, turn
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.models.architectures.encoder_decoders import bart
+from ptmbench.models.card import Size
+from ptmbench.models.layers.blocks import Block, Stack
+from ptmbench.models.layers.config import BERT
+from ptmbench.models.layers.core import initializer, sinusoids
+from ptmbench.models.layers.transformers import built
+from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
+from ptmbench.models.tokenizers import Vocabulary
+
+
+class Table(keras.layers.Layer):
+    """What a decoder shares with an encoder elsewhere: token vectors [V, D], which are the output layer too, and the
+    share of dropout."""
+
+    def __init__(self, vocabulary: int, width: int, rate: float):
+        super().__init__(name="decoder_table")
+        self.dropout = rate
+        self.token_embedding = self.add_weight((vocabulary, width), initializer(BERT), name="tokens")
+        self.built = True
+
+
+class Decoding(parts.NewDecoding):
+    """``decode`` and ``writer``, as a `Pretrainable` has them, of the encoder of ``network`` under a new decoder;
+    ``own`` are the new weights."""
+
+    def __init__(self, network: Any, vocabulary: Vocabulary, settings: Any):
+        encoder = self.encoder = network.encoder
+        D, self.warms = encoder.width, bool(settings.warm_decoder)
+        heads = getattr(encoder, "heads", None) or max(1, D // 64)
+        heads = next(n for n in range(heads, 0, -1) if D % n == 0)
+        self.size = Size(
+            layers=settings.decoder_layers or max(1, encoder.depth),
+            width=D,
+            heads=heads,
+            inner=_inner(encoder) or 4 * D,
+            length=encoder.length,
+        )
+        self.table = Table(vocabulary.size, D, settings.dropout)
+        self.decoder = built(bart(self.size, vocabulary.size)[1], self.table, name="decoder")
+        self.own = self.decoder.trainable_variables  # its table's among them
+        if self.warms:
+            self._copies()  # what cannot be is told before anything learns
+        self.writer = Seq2SeqLm(encoder, self.decoder)
+        self.decode = self.writer.decode
+
+    def begin(self) -> None:
+        """Gives the new weights, freshly drawn, what they begin with: positions as waves, and the encoder's vectors."""
+        positions = self.decoder.embeddings.positions.table
+        positions.assign(sinusoids(tuple(positions.shape)))
+        found = parts.token_table(self.encoder)
+        if found is not None and tuple(found.shape) == tuple(self.table.token_embedding.shape):
+            self.table.token_embedding.assign(found)
+        for new, old in self._copies() if self.warms else ():
+            new.assign(old)
+
+    def _copies(self) -> list[tuple[Any, Any]]:
+        """Each weight of the decoder's layers that the encoder has too, with the encoder's."""
+        pairs, same = [], 0
+        theirs = [_weights(block) for block in _blocks(self.encoder)]
+        for index, block in enumerate(self.decoder.stack):
+            ours = {name: weight for name, weight in _weights(block).items() if not name.startswith("cross")}
+            same += len(ours)
+            for name, weight in ours.items():
+                old = theirs[index].get(name) if index < len(theirs) else None
+                if old is not None and tuple(old.shape) == tuple(weight.shape):
+                    pairs.append((weight, old))
+        if len(pairs) != same:
+            raise NotApplicable(
+                "no-warm-decoder", "because the layers of this encoder are not those of the decoder, to begin with."
+            )
+        return pairs
+
+    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+        """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
+        return topped_flops(module, shape, vocabulary, self.size, length, targets)
+
+
+def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
+    """The decoder's rate at step ``number`` of ``steps``; sets the encoder's as its share."""
+    ours = rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")
+    still = turn(steps, settings)
+    theirs = 0.0
+    if number >= still:
+        course = {"peak": settings.encoder_rate, "warmup": settings.encoder_warmup, "schedule": "inverse_sqrt"}
+        theirs = rate_at(number - still, steps - still, **course)
+    inside = [not variable.path.startswith("decoder") for variable in step.variables]
+    step.shares.assign(np.where(inside, theirs / ours if ours else 0.0, 1.0).astype(np.float32))
+    return ours
+
+
+_PLACES = {
+    "qkv_": "attention/query_key_value/",
+    "output_": "attention/projection/",
+    "inner_": "feed_forward/inner/",
+    "outer_": "feed_forward/outer/",
+    "attention_norm_": "attention_norm/",
+    "norm_": "norm/",
+}
+"""How weights begin that an architecture names by itself, and where the same ones are in a `models.layers` block."""
+
+
+def _blocks(encoder: Any) -> list[Any]:
+    """The layers of ``encoder``, wherever its architecture keeps them; [] where they are none."""
+    stack = getattr(encoder, "stack", None)
+    return getattr(encoder, "blocks", None) or (list(stack) if isinstance(stack, Stack) else [])
+
+
+def _weights(block: Any) -> dict[str, Any]:
+    """The weights of one layer by their paths below it."""
+    if isinstance(block, Block):
+        return {weight.path.split(f"/{block.name}/", 1)[1]: weight for weight in block.weights}
+    named = {name: value for name, value in vars(block).items() if value is not None}
+    parts = {name: name.rpartition("_") for name in named}
+    return {_PLACES.get(f"{parts[n][0]}_", f"{parts[n][0]}/") + parts[n][2]: weight for n, weight in named.items()}
+
+
+def _inner(encoder: Any) -> int:
+    """The width of the encoder's feed-forward layers, 0 where it has none."""
+    for block in _blocks(encoder):
+        if isinstance(block, Block):
+            return block.config.feed_forward.inner
+        kernel = getattr(block, "inner_kernel", None)
+        return 0 if kernel is None else int(kernel.shape[1])
+    return 0

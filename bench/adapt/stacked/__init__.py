@@ -1,0 +1,92 @@
+"""Stacked: the vectors of several frozen models side by side, word by word, under a tagger that learns.
+
+Akbik, Blythe and Vollgraf (2018), section 2.3: beside its contextual string embedding a word has a classic vector, and
+both go, as one longer vector, into a BiLSTM-CRF. With v_m(w) what model m has at the first token of word w,
+
+    x_w = [N v_0(w); N v_1(w); ...]        h = [forward LSTM(x); backward LSTM(x)]
+
+and the head of tagging reads h, with a chain of tags (``crf``). Model 0 is the cell's own; those that ``beside`` names
+are pre-trained on the same corpus, at the same size and budget, each over tokens of the kind that its paper has: for
+GloVe words, beside Flair's characters. Words are what they share, and so the LSTM reads words, whatever they are cut
+into. v_m is the model's top layer, for Flair the states at both ends of the word; ``layers`` says otherwise for all.
+``beside=`` names none: the same tagger over the cell's own model, which is what a stack is to be compared with.
+
+A random twin has random weights in place of the cell's own model only, and beside it the same pre-trained ones: the
+difference is what pre-training brought where those are there already, not what they bring themselves.
+
+Other forms are not applicable: their heads read one vector of a text, or a token's, and tokens of two models do not
+meet. Differences: N brings every vector to mean 0 and deviation 1, for norms differ several fold between models;
+dropout falls on single columns of words, in the paper on the same ones throughout a sentence; the optimizer is that of
+every adaptation, where the paper's tagger has SGD.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """A tagger from random weights takes more passes than a head. 256 cells and the clip are the paper's; rate and
+    dropout are those of TagLM here (`bench.adapt.settings.taglm`), the tagger that is nearest."""
+
+    VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio
+    FREEZES = True
+    epochs: int = settings.positive(12)
+    patience: int = settings.setting(3)
+    learning_rate: float = settings.setting(1e-3)
+    dropout: float = settings.share(0.25, baked=True)
+    head_dropout: float = settings.share(0.0, baked=True)
+    """What the head reads is dropped by ``dropout`` already."""
+    clip: float = settings.setting(5.0, baked=True)
+    crf: int = settings.switch(1)
+    """As everywhere, but 1: the paper's tagger judges sequences of tags."""
+    context: int = settings.setting(0, "0: a sentence is read alone", lambda value: value == 0, sparing=True)
+    hidden: int = settings.positive(256, baked=True)
+    """Cells of the LSTM in each direction."""
+    beside: str = settings.names("glove", "models", baked=True)
+    """The models whose vectors stand beside those of the cell's own; none: the same tagger over its own alone."""
+    tokenizer: str = settings.one_of("", "", "wordpiece", "bpe", "unigram", "word", "character")
+    """What those models read; "": each the kind of its own paper."""
+
+    def models(self, form: Form) -> Mapping[str, str]:
+        named = self.beside.split("+") if form is Form.TAGGING else ()
+        return {name: self.tokenizer for name in named if name}
+
+    def tagger_flops(self, width: int) -> float:
+        """FLOPs of the LSTM per word, in both directions, over vectors of so many columns."""
+        return 2 * 2 * 4 * self.hidden * (width + self.hidden)
+
+    def flops(self, network: Network, form: Form) -> tuple[float, float]:
+        """All encoders are frozen, the tagger learns; every token is counted as a word."""
+        if form is not Form.TAGGING:
+            raise NotApplicable("no-head", "because the adaptation stacked is for tagging tasks.")
+        every = (network, *network.neighbours)
+        read = sum(self.forward(one) for one in every)
+        tagger = self.length * self.tagger_flops(sum(one.shape.width for one in every))
+        return read + 3 * tagger, read + tagger
+
+
+class Stacked(Adaptation):
+    summary = "frozen vectors of the model and of others beside it, word by word; a recurrent tagger learns (Flair)"
+    settings = Own
+    heads = {Form.TAGGING: "stacked.head"}
+
+    def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
+        from ptmbench.bench.adapt.stacked.network import Reading
+
+        return Reading(encoder, settings, *others)
+
+    def step(self, loss: Any, variables: Sequence[Any], **options: Any) -> Any:
+        from ptmbench.bench.adapt.taglm.network import Step
+
+        return Step(loss, variables, **options)
+
+
+ADAPTATION = Stacked()

@@ -1,0 +1,103 @@
+"""Generation without pairs: each training example gives one of its two sides, and evaluation is that of translation.
+
+A source is a text as the encoder reads it, and behind it a symbol for the language to write, which is no piece of text:
+the decoder begins with it, and the encoder finds padding in its place (`bench.adapt.unsupervised`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt.heads import Row, generation, layout
+from ptmbench.bench.adapt.unsupervised import Own
+from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.tasks.task import Example, Task
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text of one language: its pieces int32 [T], where its words begin, bool [T], and 0 for the language that the
+    task translates from, 1 for the one that it translates into."""
+
+    ids: np.ndarray
+    heads: np.ndarray
+    language: int
+
+
+def symbols(vocabulary: Vocabulary) -> tuple[int, int]:
+    """The ids that stand for the languages 0 and 1: those of the sentinels that few objectives reach."""
+    return vocabulary.sentinels[-2], vocabulary.sentinels[-1]
+
+
+def row(
+    vocabulary: Vocabulary,
+    settings: Own,
+    source: Sequence[int],
+    target: Sequence[int],
+    language: int,
+    example: int,
+    denoising: float = 0.0,
+    note: Text | None = None,
+) -> Row:
+    """The task of writing ``target`` in ``language`` after reading ``source``; ``denoising`` is the weight of a row
+    whose source is the damaged target, 0 for a translation."""
+    tokens = layout(vocabulary, [source], settings.length - 1)["tokens"]
+    text = target[: settings.target_length - 2]
+    arrays = {
+        "tokens": np.append(tokens, np.int32(symbols(vocabulary)[language])),
+        "targets": np.array([vocabulary.cls, *text, vocabulary.sep], np.int32),
+        "denoising": np.array(denoising, np.float32),
+    }
+    return Row(arrays, example, note)
+
+
+def sides(examples: Sequence[Example]) -> list[int]:
+    """For each example the language of the one side that is seen of it: 0 and 1 in turn, and the same one wherever the
+    same pair comes again."""
+    seen: dict[tuple[str, str], int] = {}
+    return [seen.setdefault((e.inputs[0], e.gold[0]), len(seen) % 2) for e in examples]
+
+
+class Codec(generation.Codec):
+    """Pairs to translate as `generation.Codec` has them; of the training examples, single texts."""
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
+        if "languages" not in task.extra:
+            raise NotApplicable("no-languages", "because the task is not to translate one language into another.")
+        super().__init__(task, tokenizer, settings, train)
+        self.train = train
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        vocabulary, settings = self.tokenizer.vocabulary, self.settings
+        if examples is not self.train:
+            sources = self.tokenizer.encode([e.inputs[0] for e in examples])
+            targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
+            pairs = enumerate(zip(sources, targets, strict=True))
+            return [row(vocabulary, settings, source, target, 1, i) for i, (source, target) in pairs]
+        found, room = [], min(settings.length - 1 - vocabulary.template.added(1), settings.target_length - 2)
+        taken = sides(examples)
+        texts = [e.gold[0] if side else e.inputs[0] for e, side in zip(examples, taken, strict=True)]
+        for i, (ids, side) in enumerate(zip(self.tokenizer.encode(texts), taken, strict=True)):
+            if ids := ids[: max(1, room)]:
+                own = np.array(ids, np.int32)
+                text = Text(own, self.tokenizer.heads(own), side)
+                found.append(row(vocabulary, settings, ids, ids, side, i, note=text))
+        if {text.note.language for text in found} != {0, 1}:
+            raise NotApplicable("one-language", "because the training set has no text of one of the languages.")
+        return found
+
+
+class Head(generation.Head):
+    """The mean over the tokens of translations, plus lambda times the mean over those of denoised texts."""
+
+    def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
+        each, known = self.losses(logits, batch)  # [B, S - 1]
+        weights = batch["denoising"][:, None]  # [B, 1]
+        translates = known * ops.cast(weights == 0, "float32")
+        denoises = known * ops.cast(weights > 0, "float32")
+        translation = ops.sum(each * translates) / ops.maximum(ops.sum(translates), 1.0)
+        return translation + ops.sum(each * denoises * weights) / ops.maximum(ops.sum(denoises), 1.0)

@@ -1,0 +1,126 @@
+"""Translation without pairs in TensorFlow: two languages in one decoder, back-translation and noise."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.seq2seq.network import Decoding as NewDecoder
+from ptmbench.bench.adapt.unsupervised import Own
+from ptmbench.bench.adapt.unsupervised.head import Text, row, symbols
+from ptmbench.bench.generate import Writing
+from ptmbench.models.architectures.parts import HIDDEN
+from ptmbench.models.tokenizers import Vocabulary
+
+
+class Writer:
+    """`models.pretrainable.Writer` of a network whose texts begin with the symbol that stands behind the source."""
+
+    def __init__(self, writer: Any, decoding: "Decoding"):
+        self.writer, self.decoding = writer, decoding
+
+    def begin(self, tokens: Any) -> tuple[Any, Any]:
+        tokens, first = self.decoding.parted(tokens)
+        memory, past = self.writer.begin(tokens)
+        return (first, memory), past
+
+    def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        first, memory = memory
+        begun = tf.repeat(first[:, None, None], tf.shape(written)[1], axis=1)  # [B, K, 1]
+        logits, past = self.writer.step(memory, past, tf.concat([begun, written[:, :, 1:]], axis=2), seen)
+        return logits + self.decoding.barred(first)[:, None], past
+
+
+class Decoding(parts.Decoding):
+    """``decode`` and ``writer`` of ``network``, or of its encoder under a new decoder, for two languages."""
+
+    def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
+        new = network.decode is None
+        self.under = NewDecoder(network, vocabulary, settings) if new else parts.Decoding.of(network)
+        self.symbols, self.own = symbols(vocabulary), self.under.own
+        self.writer = Writer(self.under.writer, self) if self.under.writer else None
+        self.first, shape = vocabulary.first, (2, vocabulary.size)
+        self.unmet = tf.Variable(tf.zeros(shape), trainable=False)
+        """[2, V]: far below 0 for pieces of text that were not met in texts of each language."""
+        self.remembered = [self.unmet]
+        self.constrains = tf.Variable(0.0, trainable=False)
+        """1 where what is written is of pieces that were met, 0 where it is free."""
+
+    def parted(self, tokens: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """``tokens`` [B, T] with padding where the symbol of the language to write stands, and that symbol, [B]."""
+        tokens = tf.convert_to_tensor(tokens, tf.int32)
+        symbol = tf.reduce_any([tf.equal(tokens, one) for one in self.symbols], axis=0)
+        return tf.where(symbol, 0, tokens), tf.reduce_max(tf.where(symbol, tokens, 0), axis=1)
+
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], of which the first gives way to the symbol."""
+        tokens, first = self.parted(batch["tokens"])
+        targets = tf.concat([first[:, None], tf.convert_to_tensor(batch["targets"], tf.int32)[:, 1:]], axis=1)
+        logits = self.under.decode({**batch, "tokens": tokens, "targets": targets}, seed)
+        return logits if self.writer else logits + self.barred(first)[:, None]  # then this is what writes, too
+
+    def barred(self, first: tf.Tensor) -> tf.Tensor:
+        """[B, V]: what the logits lose where the languages of the symbols ``first`` [B] may not be written freely."""
+        return self.constrains * tf.gather(self.unmet, tf.cast(tf.equal(first, self.symbols[1]), tf.int32))
+
+    def meet(self, texts: Sequence[Text]) -> None:
+        """From now on the pieces of ``texts`` have been met."""
+        unmet = np.array(self.unmet)
+        for text in texts:
+            unmet[text.language, text.ids] = 0.0
+        self.unmet.assign(unmet)
+
+    def begin(self) -> None:
+        """Gives the weights of a new decoder, freshly drawn, what they begin with; nothing has been met."""
+        self.unmet.assign(np.where(np.arange(self.unmet.shape[1]) < self.first, 0.0, [[HIDDEN]] * 2))
+        self.under.begin()
+
+    def counts(self, module: Any) -> Any:
+        return self.under.counts(module)
+
+
+def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[list[Row], float]:
+    """What a step learns from the texts of ``rows``: each after its translation by ``adapted`` as it is now, and each
+    after what noise leaves of it; and the FLOPs of the translating."""
+    vocabulary, rng = adapted.vocabulary, np.random.default_rng([*seed, 4])
+    texts: list[Text] = [one.note for one in rows]
+    asked = [row(vocabulary, settings, text.ids, [], 1 - text.language, 0) for text in texts]
+    longest = min(settings.target_length - 1, 3 * max(len(text.ids) for text in texts) // 2 + 5)
+    how = Writing(sample=bool(settings.back_sample))
+    adapted.decoding.meet(texts)
+    adapted.decoding.constrains.assign(float(seed[1] < settings.constrained))
+    written = adapted.write(how, stack(asked)["tokens"], longest, (seed[0] << 32) + seed[1])
+    adapted.decoding.constrains.assign(0.0)
+    made = []
+    for one, text, ids in zip(rows, texts, written, strict=True):
+        ids = ids[ids >= vocabulary.first]
+        made.append(row(vocabulary, settings, ids.tolist(), text.ids.tolist(), text.language, one.example))
+    # Writing a text costs what reading it along with its source does.
+    spent = [Row({"tokens": a.arrays["tokens"], "targets": ids}, 0) for a, ids in zip(asked, written, strict=True)]
+    if settings.denoising:
+        for one, text in zip(rows, texts, strict=True):
+            damaged = noise(text, rng, settings, vocabulary)
+            made.append(
+                row(vocabulary, settings, damaged, text.ids.tolist(), text.language, one.example, settings.denoising)
+            )
+    return made, adapted.forward_flops(spent)
+
+
+def noise(text: Text, rng: np.random.Generator, settings: Own, vocabulary: Vocabulary) -> list[int]:
+    """The pieces of ``text`` with its words moved by at most ``shuffle`` places, a share ``drop`` of them left out, all
+    of them at the worst but one, and a share ``blank`` replaced by [MASK], piece by piece.
+
+    Lample et al. (2018), section 2.3: a word at place i moves to the rank of i + u, u uniform from 0 to shuffle + 1.
+    """
+    words = np.split(text.ids, np.flatnonzero(text.heads)[1:])
+    order = np.argsort(np.arange(len(words)) + rng.random(len(words)) * (settings.shuffle + 1), kind="stable")
+    kept, blank = rng.random(len(words)) >= settings.drop, rng.random(len(words)) < settings.blank
+    if not kept.any():
+        kept[rng.integers(len(words))] = True
+    found: list[int] = []
+    for i in order[kept[order]]:
+        found += [vocabulary.mask] * len(words[i]) if blank[i] else words[i].tolist()
+    return found

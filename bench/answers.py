@@ -175,9 +175,8 @@ class _Attempt:
             method, settings = codec.first
             first = self._taught(self._codec(method, settings), method, settings, bookmark)
             first.weights = first.network.arrays()
-            with phase("train"):
-                for part in (self.parts.train, self.parts.selection):
-                    self.outcome.cost["flops_evaluate"] += first.follow(codec, part)
+            for part in (self.parts.train, self.parts.selection):
+                self.outcome.cost["flops_evaluate"] += first.follow(codec, part, during="train")
         made = self._taught(codec, self.cell.method, self.settings, bookmark, self.context.also)
         made.first = first
         if added := made.network.added:

@@ -75,15 +75,16 @@ class Trained:
 
     def answer(self, examples: Sequence[Example]) -> Answers:
         flops = self._follow(examples)
-        rows, outputs = self._said(examples)
+        rows = self._rows(examples)
         with phase("evaluate"):
+            outputs = self._outputs(rows)
             predictions = self.codec.predictions(examples, rows, outputs)
         probabilities = self.codec.probabilities(examples, rows, outputs)
         return Answers(predictions, probabilities, flops + self._flops(rows, outputs))
 
     def flops(self, examples: Sequence[Example]) -> list[float]:
-        before = self._follow(examples)
-        rows, outputs = self._said(examples)
+        before, rows = self._follow(examples), self._rows(examples)
+        outputs = self._outputs(rows)
         found, common = np.zeros(len(examples)), before
         for row, output in zip(rows, outputs, strict=True):
             own = self._flops([row], [output])
@@ -95,9 +96,7 @@ class Trained:
 
     def gradients(self, examples: Sequence[Example]) -> list[np.ndarray]:
         self._follow(examples)
-        with phase("encode"):
-            rows = self.codec.rows(examples)
-        return [self.network.input_gradients(heads.stack([row], multiple=1)) for row in rows]
+        return [self.network.input_gradients(heads.stack([row], multiple=1)) for row in self._rows(examples)]
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         about = {
@@ -120,9 +119,12 @@ class Trained:
             texts |= {neighbours.file_of(n): other.tokenizer.to_json() for n, other in enumerate(self.others, 1)}
         checkpoint.write(folder, about=about, arrays=arrays, texts=texts)
 
-    def follow(self, codec: Codec, examples: Sequence[Example]) -> float:
-        """Tells ``codec`` what this predictor says of ``examples``; returns the FLOPs of that."""
-        rows, outputs = self._said(examples)
+    def follow(self, codec: Codec, examples: Sequence[Example], during: str = "evaluate") -> float:
+        """Tells ``codec`` what this predictor says of ``examples``, in the phase ``during``; returns the FLOPs of
+        that."""
+        rows = self._rows(examples)
+        with phase(during):
+            outputs = self._outputs(rows)
         with phase("encode"):
             codec.follow(examples, rows, outputs)
         return self._flops(rows, outputs)
@@ -130,11 +132,12 @@ class Trained:
     def _follow(self, examples: Sequence[Example]) -> float:
         return self.first.follow(self.codec, examples) if self.first else 0.0
 
-    def _said(self, examples: Sequence[Example]) -> tuple[list[Row], list[np.ndarray]]:
+    def _rows(self, examples: Sequence[Example]) -> list[Row]:
         with phase("encode"):
-            rows = self.codec.rows(examples)
-        with phase("evaluate"):
-            return rows, loop.outputs(self.network, rows, self.codec.together)
+            return self.codec.rows(examples)
+
+    def _outputs(self, rows: Sequence[Row]) -> list[np.ndarray]:
+        return loop.outputs(self.network, rows, self.codec.together)
 
     def _flops(self, rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> float:
         return adaptation_of(self.method).flops(self._network, rows, outputs)

@@ -33,8 +33,10 @@ BREAKS = {
 def clone(tmp_path_factory):
     """A copy of the project with data beside it, in which files may be broken."""
     folder = tmp_path_factory.mktemp("clone")
-    for room in ("bench", "models", "tasks", "leaderboard"):
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    shutil.copytree(ROOT / "ptmbench", folder / "ptmbench", ignore=shutil.ignore_patterns("__pycache__"))
+    for room in ("bench", "models", "tasks", "leaderboard"):  # as an installed package has them
+        ignored = shutil.ignore_patterns("__pycache__", "results")
+        shutil.copytree(ROOT / room, folder / "ptmbench" / room, ignore=ignored)
     microworld.make(folder / "data")
     return folder
 
@@ -59,7 +61,9 @@ def breaking(clone):
     written = []
 
     def put(kind, content, name="broken"):
-        path = clone / FOLDERS[kind] / f"{name}.py"
+        folder = clone / "ptmbench" / FOLDERS[kind]
+        path = folder / name / "__init__.py" if kind == "adaptations" else folder / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         written.append(path)
         return path
@@ -67,6 +71,8 @@ def breaking(clone):
     yield put
     for path in written:
         path.unlink()
+        if path.name == "__init__.py":
+            shutil.rmtree(path.parent)
 
 
 @pytest.mark.parametrize("how", BREAKS)
@@ -136,7 +142,7 @@ CONTRACT = {
 }
 TASK = (ROOT / "tasks" / "sst2.py").read_text(encoding="utf-8").replace('name="sst2"', 'name="broken"')
 SUITE = (ROOT / "bench" / "suites" / "demo.py").read_text(encoding="utf-8")
-ADAPTATION = (ROOT / "bench" / "adapt" / "finetune.py").read_text(encoding="utf-8")
+ADAPTATION = (ROOT / "bench" / "adapt" / "finetune" / "__init__.py").read_text(encoding="utf-8")
 CONTRACT |= {
     "no task": ("tasks", TASK.replace("TASK = ", "SHEET = "), "It has no TASK"),
     "name": ("tasks", TASK.replace('name="broken"', 'name="other"'), "TASK.name is 'other'"),
@@ -148,8 +154,25 @@ CONTRACT |= {
     "headline": ("tasks", TASK.replace('headline="accuracy"', 'headline="acuracy"'), "names acuracy, which no metric"),
     "no suite": ("suites", SUITE.replace("SUITE = ", "RUN = "), "It has no SUITE"),
     "tuple": ("suites", SUITE.replace('("bert", "gpt", "elmo", "electra")', '"bert"'), "SUITE.models is a tuple"),
-    "summary": ("adaptations", ADAPTATION.replace("SUMMARY = ", "WORDS = "), "It has no SUMMARY"),
-    "reading": ("adaptations", ADAPTATION.replace("class Reading(", "class Other("), "It has no Reading(encoder"),
+    "summary": ("adaptations", ADAPTATION.replace("    summary = ", "    words = "), "It has no summary"),
+    "no adaptation": (
+        "adaptations",
+        ADAPTATION.replace("ADAPTATION = ", "OTHER = "),
+        "It has no ADAPTATION, an instance",
+    ),
+    "arguments": (
+        "adaptations",
+        ADAPTATION.replace("encoder: Any, settings: Any, *others: Any", "encoder: Any"),
+        "Its reading(encoder) takes other arguments than reading(encoder, settings, others).",
+    ),
+    "head": (
+        "adaptations",
+        ADAPTATION.replace("    summary = ", '    heads = {Form.SPAN: "heads.spam"}\n    summary = ').replace(
+            "\n\n\nclass", "\nfrom ptmbench.tasks.forms import Form\n\n\nclass"
+        ),
+        "Its heads name 'heads.spam', but there is no file",
+    ),
+    "reading": ("adaptations", ADAPTATION.replace("import Reading", "import Other"), "imports Other, which"),
 }
 
 

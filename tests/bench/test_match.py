@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import answers, checkpoint, summaries
 from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, loop, settings
+from ptmbench.bench import checkpoint, summaries
+from ptmbench.bench.adapt import NotApplicable, loop, predictor, settings
 from ptmbench.bench.adapt.adapted import Adapted, adapted
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.match import Own
@@ -170,7 +170,7 @@ def predicts_as_before(context, result):
     found = checkpoint.read(folder)
     texts = {"tokenizer.json": found.path("tokenizer.json").read_text()}
     old = checkpoint.write(context.out / "old", about=found.about, arrays={"weights": found.arrays()}, texts=texts)
-    with pytest.raises(checkpoint.CheckpointError, match="lacks the weights of the adaptation extract"):
+    with pytest.raises(checkpoint.CheckpointError, match=r"lacks codec\.json"):
         predict(checkpoints=[old.folder], split="test", data=context.data, out=context.out / "none")
 
 
@@ -195,8 +195,8 @@ def test_a_cell_extracts_first_and_leads_to_a_score(tmp_path, monkeypatch):
         tokenizer="x",
         limit=16,
     )
-    entered, phase = [], answers.phase
-    monkeypatch.setattr(answers, "phase", lambda name: entered.append(name) or phase(name))
+    entered, phase = [], predictor.phase
+    monkeypatch.setattr(predictor, "phase", lambda name: entered.append(name) or phase(name))
     result = cells.run(cell, context)
     assert result.status == "ok", result.reason
     assert entered.count("evaluate") == 2  # the report, by both: what is extracted to learn from is no latency

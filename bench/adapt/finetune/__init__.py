@@ -1,15 +1,8 @@
 """Fine-tuning: every weight of the encoder goes on learning under the head (survey, section 4.3.1)."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.contract import Adaptation
-from ptmbench.bench.adapt.settings import Learning
-
-
-@dataclass(frozen=True, kw_only=True)
-class Own(Learning):
-    """`Learning`, with its defaults."""
 
 
 class FineTuning(Adaptation):

@@ -30,6 +30,8 @@ from ptmbench.tasks.task import Example, Task
 class Codec(heads.Codec):
     """Texts to sentences side by side in one row, and their scores to summaries."""
 
+    STATE = ("outputs", "most")
+
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if not summaries.wanted(task):
             raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
@@ -72,8 +74,6 @@ class Codec(heads.Codec):
 
 class Head(parts.Head):
     """``outputs``: the number of layers between sentences."""
-
-    STATE = ("outputs", "most")
 
     def __init__(self, outputs: int):
         super().__init__()

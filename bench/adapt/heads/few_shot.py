@@ -29,6 +29,8 @@ _SCALE = 10.0
 class Codec(heads.Codec):
     """An episode to one row of 1 + N K sequences, the question first; scores to the name of the best class."""
 
+    STATE = ("outputs",)
+
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.tokenizer, self.settings = tokenizer, settings
         self.outputs = classes(max((len(_names(example)) for example in train), default=1))
@@ -61,8 +63,6 @@ class Codec(heads.Codec):
 
 class Head(parts.Head):
     """``outputs``: the number of classes at most. Reads texts that lie side by side, [B * C, T]."""
-
-    STATE = ("outputs",)
 
     def __init__(self, outputs: int):
         super().__init__()

@@ -21,6 +21,8 @@ _BARRED = -1e8
 class Codec(heads.Codec):
     """Source and target to token ids, generated ids to text. Targets are [CLS] text [SEP]."""
 
+    STATE = ("outputs", "by_line")
+
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         if train and not any(example.gold for example in train):
             raise NotApplicable("no-targets", "because nothing in its training set says what is to be written.")
@@ -59,7 +61,6 @@ class Head(parts.Head):
     2016, section 7; Vaswani et al., 2017, section 5.4).
     """
 
-    STATE = ("outputs", "by_line")
     writes = True
 
     def __init__(self, outputs: float):

@@ -40,15 +40,14 @@ class Codec(heads.Codec):
     """Words to tokens, tuples to choices and back. Choice 0 is END, then come the classes, from ``outputs`` on the
     words whose first token is within the longest input; tuples of other words are not learnt."""
 
+    STATE = ("labels", "outputs", "slots", "most")
+
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.labels, self.tokenizer, self.settings = task.labels, tokenizer, settings
         self.outputs = classes(1 + len(self.labels))
-        self.slots = [
-            slot for part in task.extra["pattern"] for slot in ((FIRST, LAST) if part == "span" else (CLASS,))
-        ]
-        self.most = task.extra.get("most") or max(1, settings.target_length // len(self.slots))
-        if self.slots[0] == FIRST:
-            self.slots[0] = OPEN
+        slots = [slot for part in task.extra["pattern"] for slot in ((FIRST, LAST) if part == "span" else (CLASS,))]
+        self.most = task.extra.get("most") or max(1, settings.target_length // len(slots))
+        self.slots = (OPEN if slots[0] == FIRST else slots[0], *slots[1:])
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         vocabulary, rows = self.tokenizer.vocabulary, []
@@ -58,7 +57,7 @@ class Codec(heads.Codec):
             places = np.flatnonzero(np.diff(words, prepend=-1)).astype(np.int32)
             places = places[places < room] + front
             chosen, given = self._chosen(example, len(places))
-            slots = [GIVEN] * given + self.slots * self.most
+            slots = [GIVEN] * given + [*self.slots * self.most]
             if given < len(example.gold.given):  # what is given is out of reach: nothing can be said of it
                 slots, chosen = [NOTHING] * len(slots), [END]
             numbers = np.full(len(slots), -1, np.int32)
@@ -94,8 +93,6 @@ class Codec(heads.Codec):
 
 class Head(parts.Head):
     """``outputs``: END and classes, C. Gives the words' vectors [B, T, U] and the decoder's first state [B, U]."""
-
-    STATE = ("labels", "outputs", "slots", "most")
 
     def __init__(self, outputs: int):
         super().__init__()

@@ -22,7 +22,7 @@ from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, against, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
-from ptmbench.tasks.forms import Rank
+from ptmbench.tasks.forms import Piece, Rank
 from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example, Task
 
@@ -103,7 +103,8 @@ class Head(parts.Head):
 
 
 def _question(example: Example) -> tuple:
-    return getattr(example.inputs[0], "name", example.inputs[0]), *map(str, example.inputs[1:])
+    first = example.inputs[0]
+    return first.name if isinstance(first, Piece) else first, *map(str, example.inputs[1:])
 
 
 def _row(sequences: list[Row], answer: int, others: Sequence[int], example: int) -> Row:

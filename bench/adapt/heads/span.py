@@ -18,7 +18,7 @@ from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.tokenizers import Tokenizer
-from ptmbench.tasks.forms import Answer, Piece, Reply
+from ptmbench.tasks.forms import Answer, Answers, Piece, Reply
 from ptmbench.tasks.task import Example, Task
 
 _LONGEST_ANSWER = 30
@@ -34,6 +34,8 @@ class Codec(heads.Codec):
     A context that does not fit is read in overlapping windows, ``settings.stride`` tokens apart. A window without the
     answer points at [CLS]. A question that takes more than a third of the room loses its end.
     """
+
+    STATE = ("named", "answers_all", "evidence", "outputs")
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.tokenizer, self.settings = tokenizer, settings
@@ -62,8 +64,9 @@ class Codec(heads.Codec):
                 arrays |= {"inside": inside, "start": np.int32(start), "end": np.int32(end)}
                 heads = {first + token - begin: name for token, name in pieces.items() if token in window}
                 if self.evidence:
+                    known = example.gold.facts if isinstance(example.gold, Answers) else ()
                     facts = np.full(len(inside), -1, np.int32)
-                    facts[list(heads)] = [name in getattr(example.gold, "facts", ()) for name in heads.values()]
+                    facts[list(heads)] = [name in known for name in heads.values()]
                     arrays["facts"] = facts
                 rows.append(Row(arrays, i, note=(first, edges[begin : begin + room], heads, home)))
                 if begin + room >= len(ids):
@@ -120,8 +123,6 @@ class Codec(heads.Codec):
 
 class Head(parts.Head):
     """``outputs``: the number of named answers, and whether pieces are asked for as evidence."""
-
-    STATE = ("named", "answers_all", "evidence", "outputs")
 
     def __init__(self, outputs: tuple[int, bool]):
         super().__init__()

@@ -25,6 +25,8 @@ class Codec(heads.Codec):
     """Words to token ids, tags to numbers at first tokens and back. A sentence too long for one row goes on in the
     next."""
 
+    STATE = ("labels", "outputs", "number")
+
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.labels, self.tokenizer, self.settings = task.labels, tokenizer, settings
         self.outputs = (classes(len(self.labels)), bool(settings.crf))
@@ -72,8 +74,6 @@ class Codec(heads.Codec):
 
 class Head(parts.Head):
     """``outputs``: the number of tags, and whether sequences of them are judged."""
-
-    STATE = ("labels", "outputs", "number")
 
     def __init__(self, outputs: tuple[int, bool]):
         super().__init__()

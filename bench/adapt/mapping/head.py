@@ -32,6 +32,7 @@ class Codec(heads.Codec):
     ``inside`` marks the tokens that are the word, and not the template's: 2 in questions, 1 in answers.
     """
 
+    STATE = ("known",)
     outputs = 1
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
@@ -82,8 +83,6 @@ class Codec(heads.Codec):
 
 class Head(parts.Head):
     """Reads words that lie side by side, [B * C, T]; in training C is 2, the question and its answer."""
-
-    STATE = ("known",)
 
     def __init__(self, outputs: int):
         super().__init__()

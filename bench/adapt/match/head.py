@@ -33,6 +33,7 @@ class Codec(heads.Codec):
     """Texts and candidates side by side, and cosines to the nearest candidate. `follow` has to be told first what
     extraction says of the same texts."""
 
+    STATE = ("outputs", "sizes")
     together = 4
     """Rows that are answered at once: each has some twenty texts."""
 
@@ -83,8 +84,6 @@ def likeness(candidate: str, reference: str) -> float:
 
 class Head(parts.Head):
     """Holds no weights. Reads texts that lie side by side, [B * (1 + C), T]; ``outputs`` are the two margins."""
-
-    STATE = ("outputs", "sizes")
 
     def __init__(self, outputs: tuple[float, float]):
         super().__init__()

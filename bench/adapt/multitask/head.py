@@ -25,7 +25,7 @@ class Codec(classification.Codec):
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         super().__init__(task, tokenizer, settings, train)
         self.others = [classification.Codec(tasks.load(name), tokenizer, settings, ()) for name in settings.others]
-        self.starts = np.cumsum([0, *(len(codec.number) for codec in (self, *self.others))]).tolist()
+        self.starts = tuple(np.cumsum([0, *(len(codec.number) for codec in (self, *self.others))]).tolist())
         self.outputs = classes(int(self.starts[-1]))
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:

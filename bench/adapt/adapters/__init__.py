@@ -1,0 +1,63 @@
+"""Adapters: small bottlenecks inside every layer learn, with the layer norms and the head; all else stays.
+
+Houlsby et al. (2019), section 2.1 and figure 2. With x what attention, or the feed-forward part, of a layer gives, D
+wide and before it is added to that part's input,
+
+    a(x) = x + W_2 g(W_1 x + b_1) + b_2        W_1 [D, m], W_2 [m, D], m = ``bottleneck``
+
+takes its place. The new matrices begin near 0 (section 3.6), so that at first a is nearly the identity, and the network
+what was pre-trained. New per layer are 2 (2 m D + D + m) numbers.
+
+Adapters stand at the seams "after_attention" and "after_feed_forward" of `models.layers.blocks.Block`: every encoder
+of such blocks can have them. Blocks with shared weights share one pair. g is GELU, as in the authors' code
+(google-research/adapter-bert). Rate and passes lie within the paper's ranges for GLUE (section 3.2).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """What learns is new, which takes larger steps than fine-tuning, and more of them."""
+
+    learning_rate: float = settings.setting(1e-3)
+    epochs: int = settings.positive(8)
+    patience: int = settings.setting(3)
+    bottleneck: int = settings.positive(64, baked=True)
+    """m, the width of an adapter."""
+    layers: str = settings.one_reading("the top layer is read")
+
+    def adapter_flops(self, width: int, depth: int) -> float:
+        """FLOPs of all adapters per token."""
+        return depth * 2 * 2 * 2 * width * self.bottleneck
+
+    def flops(self, network: Network, form: Form) -> tuple[float, float]:
+        """Gradients pass through all layers; those of kernels that stay are not computed."""
+        read = self.forward(network)
+        added = self.length * self.adapter_flops(network.shape.width, network.shape.layers)
+        return 2 * read + 3 * added, read + added
+
+
+class Adapters(Adaptation):
+    summary = "small bottlenecks in every layer learn, with layer norms and head; the pre-trained kernels stay"
+    settings = Own
+
+    def head(self, form: Form) -> str:
+        if form is Form.GENERATION:
+            raise NotApplicable("no-head", "because adapters are put into encoders here, and not into decoders.")
+        return super().head(form)
+
+    def extend(self, network: Any, decoding: Any, settings: Any) -> Any:
+        from ptmbench.bench.adapt.adapters.network import extension
+
+        return extension(network.encoder, settings)
+
+
+ADAPTATION = Adapters()

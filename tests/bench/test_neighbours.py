@@ -28,7 +28,7 @@ from ptmbench.models.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
 from ptmbench.tasks.forms import Form
 from tests.bench.asking import evaluate, run_suite
-from tests.bench.test_stacked import CHARACTERS, SHAPE, TASK, WIDE, WORDS, planted
+from tests.bench.test_stacked import CHARACTERS, SHAPE, WIDE, WORDS, planted
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_a_cell_leads_from_two_checkpoints_to_a_record_and_to_predictions(saved,
 
     (folder,) = (tmp_path / "adapted").iterdir()
     lines = gzip.decompress((tmp_path / result.predictions["file"]).read_bytes()).splitlines()
-    answers = predict._predictions(checkpoint.read(folder), TASK, data, planted(12))
+    answers = predict._predictions(checkpoint.read(folder), planted(12))
     assert [json.loads(line)["prediction"] for line in lines] == answers
 
     # The tagger over one model alone is another cell, and says nothing of others.

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.models.text import annotations, duplicates, encoding, shards, workers
+from ptmbench.models.text import annotations, duplicates, encoding, shards, vectors, workers
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.mixing import mixed
-from ptmbench.models.text.pieces import CorpusError, Part, expand, pieces, readable
+from ptmbench.models.text.pieces import CorpusError, Part, expand, file_hash, pieces
 from ptmbench.models.text.shards import MANIFEST, Shard
-from ptmbench.models.text.sidecars import sidecar_of
+from ptmbench.models.text.sidecars import companions
 from ptmbench.models.tokenizers import FORMAT, Tokenizer
 
 VERSION = 2
@@ -62,6 +62,9 @@ class Corpus:
     layers: Mapping[str, np.ndarray | Joined] = field(default_factory=dict)
     """Annotation by layer, int32 [N]: k at the first token of what the layer's k-th symbol annotates, -k at its other
     tokens, 0 elsewhere (`models.text.annotations`). The tokenizer knows the symbols."""
+    vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Vectors of the K symbols of each layer that has any, float32 [K + 1, W] (`models.text.vectors`). Row k is the
+    k-th symbol's, row 0 is zeros."""
 
     def __post_init__(self) -> None:
         if self.openings is None:
@@ -105,24 +108,10 @@ def content_hash(files: Sequence[Path]) -> str:
         sums = list(threads.map(file_hash, paths))
     digest = hashlib.sha256(b"%d" % VERSION)
     for path, found in zip(paths, sums, strict=True):
-        sidecar = sidecar_of(path)
-        found += file_hash(sidecar) if sidecar.is_file() else b""
+        found += b"".join(map(file_hash, companions(path)))
         suffixes = path.suffixes[-3:]
         digest.update("".join(suffixes if ".pairs" in suffixes else suffixes[-2:]).encode() + found)
     return digest.hexdigest()
-
-
-def file_hash(path: Path) -> bytes:
-    """SHA-256 of a file; remembered while its size and time stay as they are."""
-    with readable(path):
-        status = path.stat()
-        return _file_hash(path, status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(maxsize=1 << 16)
-def _file_hash(path: Path, size: int, changed: int) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
 
 
 def read(files: Sequence[Path]) -> Iterator[list[str]]:
@@ -140,7 +129,7 @@ def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = N
             corpus = tokenise(files, tokenizer, Path(folder), **options)
             arrays = {name: _in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")}
             layers = {name: _in_full(values) for name, values in corpus.layers.items()}
-        return Corpus(**arrays, layers=layers, fingerprint=corpus.fingerprint)
+        return Corpus(**arrays, layers=layers, vectors=corpus.vectors, fingerprint=corpus.fingerprint)
     folder = Path(cache) / f"corpus-{_fingerprint(files, tokenizer, options.get('deduplicate'))[:32]}"
     return opened([store(files, tokenizer, folder, **options)])
 
@@ -165,11 +154,18 @@ def store(
     """
     folder, processes = Path(folder), processes or workers.cores()
     fingerprint = _fingerprint(files, tokenizer, deduplicate)
-    found, complete = _found(folder, fingerprint)
+    found, sealed = _found(folder, fingerprint)
+    complete = sealed is not None
     for shard in shards.damaged(folder, list(found.values())):
         tell(f"{folder / shard.name} is damaged: it is made anew.")
         del found[shard.name]
         complete = False
+    known = (sealed or {}).get("vectors")
+    if tokenizer.widths and not (known and vectors.intact(folder, known)):
+        if known:
+            tell(f"{folder / vectors.FILE} is damaged: it is made anew.")
+        if tables := annotations.tables(files, tokenizer):
+            known, complete = vectors.keep(folder, tables), False
     for shard in found.values():
         made(shard)
     if not complete:
@@ -189,6 +185,8 @@ def store(
     made_from = {"fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate}
     if tokenizer.symbols:
         made_from["layers"] = list(tokenizer.symbols)
+    if known:
+        made_from["vectors"] = known
     stored = Stored(folder, {**(about or {}), **made_from}, tuple(found[name] for name in sorted(found)))
     if not stored.total("tokens"):
         raise _nothing_left(files)
@@ -208,6 +206,8 @@ def stored_in(folder: Path) -> Stored | None:
         return None
     noted = shards.noted(folder / MANIFEST)
     names = [shard.name for shard in shards.damaged(folder, noted[1])] if noted else [MANIFEST]
+    if noted and (known := noted[0].get("vectors")) and not vectors.intact(folder, known):
+        names.append(vectors.FILE)
     if names:
         raise CorpusError(
             f"The tokenised corpus {folder} is damaged: {', '.join(names)}. Give the command that made it once more: "
@@ -234,9 +234,21 @@ def opened(corpora: Sequence[Stored]) -> Corpus:
         arrays |= {"ids": mapped(0)["ids"]}
         arrays["layers"] = {name: mapped(0)[shards.LAYER + name] for name in layers}
         arrays |= {name: _in_full(arrays[name]) for name in ("sentences", "documents", "openings")}
+    arrays["vectors"] = _vectors(corpora)
     prints = [stored.about["fingerprint"] for stored in corpora]
     whole = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
     return Corpus(**arrays, fingerprint=whole)
+
+
+def _vectors(corpora: Sequence[Stored]) -> dict[str, np.ndarray]:
+    """The vectors that ``corpora`` share; {} where none has any."""
+    having = {stored.about["vectors"]: stored.folder for stored in corpora if "vectors" in stored.about}
+    if len(having) > 1:
+        names = ", ".join(map(str, having.values()))
+        raise CorpusError(f"{names} have different vectors of symbols. Annotate the texts with one folder of vectors.")
+    for sha256, folder in having.items():
+        return vectors.kept(folder, sha256)
+    return {}
 
 
 def train_tokenizer(
@@ -254,7 +266,8 @@ def train_tokenizer(
             return Tokenizer.load(stored)
     tokenizer = Tokenizer.train(kind, _Sentences(files), size, lowercase=lowercase)
     if symbols := annotations.symbols_of(files):
-        tokenizer = tokenizer.with_symbols(symbols)
+        widths = {name: vectors.width(folder) for name, folder in annotations.folders_of(files).items()}
+        tokenizer = tokenizer.with_symbols(symbols, widths)
     if stored:
         tokenizer.save(stored)
     return tokenizer
@@ -280,8 +293,9 @@ def _fingerprint(files: Sequence[Path], tokenizer: Tokenizer, deduplicate: str |
     return hashlib.sha256(f"{content_hash(files)} {tokenizer.fingerprint}{removed}".encode()).hexdigest()
 
 
-def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], bool]:
-    """The shards of the corpus called ``fingerprint`` that ``folder`` holds, by name; and whether they are all."""
+def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], Mapping[str, Any] | None]:
+    """The shards of the corpus called ``fingerprint`` that ``folder`` holds, by name; and what its manifest says, None
+    where they are not all."""
     whole = shards.noted(folder / MANIFEST)
     if whole and whole[0].get("fingerprint") != fingerprint:
         raise CorpusError(
@@ -289,7 +303,7 @@ def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], bool]:
         )
     notes = [whole] if whole else filter(None, map(shards.noted, sorted(folder.glob("shard-*.json"))))
     found = {shard.name: shard for about, held in notes for shard in held if about.get("fingerprint") == fingerprint}
-    return found, bool(whole)
+    return found, whole[0] if whole else None
 
 
 def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fingerprint: str) -> list[np.ndarray]:
@@ -335,7 +349,7 @@ def _clear(folder: Path) -> None:
     """Delete what only an unfinished folder needs, and nothing that somebody else keeps there."""
     notes = (path for path in folder.glob("shard-*.json") if shards.noted(path))
     parts = chain.from_iterable(
-        folder.glob(f"{name}.*.part") for name in ("shard-*", "repeated-*", MANIFEST, TOKENIZER)
+        folder.glob(f"{name}.*.part") for name in ("shard-*", "repeated-*", MANIFEST, TOKENIZER, vectors.FILE)
     )
     for path in (*notes, *folder.glob("repeated-*.npz"), *parts):
         path.unlink(missing_ok=True)

@@ -61,6 +61,8 @@ class Vocabulary:
     absent: tuple[int, ...] = ()
     symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, hash=False)
     """The symbols of each annotation layer (`models.text.annotations`): languages, entities. Number 1 is the first."""
+    widths: Mapping[str, int] = field(default_factory=dict, repr=False, hash=False)
+    """The widths of the symbols' vectors, for layers that have any (`models.text.vectors`)."""
 
     @property
     def first(self) -> int:
@@ -79,7 +81,7 @@ class Tokenizer:
     ``vocabulary.size`` is the true number of ids: a small corpus can give fewer than were asked for, and nothing is
     padded up. ``imported`` says of a published vocabulary how it was before (see `models.published._vocabulary`) and
     which template its model was trained with, and is None for one that was trained here. ``symbols`` are those of the
-    annotation layers of the text that it was trained on, sorted, by layer.
+    annotation layers of the text that it was trained on, sorted, by layer, and ``widths`` the widths of their vectors.
     """
 
     def __init__(
@@ -88,10 +90,12 @@ class Tokenizer:
         spec: dict[str, Any],
         imported: dict[str, Any] | None = None,
         symbols: Mapping[str, Sequence[str]] | None = None,
+        widths: Mapping[str, int] | None = None,
     ):
         """``spec`` is the `tokenizers` package's own JSON form."""
         self.kind, self.imported = kind, imported
         self.symbols = {name: tuple(found) for name, found in sorted((symbols or {}).items())}
+        self.widths = dict(sorted((widths or {}).items()))
         self._spec = spec
         self._impl = tokenizers.Tokenizer.from_str(json.dumps(spec))
         pieces = [self._impl.id_to_token(i) for i in range(self._impl.get_vocab_size())]
@@ -106,6 +110,7 @@ class Tokenizer:
             pieces=tuple(pieces),
             absent=_absent((imported or {}).get("rows", ())),
             symbols=self.symbols,
+            widths=self.widths,
         )
 
     @classmethod
@@ -145,7 +150,7 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the serialised form: two tokenizers that agree on it give the same ids for every text."""
-        return _fingerprint(self.kind, self._spec, self.imported, self.symbols)
+        return _fingerprint(self.kind, self._spec, self.imported, self.symbols, self.widths)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -162,9 +167,11 @@ class Tokenizer:
         """The number of each symbol, from 1, by annotation layer."""
         return {name: {symbol: n for n, symbol in enumerate(found, 1)} for name, found in self.symbols.items()}
 
-    def with_symbols(self, symbols: Mapping[str, Sequence[str]]) -> "Tokenizer":
-        """This tokenizer with the ``symbols`` of annotation layers."""
-        return Tokenizer(self.kind, self._spec, self.imported, symbols)
+    def with_symbols(
+        self, symbols: Mapping[str, Sequence[str]], widths: Mapping[str, int] | None = None
+    ) -> "Tokenizer":
+        """This tokenizer with the ``symbols`` of annotation layers and the ``widths`` of their vectors."""
+        return Tokenizer(self.kind, self._spec, self.imported, symbols, widths)
 
     @property
     def separable(self) -> bool:
@@ -179,6 +186,8 @@ class Tokenizer:
             content["imported"] = self.imported
         if self.symbols:
             content["symbols"] = self.symbols
+        if self.widths:
+            content["widths"] = self.widths
         return json.dumps(content, ensure_ascii=False)
 
     def save(self, path: Path) -> None:
@@ -201,7 +210,7 @@ class Tokenizer:
         try:
             content = json.loads(path.read_bytes())
             found, kind, seal, spec = (content[key] for key in ("format", "kind", "sha256", "tokenizer"))
-            imported, symbols = content.get("imported"), content.get("symbols", {})
+            imported, symbols, widths = content.get("imported"), content.get("symbols", {}), content.get("widths", {})
         except OSError as error:
             raise TokenizerError(f"Cannot read the tokenizer {path}: {error.strerror}.") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -212,10 +221,10 @@ class Tokenizer:
             raise TokenizerError(f"{path} has tokenizer format {found}; this version reads {FORMAT}. Train it anew.")
         if kind not in KINDS:
             raise TokenizerError(f"{path} names the unknown tokenizer kind '{kind}'. Kinds: {', '.join(KINDS)}.")
-        if _fingerprint(kind, spec, imported, symbols) != seal:
+        if _fingerprint(kind, spec, imported, symbols, widths) != seal:
             raise TokenizerError(f"{path} is damaged: its content does not match its SHA-256. Train it anew.")
         try:
-            return cls(kind, spec, imported, symbols)
+            return cls(kind, spec, imported, symbols, widths)
         except TokenizerError as error:
             raise TokenizerError(f"{path}: {error}") from error
         except Exception as error:  # the package's parser raises bare Exceptions
@@ -324,13 +333,19 @@ def _absent(rows: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def _fingerprint(
-    kind: str, spec: dict[str, Any], imported: dict[str, Any] | None, symbols: Mapping[str, Sequence[str]]
+    kind: str,
+    spec: dict[str, Any],
+    imported: dict[str, Any] | None,
+    symbols: Mapping[str, Sequence[str]],
+    widths: Mapping[str, int],
 ) -> str:
     content = {"format": FORMAT, "kind": kind, "tokenizer": spec}
     if imported is not None:
         content["imported"] = imported
     if symbols:
         content["symbols"] = symbols
+    if widths:
+        content["widths"] = widths
     return hashlib.sha256(_canonical(content)).hexdigest()
 
 

@@ -67,14 +67,25 @@ def ls(folder: Path | None, as_json: bool) -> None:
     type=Existing("file of annotations"),
     help='JSON lines that annotate lines of TEXT: {"line": 3, "entities": [[0, 6, "Q64"]]}.',
 )
-def annotate(text: Path, defaults: tuple[str, ...], lines: Path | None) -> None:
+@click.option(
+    "--vectors",
+    multiple=True,
+    metavar="LAYER=FOLDER",
+    help="Folder with a vector for each symbol of a layer, entity2id.txt and entity2vec.vec: entities=wikidata.",
+)
+def annotate(text: Path, defaults: tuple[str, ...], lines: Path | None, vectors: tuple[str, ...]) -> None:
     """Write the sidecar of TEXT, a file that annotates its tokens: languages, entities, senses.
 
     models/text/sidecars.py shows the format.
     """
     from ptmbench.models.text import sidecars
 
-    found = {}
+    found, folders = {}, {}
+    for given in vectors:
+        layer, equals, folder = given.partition("=")
+        if not (layer and equals and folder):
+            raise UsageError(f"--vectors {given} names no vectors. Write a layer, = and a folder: entities=wikidata.")
+        folders[layer] = Path(folder)
     for default in defaults:
         layer, equals, symbols = default.partition("=")
         if not (layer and equals and symbols):
@@ -82,7 +93,8 @@ def annotate(text: Path, defaults: tuple[str, ...], lines: Path | None) -> None:
         found[layer] = symbols.split(",") if "," in symbols else symbols
     if not found and lines is None:
         raise UsageError("There is nothing to annotate. Give --default LAYER=SYMBOL, or --lines FILE.")
-    click.echo(sidecars.write(text, sidecars.read_lines(lines) if lines else [], default=found))
+    rows = sidecars.read_lines(lines) if lines else []
+    click.echo(sidecars.write(text, rows, default=found, folders=folders))
 
 
 @data.command(cls=Spread)

@@ -14,7 +14,8 @@ from ptmbench.bench import environment
 from ptmbench.bench.console import progress, say
 from ptmbench.models import corpus as corpora
 from ptmbench.models.corpus import Corpus, CorpusError, Stored
-from ptmbench.models.text.sidecars import sidecar_of
+from ptmbench.models.text.pieces import file_hash
+from ptmbench.models.text.sidecars import companions
 from ptmbench.models.tokenizers import Tokenizer
 
 
@@ -42,9 +43,9 @@ def fingerprint(files: Sequence[Path]) -> str:
     for path in files:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                digest.update(corpora.file_hash(file))
-            if not path.is_dir() and (sidecar := sidecar_of(file)).is_file():  # folders hold theirs themselves
-                digest.update(corpora.file_hash(sidecar))
+                digest.update(file_hash(file))
+            for other in companions(file)[path.is_dir() :]:  # the first is the sidecar, which folders hold themselves
+                digest.update(file_hash(other))
     return digest.hexdigest()
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ptmbench.models.text import vectors
 from ptmbench.models.text.layouts import read_line
-from ptmbench.models.text.pieces import SIDECAR, CorpusError, Part, expand, pieces
+from ptmbench.models.text.pieces import SIDECAR, CorpusError, Part, expand, file_hash, pieces
 from ptmbench.models.text.sidecars import Line, Sidecar, Span, read
 from ptmbench.models.tokenizers import Tokenizer
 
@@ -21,7 +22,8 @@ Numbers = Mapping[str, Mapping[str, int]]
 
 
 def symbols_of(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
-    """All symbols in the sidecars of ``files``, by layer, sorted; {} without sidecars."""
+    """All symbols in the sidecars of ``files``, by layer, sorted; {} without sidecars. Of a layer with vectors, only
+    the symbols that have one."""
     found: dict[str, set[str]] = {}
     for side in filter(None, map(read, expand(files))):
         for name in side.layers:
@@ -30,7 +32,50 @@ def symbols_of(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
         for line in side.lines.values():
             for name, value in line.layers.items():
                 found[name].update([value] if isinstance(value, str) else [span.symbol for span in value])
+    for name, folder in folders_of(files).items():
+        found[name] &= vectors.indices(folder).keys()
+        if not found[name]:
+            raise CorpusError(f"No symbol of the layer '{name}' has a vector in {folder}. Name another folder.")
     return {name: tuple(sorted(found[name])) for name in sorted(found)}
+
+
+def folders_of(files: Sequence[Path]) -> dict[str, Path]:
+    """The folders with the vectors of layers that the sidecars of ``files`` name, by layer.
+
+    Raises `CorpusError` if two sidecars name different vectors for a layer.
+    """
+    found: dict[str, Path] = {}
+    for side in filter(None, map(read, expand(files))):
+        for name, folder in side.vectors.items():
+            first = found.setdefault(name, folder)
+            if first.resolve() != folder.resolve() and _sums(first) != _sums(folder):
+                raise CorpusError(
+                    f"{side.path} takes the vectors of the layer '{name}' from {folder}, and another sidecar takes "
+                    f"others, from {first}. Name one folder in all sidecars of a corpus."
+                )
+    return found
+
+
+def tables(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, np.ndarray]:
+    """The vectors of the symbols that ``tokenizer`` knows, float32 [K + 1, W] for each layer of ``files`` with vectors.
+
+    Raises `CorpusError` if they are not of the width that the tokenizer knows.
+    """
+    found = {}
+    for name, folder in folders_of(files).items():
+        if (known := tokenizer.widths.get(name)) is None:
+            continue  # the tokenizer comes from text without vectors
+        if (wide := vectors.width(folder)) != known:
+            raise CorpusError(
+                f"{folder} has vectors of width {wide}, and the tokenizer knows the layer '{name}' with vectors of "
+                f"width {known}. Train the tokenizer on this text, or name vectors of that width."
+            )
+        found[name] = vectors.table(folder, tokenizer.symbols[name])
+    return found
+
+
+def _sums(folder: Path) -> list[bytes]:
+    return list(map(file_hash, vectors.paths(folder)))
 
 
 def values(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[list[dict[str, np.ndarray]]]:

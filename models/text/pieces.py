@@ -5,11 +5,13 @@ Files may be gzipped, begin with a byte-order mark and end their lines in any wa
 """
 
 import gzip
+import hashlib
 import io
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +24,8 @@ SUFFIXES = (".txt", ".tokens", ".jsonl", ".pairs.tsv")
 """What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
 SIDECAR = ".layers.jsonl"
 """What the name of a text's annotation adds to the text's (`models.text.annotations`)."""
+VECTORS = ("entity2id.txt", "entity2vec.vec")
+"""The files of a folder of vectors (`models.text.vectors`), which are no text."""
 
 PIECE = 1 << 24
 """Characters after which a piece ends with its document. A document that goes on for as many again is cut there."""
@@ -82,7 +86,20 @@ def expand(files: Sequence[Path]) -> list[Path]:
 
 
 def _is_text(name: str) -> bool:
-    return name.removesuffix(".gz").endswith(SUFFIXES) and not name.endswith(SIDECAR)
+    return name.removesuffix(".gz").endswith(SUFFIXES) and not name.endswith(SIDECAR) and name not in VECTORS
+
+
+def file_hash(path: Path) -> bytes:
+    """SHA-256 of a file; remembered while its size and time stay as they are."""
+    with readable(path):
+        status = path.stat()
+        return _file_hash(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=1 << 16)
+def _file_hash(path: Path, size: int, changed: int) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def pieces(files: Sequence[Path], size: int | None = None) -> Iterator[list[Part]]:

@@ -6,8 +6,10 @@ A text file ``novel.txt`` may have a sidecar, ``novel.txt.layers.jsonl``, in UTF
 
 ``text_sha256`` is the SHA-256 of the text file, so that a sidecar never stands beside another text than its own.
 ``default`` is optional: the symbol of all tokens that no line below says anything else of; for ``*.pairs.tsv`` files it
-may be a list of two symbols, for the text and for its translation. Each further line annotates one line of the text
-file, in ascending order; lines without annotation are left out:
+may be a list of two symbols, for the text and for its translation. ``vectors`` is optional too: {"entities": "FOLDER"}
+names a folder that has vectors of a layer's symbols (`models.text.vectors`), relative to the sidecar's own folder;
+symbols without a vector are passed over. Each further line annotates one line of the text file, in ascending order;
+lines without annotation are left out:
 
     {"line": 3, "entities": [[0, 6, "Q64"], [11, 16, "Q1707", "Spree"]], "languages": "de"}
 
@@ -26,6 +28,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ptmbench.models.text import vectors
 from ptmbench.models.text.pieces import SIDECAR, CorpusError
 
 FORMAT = 1
@@ -59,6 +62,7 @@ class Sidecar:
     layers: tuple[str, ...]
     default: Mapping[str, tuple[str, ...]]
     lines: Mapping[int, Line]
+    vectors: Mapping[str, Path]
 
 
 def sidecar_of(text: Path) -> Path:
@@ -66,18 +70,36 @@ def sidecar_of(text: Path) -> Path:
     return text.with_name(text.name + SIDECAR)
 
 
+def companions(text: Path) -> list[Path]:
+    """The files that the annotation of the file ``text`` consists of: its sidecar, and the vectors that this names."""
+    path = sidecar_of(text)
+    if not path.is_file():
+        return []
+    with path.open("rb") as file:
+        first = file.readline()
+    folders = _object(path, 1, _decoded(path, first)).get("vectors")
+    return [path, *(file for folder in _folders(path, folders).values() for file in vectors.paths(folder))]
+
+
 def write(
-    text: Path, lines: Iterable[tuple[int, Mapping[str, Any]]], default: Mapping[str, str | list[str]] | None = None
+    text: Path,
+    lines: Iterable[tuple[int, Mapping[str, Any]]],
+    default: Mapping[str, str | list[str]] | None = None,
+    folders: Mapping[str, Path] | None = None,
 ) -> Path:
     """Write the sidecar of the file ``text``: pairs of a line's number, from 1, and its layers, as this module's
-    opening shows. Returns the sidecar's path.
+    opening shows; and the ``folders`` with the vectors of layers. Returns the sidecar's path.
 
     Raises `CorpusError` if a line is not in the format; then the sidecar that was there before stays.
     """
     rows = [{"line": number, **layers} for number, layers in lines]
     names = sorted({name for row in rows for name in row if name != "line"} | set(default or {}))
-    head = {"format": FORMAT, "text_sha256": _sha256(text), "layers": names, "default": dict(default or {})}
+    head: dict[str, Any] = {"format": FORMAT, "text_sha256": _sha256(text), "layers": names}
+    head["default"] = dict(default or {})
     path = sidecar_of(text)
+    for name, folder in sorted((folders or {}).items()):
+        vectors.indices(folder), vectors.width(folder)  # what is wrong there is told now
+        head.setdefault("vectors", {})[name] = os.path.relpath(folder.resolve(), path.resolve().parent)
     content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (head, *rows)).encode()
     _parsed(text, path, content)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -126,11 +148,15 @@ def _content(path: Path) -> bytes:
         raise CorpusError(f"Cannot read the annotation {path}: {error.strerror or error}.") from error
 
 
-def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
+def _decoded(path: Path, content: bytes) -> str:
     try:
-        rows = content.decode("utf-8").split("\n")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text. Write the annotation in UTF-8.") from error
+
+
+def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
+    rows = _decoded(path, content).split("\n")
     head = _object(path, 1, rows[0])
     if head.get("format") != FORMAT:
         raise CorpusError(
@@ -146,6 +172,9 @@ def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
     if not isinstance(layers, list) or not all(isinstance(one, str) and _NAME.fullmatch(one) for one in layers):
         raise CorpusError(f'{path}, line 1: "layers" is a list of names of small letters and "_", not {layers!r:.60}.')
     default = _default(path, head.get("default", {}), layers, text)
+    folders = _folders(path, head.get("vectors"))
+    if unknown := [name for name in folders if name not in layers]:
+        raise CorpusError(f'{path}, line 1: "vectors" names the layer {unknown[0]!r}, which is not among "layers".')
     lines: dict[int, Line] = {}
     for number, row in enumerate(rows[1:], 2):
         if row.strip():
@@ -155,7 +184,14 @@ def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
                     f"{path}, line {number}: line {place} of the text is out of order. Sort the lines by their number."
                 )
             lines[place] = Line(number, found)
-    return Sidecar(path, tuple(sorted(layers)), default, lines)
+    return Sidecar(path, tuple(sorted(layers)), default, lines, folders)
+
+
+def _folders(path: Path, given: Any) -> dict[str, Path]:
+    given = {} if given is None else given
+    if not isinstance(given, dict) or not all(isinstance(folder, str) and folder for folder in given.values()):
+        raise CorpusError(f'{path}, line 1: "vectors" gives layers their folders of vectors, not {given!r:.60}.')
+    return {name: path.parent / folder for name, folder in given.items()}
 
 
 def _object(path: Path, number: int, row: str) -> dict[str, Any]:

@@ -118,6 +118,25 @@ class PermutedLmConfig(HeadConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EntitiesConfig(HeadConfig):
+    """ERNIE's second head: a product from ``width`` to ``entities``, the width of the entities' vectors, an activation,
+    layer-norm, then the vectors of the entities of the row as the output layer."""
+
+    width: int
+    entities: int
+    activation: str = "gelu"
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield "transform", LinearConfig(inputs=self.width, outputs=self.entities)
+        yield "norm", NormConfig(width=self.entities)
+
+    def row_flops(self, length: int) -> float:
+        """Every token meets a candidate for every token. The candidates are frozen, so this product has one gradient
+        instead of two."""
+        return self.flops(length) + 2 * length * length * self.entities * 2 / 3
+
+
+@dataclass(frozen=True, kw_only=True)
 class SpanBoundaryConfig(HeadConfig):
     """SpanBERT's second head: two products over the two edges of a span and a vector of ``places`` numbers for each of
     its first ``longest`` tokens, each with layer-norm; then the table of the token vectors."""

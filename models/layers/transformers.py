@@ -71,6 +71,10 @@ class Encoder(Network):
             bias = tf.minimum(bias, tf.where(tf.equal(attention, 1), 0.0, HIDDEN)[:, None])
         return bias
 
+    def deeper(self, x: tf.Tensor, bias: tf.Tensor, batch: dict[str, Any], rows: Rows, drop: Drop) -> list[tf.Tensor]:
+        """The L + 1 tensors [B * T, D]: ``x``, then what each layer gives."""
+        return self.stack(x, bias, rows=rows, drop=drop)
+
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
         tokens, config = batch["tokens"], self.config
         rows, drop = shape(tokens), Drop(self.dropout, seed, 0)
@@ -81,7 +85,7 @@ class Encoder(Network):
         bias = self.bias(batch)
         if config.distances is not None:
             bias = self.distances(length=rows[1]) + bias  # [B, H, T, T]
-        flat = self.stack(x, bias, rows=Rows(*rows), drop=drop)
+        flat = self.deeper(x, bias, batch, Rows(*rows), drop)
         if config.norm is not None:
             flat[-1] = self.norm(flat[-1])
         if config.norm_dropout:

@@ -223,28 +223,31 @@ class Pairs:
     A begins and ends with a sentence. B is what follows A in its document or, in a share ``random_second`` of the
     rows, what follows a random sentence of another document. Where the authors pad a pair that reaches the end of
     its document, B runs on into the next document here, which keeps every row full; the half of a window that a
-    random B displaces comes back in another epoch.
+    random B displaces comes back in another epoch. The values of annotation ``layers`` come with the tokens.
     """
 
-    def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int, random_second: float):
+    def __init__(
+        self, corpus: Corpus, vocabulary: Vocabulary, length: int, random_second: float, layers: Sequence[str] = ()
+    ):
         if length < 8:
             raise ValueError(
                 f"Pairs of {length} tokens are too short to hold two texts and three special tokens: use at least 8."
             )
+        check_layers(corpus, layers)
         self.corpus, self.vocabulary, self.length, self.random_second = corpus, vocabulary, length, random_second
-        self.runs = Runs(corpus.ids, length - 3)
+        self.layers, self.runs = layers, Runs(corpus.ids, length - 3)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.random.Generator]:
         """The rows of ``step``, and the generator to go on with.
 
-        ``tokens`` and ``segments`` are int32 [B, T], ``next`` int32 [B]: 1 where B follows A.
+        ``tokens``, ``segments`` and the layers are int32 [B, T], ``next`` int32 [B]: 1 where B follows A.
         """
         begin, size, first, rng = self.drawn(step, batch, seed)
         follows = rng.random(batch) >= self.random_second
         unrelated = self.corpus.sentences.take(self.elsewhere(first, rng))
         second = np.where(follows, begin + size, unrelated)
-        rows, _ = laid(self.corpus, self.vocabulary, self.length, begin, size, second)
-        return rows | {"next": follows.astype(np.int32)}, rng
+        rows, where = laid(self.corpus, self.vocabulary, self.length, begin, size, second)
+        return rows | annotations(self.corpus, where, self.layers) | {"next": follows.astype(np.int32)}, rng
 
     def drawn(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
         """Where each A begins and how many tokens it has, the sentence that it begins with, all int64 [B], and the

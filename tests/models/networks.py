@@ -12,7 +12,6 @@ from ptmbench.models.corpus import Corpus
 from ptmbench.models.tokenizers import Vocabulary
 
 every_model = pytest.mark.parametrize("name", models.names())
-VOCABULARY = Vocabulary(size=150, symbols={"languages": ("en", "xx")})
 
 
 def _first_of_their_kind() -> tuple[list[str], list[str]]:
@@ -34,6 +33,11 @@ swept_model = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in KINDS else pytest.mark.rest) for name in models.names()]
 )
 """Every model; those that add neither an architecture nor an objective are marked ``rest``, which CI leaves out."""
+VOCABULARY = Vocabulary(
+    size=150,
+    symbols={"languages": ("en", "xx"), "entities": ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6")},
+    widths={"entities": 12},
+)
 ROWS, LENGTH = 4, 24
 
 
@@ -46,18 +50,23 @@ def small(module) -> Size:
 @cache
 def corpus() -> Corpus:
     """60 documents of 6 sentences. Every sentence counts upwards from a random word, so that there is something to
-    learn."""
+    learn. Its first two words mention an entity, which follows from them."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(4, 12, 360)
     starts = rng.integers(0, 40, 360)
     ids = np.concatenate(
         [VOCABULARY.first + start + np.arange(size) for start, size in zip(starts, sizes, strict=True)]
     )
+    begins = np.cumsum(sizes) - sizes
+    entities = np.zeros(len(ids), np.int32)
+    entities[begins], entities[begins + 1] = 1 + starts % 6, -1 - starts % 6
     return Corpus(
         ids=ids.astype(np.int32),
         sentences=np.concatenate([[0], np.cumsum(sizes)]),
         documents=np.arange(0, 361, 6),
         heads=np.ones(len(ids), bool),
+        layers={"entities": entities},
+        vectors={"entities": np.pad(rng.normal(0, 1, (6, 12)), [(1, 0), (0, 0)]).astype(np.float32)},
     )
 
 

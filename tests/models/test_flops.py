@@ -11,7 +11,7 @@ from ptmbench.models.corpus import Corpus
 from ptmbench.models.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=8, heads=2, inner=16, length=64)
-VOCABULARY = Vocabulary(size=100, symbols={"languages": ("en", "xx")})
+VOCABULARY = Vocabulary(size=100, symbols={"languages": ("en", "xx"), "entities": ("Q1", "Q2")}, widths={"entities": 4})
 
 # Forward FLOPs per token of rows of 10 tokens at `SIZE`, two for each multiplication with its addition. A Transformer
 # layer: query, key, value and output 4 x 8 x 8, feed-forward 2 x 8 x 16, so 512 products; scores and mixing over 10
@@ -61,6 +61,13 @@ HAND = {
     "ctrl": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
     # 2 hidden tokens are 4 more behind the 10: layers of 512 + 2 x 14 x 8 products, and 4 predictions.
     "unilm_v2": (2 * LAYER, 2 * 2 * 736 * 14 / 10 + 2 * MASKED),
+    # One layer is BERT's. The other has attention over the vectors of entities too, 4 x 4 x 4 and 2 x 10 x 4 products,
+    # and 4 x 16 more in its feed-forward layer; without a vocabulary the vectors have 100 numbers and not 4. The third
+    # head takes 8 x 4, and 10 x 4 for the candidates, which have no gradient.
+    "ernie_thu": (
+        2 * LAYER + 2 * (40000 + 2000 + 1600) + 2 * 64 / 10,
+        2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10 + MASKED + 2 * 16 / 10 + 2 * (32 + 40 * 2 / 3),
+    ),
     "unilm": (2 * LAYER + 2 * 64 / 10, 2 * LAYER + 2 * 64 / 10 + MASKED + 2 * 16 / 10),
     "gpt2": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
     # Token vectors of width 4 are widened to 8, and narrowed again before the vocabulary.
@@ -164,7 +171,7 @@ CONVOLUTIONS = {
 }
 """Where an operation has the sums of all places, or their gradient, and where the kernel, or its own."""
 RATIO = {
-    **dict.fromkeys(("bert", "electra", "structbert", "albert", "unilm", "unilm_v2"), 0.003),
+    **dict.fromkeys(("bert", "electra", "structbert", "albert", "unilm", "unilm_v2", "ernie_thu"), 0.003),
     **dict.fromkeys(("t5", "t5_1_1", "prophetnet"), 0.005),
     "bart": 0.01,
     "star_transformer": 0.03,
@@ -289,5 +296,6 @@ def corpus(sentences):
         sentences=ends,
         documents=ends[::sentences] // 10,
         heads=np.ones(2000, bool),
-        layers={"languages": languages},
+        layers={"languages": languages, "entities": languages * (np.arange(2000) % 10 == 0)},
+        vectors={"entities": np.pad(np.ones((2, 4), np.float32), [(1, 0), (0, 0)])},
     )

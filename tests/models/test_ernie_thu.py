@@ -1,0 +1,174 @@
+"""ERNIE (Tsinghua): its network against the authors' code, what its rows hold, and what it does with a corpus."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ptmbench import models
+from ptmbench.models.layers.config import from_dict
+from ptmbench.models.layers.core import Rows
+from ptmbench.models.objectives import dea
+from ptmbench.models.objectives.sampling import Pairs
+from ptmbench.models.text.pieces import CorpusUnfit
+from ptmbench.models.tokenizers import Vocabulary
+from tests.models.frozen import ernie_thu as frozen
+from tests.models.networks import VOCABULARY, corpus, made, small
+
+TOLERANCE = 2e-5
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """The tiny network with the authors' weights, its inputs, and what their code computes."""
+    built, arrays = models.load("ernie_thu").build(frozen.SIZE, frozen.VOCABULARY), dict(frozen.weights())
+    for variable in built.loss.variables:
+        variable.assign(arrays.pop(variable.path))
+    assert not arrays
+    with np.load(frozen.FILE) as file:
+        return built, frozen.inputs(), dict(file)
+
+
+def test_states_of_tokens_and_entities_are_the_authors(reference):
+    built, given, found = reference
+    encoding, present = built.encoder(given), given["tokens"] > 0
+    for ours, theirs in zip(encoding.layers[1:], found["layers"], strict=True):
+        assert np.abs(ours - theirs)[present].max() < TOLERANCE
+    lower, rows = np.reshape(encoding.layers[2], (30, -1)), Rows(3, 10)
+    bias = built.encoder.bias(given)
+    _, entities = built.encoder.aggregated(lower, bias, given, rows)
+    assert np.abs(np.reshape(entities[0], found["entities"].shape) - found["entities"])[present].max() < TOLERANCE
+    assert np.abs(found["entities"][given["entities"] > 0]).max() > 0.5
+
+
+def test_scores_and_losses_are_the_authors(reference):
+    built, given, found = reference
+    encoding, present = built.encoder(given), given["tokens"] > 0
+    words, follows, entities = built.loss.heads
+    places = np.tile(np.arange(10, dtype=np.int32), (3, 1))
+    mlm = np.reshape(words.logits(encoding.tokens, places), found["mlm"].shape)
+    assert np.abs(mlm - found["mlm"])[present].max() < TOLERANCE
+    assert np.abs(np.asarray(follows.scores(encoding.pooled))[:, ::-1] - found["nsp"]).max() < TOLERANCE
+    candidates = given["entity_candidates"]
+    scores = np.asarray(entities.logits(encoding.tokens, candidates))
+    shown = np.broadcast_to((candidates > 0)[:, None] | (np.arange(10) == 0), scores.shape) & present[:, :, None]
+    assert np.abs(scores - found["dea"])[shown].max() < TOLERANCE and np.abs(scores[:, :, 0]).max() == 0.0
+    assert scores[np.broadcast_to(((candidates == 0) & (np.arange(10) > 0))[:, None], scores.shape)].max() < -1e8
+    for row, (plain, whole) in enumerate(found["losses"]):
+        values = built.loss({name: array[row : row + 1] for name, array in given.items()})
+        assert float(values["mlm_loss"] + values["nsp_loss"]) == pytest.approx(plain, abs=TOLERANCE)
+        assert float(values["loss"]) == pytest.approx(whole, abs=TOLERANCE)
+
+
+def rows(steps: int, batch: int = 8, length: int = 40, **shares: float):
+    """The channel before and after noise, and what is asked, of all rows of ``steps``."""
+    pairs = Pairs(corpus(), VOCABULARY, length, 0.5, layers=("entities",))
+    for step in range(steps):
+        clean, rng = pairs(step, batch, 1)
+        yield clean, dea.noise(clean, rng, **shares)
+
+
+def test_pairs_carry_the_layer_and_keep_their_numbers():
+    plain, annotated = Pairs(corpus(), VOCABULARY, 40, 0.5), Pairs(corpus(), VOCABULARY, 40, 0.5, layers=("entities",))
+    for step in range(4):
+        (bare, one), (full, two) = plain(step, 6, 3), annotated(step, 6, 3)
+        assert full.keys() - bare.keys() == {"entities"} and one.random() == two.random()
+        assert all(np.array_equal(bare[name], full[name]) for name in bare)
+        first = full["entities"] > 0  # the toy corpus: an entity follows from the word that begins its mention
+        assert first.any() and (full["entities"][first] == 1 + (full["tokens"][first] - VOCABULARY.first) % 6).all()
+        assert not full["entities"][full["tokens"] < VOCABULARY.first].any()
+
+
+def test_candidates_are_the_entities_of_the_row_and_labels_name_them():
+    for clean, noisy in rows(6):
+        for row, entities in enumerate(clean["entities"]):
+            candidates, labels = noisy["entity_candidates"][row], noisy["entity_labels"][row]
+            asked = np.flatnonzero(labels)
+            assert asked.tolist() == np.flatnonzero(entities > 0).tolist() and labels[0] == candidates[0] == 0
+            assert candidates[labels[asked]].tolist() == entities[asked].tolist()
+            assert sorted(candidates[candidates > 0]) == sorted(set(entities[entities > 0]))
+            assert all(
+                place == np.flatnonzero(entities == candidates[place])[0] for place in np.flatnonzero(candidates)
+            )
+
+
+def test_mentions_are_replaced_and_hidden_whole_at_the_papers_rates():
+    kept = wrong = hidden = 0
+    for clean, noisy in rows(200):
+        before, after = clean["entities"], noisy["entities"]
+        first = before > 0
+        kept += (after[first] == before[first]).sum()
+        wrong += ((after[first] > 0) & (after[first] != before[first])).sum()
+        hidden += (after[first] == 0).sum()
+        assert set(after[after > 0]) <= set(before[first])
+        led = np.pad(first[:, :-1], [(0, 0), (1, 0)]) & (before < 0)  # the second token of a mention that is there
+        ahead = np.pad(after[:, :-1], [(0, 0), (1, 0)])
+        assert (after[led] == -ahead[led]).all()
+        alone = (before < 0) & ~led  # a mention's end, after its first token was cut off
+        assert (after[alone] == before[alone]).all() and not after[before == 0].any()
+    total = kept + wrong + hidden
+    assert total > 8000
+    for found, share in ((kept, 0.8), (wrong, 0.05), (hidden, 0.15)):
+        assert abs(found - share * total) < 4 * (share * (1 - share) * total) ** 0.5
+
+
+@pytest.mark.parametrize("entities", [[[0, 0, 0]], [[0, 2, -2]], [[0, 3, 3]]])
+def test_rows_with_one_entity_or_none(entities):
+    given = {"entities": np.array(entities, np.int32)}
+    noisy = dea.noise(given, np.random.default_rng(0), wrong=1.0, without=0.0)
+    assert np.array_equal(noisy["entities"], given["entities"])  # there is no other entity to take
+    loss = made("ernie_thu").built.loss
+    assert int(loss.heads[2].totals(noisy)["mentions"]) == (given["entities"] > 0).sum()
+
+
+def test_an_entity_reaches_the_tokens_and_its_other_tokens_do_not_count():
+    encoder = made("ernie_thu").built.encoder
+    tokens, entities = np.arange(40, 52, dtype=np.int32)[None], np.zeros((1, 12), np.int32)
+    entities[0, 3:5] = 2, -2
+    plain, named = encoder({"tokens": tokens}), encoder({"tokens": tokens, "entities": entities})
+    assert np.abs(plain.tokens - encoder({"tokens": tokens, "entities": np.zeros_like(entities)}).tokens).max() == 0.0
+    assert np.abs(plain.tokens - named.tokens)[0, 3].max() > 1e-3
+    entities[0, 4] = 0
+    assert np.abs(named.tokens - encoder({"tokens": tokens, "entities": entities}).tokens).max() == 0.0
+
+
+def test_the_vectors_are_those_of_the_corpus_and_never_trained():
+    module = models.load("ernie_thu")
+    built = module.build(small(module), VOCABULARY)
+    table = built.encoder.entities.table
+    assert not np.any(table[0]) and np.abs(table[1:]).min() > 0
+    built.batches(corpus(), 4, 24)
+    assert np.array_equal(table, corpus().vectors["entities"])
+    paths = {name: {v.path for v in getattr(built.loss, name)} for name in ("variables", "trainable_variables")}
+    assert paths["variables"] - paths["trainable_variables"] == {"encoder/entities/table"}
+    built.loss.trainable = True
+    assert table.path not in {v.path for v in built.loss.trainable_variables}
+
+
+def test_text_without_entities_or_vectors_is_told():
+    module = models.load("ernie_thu")
+    built, text = module.build(small(module), VOCABULARY), corpus()
+    for unfit, words in (
+        (replace(text, layers={}), "no layer 'entities'.*sidecar"),
+        (replace(text, vectors={}), "has none for its layer 'entities'.*--vectors"),
+        (replace(text, vectors={"entities": np.zeros((4, 12), np.float32)}), "3 entities .* made for 6 of width 12"),
+        (replace(text, vectors={"entities": np.zeros((7, 5), np.float32)}), "vectors of width 5.* 6 of width 12"),
+    ):
+        with pytest.raises(CorpusUnfit, match=words):
+            built.batches(unfit, 4, 24)
+
+
+@pytest.mark.parametrize(("layers", "lower", "upper"), [(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 2, 2), (12, 6, 6)])
+def test_half_of_the_layers_read_entities(layers, lower, upper):
+    module = models.load("ernie_thu")
+    config = module.describe(replace(module.SIZES["base"], layers=layers), Vocabulary(size=100)).encoder
+    assert (config.stack.layers, config.aggregators.layers) == (lower, upper)
+    assert config.aggregators.aggregator.entity_attention.heads == 4 and config.entities.width == 100
+    assert from_dict(config.to_dict()) == config
+
+
+def test_base_is_as_large_as_the_authors_without_their_table():
+    """114M, as the paper's section 4.1 says of the encoder with BERT's pieces."""
+    module = models.load("ernie_thu")
+    total, _ = module.parameters(module.SIZES["base"], Vocabulary(size=30522))
+    assert 113e6 < total < 116e6

@@ -246,9 +246,7 @@ def _vectors(corpora: Sequence[Stored]) -> dict[str, np.ndarray]:
     if len(having) > 1:
         names = ", ".join(map(str, having.values()))
         raise CorpusError(f"{names} have different vectors of symbols. Annotate the texts with one folder of vectors.")
-    for sha256, folder in having.items():
-        return vectors.kept(folder, sha256)
-    return {}
+    return vectors.kept(*next(iter(having.items()))[::-1]) if having else {}
 
 
 def train_tokenizer(

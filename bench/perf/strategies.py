@@ -138,6 +138,7 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     from ptmbench.bench.pretrain import pretrain
     from ptmbench.models.corpus import tokenise
     from ptmbench.models.text.annotations import symbols_of
+    from ptmbench.models.text.pieces import VECTORS
     from ptmbench.models.text.sidecars import write as write_sidecar
     from ptmbench.models.tokenizers import Tokenizer
 
@@ -151,8 +152,16 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     text.write_text("\n\n".join("\n".join(document) for document in documents))
     pairs.write_text("\n".join("\t".join(two) for document in documents for two in pairwise(document)))
     write_sidecar(pairs, [], default={"languages": ["en", "xx"]})
+    words = sorted({document[0].split()[0] for document in documents})
+    (folder / f"{os.getpid()}.vectors").mkdir()
+    indices, vectors = (folder / f"{os.getpid()}.vectors" / name for name in VECTORS)
+    indices.write_text(f"{len(words)}\n" + "".join(f"{word}\t{index}\n" for index, word in enumerate(words)))
+    np.savetxt(vectors, np.random.default_rng(0).normal(size=(len(words), 12)), delimiter="\t")
+    mentions = [(number, line.split()[0]) for number, line in enumerate(text.read_text().split("\n"), 1) if line]
+    spans = [(number, {"entities": [[0, len(word), word]]}) for number, word in mentions]
+    write_sidecar(text, spans, folders={"entities": indices.parent})
     tokenizer = Tokenizer.train("wordpiece", [sentence for document in documents for sentence in document], VOCABULARY)
-    tokenizer = tokenizer.with_symbols(symbols_of([pairs]))
+    tokenizer = tokenizer.with_symbols(symbols_of([text, pairs]), {"entities": 12})
     corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
     for model in names:
         for way, strategy in strategies.items():

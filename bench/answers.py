@@ -24,7 +24,7 @@ from ptmbench.bench.neighbours import Neighbour
 from ptmbench.bench.plan import Cell
 from ptmbench.leaderboard.record import slug
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Task
 
 

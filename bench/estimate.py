@@ -22,7 +22,7 @@ from ptmbench.bench.engine.recipe import Recipe, recipe_of
 from ptmbench.bench.neighbours import unfit as unfit_beside
 from ptmbench.bench.plan import Plan
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import DataError, Task
 

@@ -15,7 +15,7 @@ from ptmbench.bench.checkpoint import Checkpoint
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.plan import Cell
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 
 class Neighbour(NamedTuple):

@@ -15,7 +15,7 @@ from ptmbench.bench.console import progress, say
 from ptmbench.bench.data import sums
 from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import beside
 from ptmbench.tasks.task import MissingData, Task
 

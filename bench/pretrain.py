@@ -28,8 +28,8 @@ from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 from ptmbench.bench.errors import OK, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
-from ptmbench.models.corpus import Corpus
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Tokenizer
 
 _CALIBRATION_STEPS = 20
 _CHECK_STEPS = 50

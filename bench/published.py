@@ -15,7 +15,7 @@ from ptmbench.bench.errors import OK, UsageError
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, vectors
 from ptmbench.models.published import folder as folders
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 _SHOWN = 4  # names in a message
 _MORE = 4

@@ -26,8 +26,8 @@ from ptmbench.bench.checkpoint import write_bytes, write_text
 from ptmbench.bench.console import say
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.plan import Plan
-from ptmbench.models.corpus import CorpusError
-from ptmbench.models.tokenizers import Tokenizer, TokenizerError
+from ptmbench.models.text.corpus import CorpusError
+from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
 
 if TYPE_CHECKING:
     from ptmbench.bench.answers import Context

@@ -1,7 +1,8 @@
-"""The survey's pre-trained models, one flat file each, named like the paper.
+"""The survey's pre-trained models, one file each, named like the paper.
 
-The folder is the registry: a file that defines ``CARD``, ``SIZES`` and ``build`` is a model under its own name.
-Listing imports nothing, loading imports one module, and TensorFlow waits until ``build`` is called.
+The folders are the registry, and carry the names of the survey's sections: a file in one of them that defines ``CARD``,
+``SIZES`` and ``build`` is a model under its own name. Listing imports nothing, loading imports one module, and
+TensorFlow waits until ``build`` is called.
 """
 
 import difflib
@@ -9,7 +10,9 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-_MACHINERY = {"__init__", "card", "channels", "corpus", "costs", "pretrainable", "tokenizers"}
+_ROOT = Path(__file__).parent
+_SHARED = {"architectures", "layers", "objectives", "published", "text"}
+"""Folders with what models share."""
 
 
 _sound: set[ModuleType] = set()
@@ -25,10 +28,15 @@ class BrokenModel(ValueError):
 
 
 @cache
+def paths() -> dict[str, Path]:
+    """The file of every model by its name, sorted; reads the folders and imports nothing."""
+    files = (path for path in _ROOT.glob("*/[!_.]*.py") if path.parent.name not in _SHARED)
+    return {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
+
+
 def names() -> tuple[str, ...]:
-    """Every model's name, sorted; reads the folder and imports nothing."""
-    files = Path(__file__).parent.glob("[!_.]*.py")
-    return tuple(sorted(file.stem for file in files if file.stem not in _MACHINERY))
+    """Every model's name, sorted."""
+    return tuple(paths())
 
 
 def load(name: str) -> ModuleType:
@@ -39,8 +47,8 @@ def load(name: str) -> ModuleType:
         raise UnknownModel(f"There is no model '{name}'. Nearest: {', '.join(near)}. `ptmbench ls models` shows all.")
     from ptmbench.models import _contract, _importing
 
-    path = Path(__file__).parent / f"{name}.py"
-    module = _importing.imported(f"ptmbench.models.{name}", path, BrokenModel)
+    path = paths()[name]
+    module = _importing.imported(f"ptmbench.models.{path.parent.name}.{name}", path, BrokenModel)
     if module not in _sound:
         if found := _contract.mistakes(module, objective_names()):
             raise BrokenModel(f"{path} is no model's file. {' '.join(found)}")
@@ -50,5 +58,5 @@ def load(name: str) -> ModuleType:
 
 def objective_names() -> tuple[str, ...]:
     """Every objective's name (the survey's "pre-training task"), sorted."""
-    files = (Path(__file__).parent / "objectives").glob("[!_.]*.py")
+    files = (_ROOT / "objectives").glob("[!_.]*.py")
     return tuple(sorted(file.stem for file in files if file.stem != "sampling"))

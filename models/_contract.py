@@ -12,7 +12,7 @@ from typing import Any
 from ptmbench.models._importing import fits
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
 from ptmbench.models.channels import CHANNELS
-from ptmbench.models.tokenizers import KINDS, Vocabulary
+from ptmbench.models.text.tokenizers import KINDS, Vocabulary
 
 SIZES = ("tiny", "mini", "small", "base")
 _LENGTH, _WORDS = 64, Vocabulary(size=1000)

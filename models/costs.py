@@ -17,7 +17,7 @@ from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, P
 from ptmbench.models.layers.heads import HeadConfig
 from ptmbench.models.layers.recurrent_config import AttendingConfig, BidirectionalConfig, LeftToRightConfig
 from ptmbench.models.layers.vector_heads import BiLmConfig
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 _NO_WORDS = Vocabulary(size=1)
 """For costs that do not depend on the vocabulary."""

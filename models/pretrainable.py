@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.text.corpus import Corpus
 
 Batch = dict[str, np.ndarray]
 Batches = Callable[[int, int], Batch]

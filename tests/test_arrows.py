@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ptmbench import models
+
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("bench", "models", "tasks", "leaderboard")
 HEAVY = {
@@ -36,9 +38,6 @@ QUICK = (
     "commands.options",
 )
 """Modules of bench that the command line needs before any cell runs."""
-
-MACHINERY = {"__init__", "card", "channels", "corpus", "costs", "pretrainable", "tokenizers"}
-"""Files in models/ that are no models."""
 
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
@@ -79,7 +78,10 @@ def test_imports_follow_the_arrows(path: Path) -> None:
         assert room not in ("tasks", "leaderboard") or top not in HEAVY, f"{name(path)} may not import {module}"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "models").glob("*.py")), ids=name)
+MODELS = sorted(models.paths().values())
+
+
+@pytest.mark.parametrize("path", MODELS, ids=name)
 def test_models_leave_the_network_libraries_to_build(path: Path) -> None:
     for module, at_top in imports(path):
         assert not (at_top and module.split(".")[0] in HEAVY), f"{name(path)} imports {module} before build() is called"
@@ -92,11 +94,12 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
     ]
     modules += [f"ptmbench.tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
     modules += [f"ptmbench.models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
+    modules += [f"ptmbench.models.{path.parent.name}.{path.stem}" for path in MODELS]
     modules += [f"ptmbench.leaderboard.{path.stem}" for path in (ROOT / "leaderboard").glob("[!_]*.py")]
     modules += [f"ptmbench.bench.suites.{path.stem}" for path in (ROOT / "bench" / "suites").glob("[!_]*.py")]
     code = (
         "import importlib, sys\n"
-        "from ptmbench.models.tokenizers import Vocabulary\n"
+        "from ptmbench.models.text.tokenizers import Vocabulary\n"
         f"for module in {modules!r}:\n"
         "    there = importlib.import_module(module)\n"
         "    if hasattr(there, 'CARD'):  # dry runs ask what a model will cost\n"
@@ -112,8 +115,7 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_files_stay_readable_in_one_sitting(path: Path) -> None:
-    parts = path.relative_to(ROOT).parts
-    longest = 120 if len(parts) == 2 and parts[0] == "models" and path.stem not in MACHINERY else 400
+    longest = 120 if path in MODELS else 400
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= longest, f"{name(path)} has {lines} lines; beyond {longest} it wants to be two files (aim at 250)"
 
@@ -145,13 +147,10 @@ def dependencies(path: Path) -> set[Path]:
 
 def described() -> list[Path]:
     """The files of the models that describe their network by configurations of `models.layers`."""
-    files = sorted((ROOT / "models").glob("[!_]*.py"))
-    return [path for path in files if "\ndef describe(" in path.read_text(encoding="utf-8")]
+    return [path for path in MODELS if "\ndef describe(" in path.read_text(encoding="utf-8")]
 
 
 def test_every_model_describes_itself() -> None:
-    from ptmbench import models
-
     assert {path.stem for path in described()} == set(models.names())
 
 
@@ -162,11 +161,9 @@ def test_two_hops_explain_a_model(path: Path) -> None:
     assert len(architectures) == 1, f"{name(path)} imports {sorted(map(name, architectures))}; it needs exactly one"
     behind = dependencies(path)
     others = {file for file in behind if file.parent.name == "architectures"} - architectures
-    # Operations on tensors that all layers share, and the blocks of BERT, which every reader knows.
-    others -= {ROOT / "models" / "architectures" / f"{stem}.py" for stem in ("parts", "products", "encoders")}
+    others -= {ROOT / "models" / "architectures" / "encoders.py"}  # the blocks of BERT, which every reader knows
     assert not others, f"{name(path)} needs {sorted(map(name, others))} beside its architecture"
-    relatives = {file for file in behind if file.parent == ROOT / "models" and not file.stem.startswith("_")} - {path}
-    relatives = sorted(name(file) for file in relatives if file.stem not in MACHINERY)
+    relatives = sorted(name(file) for file in behind & set(MODELS) - {path})
     assert not relatives, f"{name(path)} imports the files of other models: {relatives}"
 
 

@@ -18,10 +18,10 @@ from ptmbench.bench.cost import Traced
 from ptmbench.bench.engine import networks
 from ptmbench.bench.generate import Generator, Writing
 from ptmbench.bench.neighbours import Neighbour
-from ptmbench.models.architectures.parts import dropout
 from ptmbench.models.card import Size
+from ptmbench.models.layers.operations import dropout
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import Form
 
 _HEAD = 9000

@@ -7,7 +7,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.cost import embedding_flops_per_token
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 

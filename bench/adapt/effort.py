@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ptmbench.bench.adapt import NoDecoder
 from ptmbench.bench.cost import embedding_flops_per_token, optional
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Task
 

@@ -15,7 +15,7 @@ import numpy as np
 from ptmbench.bench.adapt import NoDecoder
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Reading(keras.layers.Layer):

@@ -26,7 +26,7 @@ from ptmbench.bench.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.cost import phase
 from ptmbench.bench.neighbours import Neighbour
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 CODEC = "codec.json"

@@ -15,7 +15,6 @@ from ptmbench.models._importing import broken
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
-    "models": "models",
     "objectives": "models/objectives",
     "tasks": "tasks",
     "adaptations": "bench/adapt",
@@ -24,7 +23,11 @@ FOLDERS = {
 
 
 def source(kind: str, name: str) -> Path:
-    """The file that defines ``name``: an adaptation has a folder of its own."""
+    """The file that defines ``name``: an adaptation has a folder of its own, and models stand in several folders."""
+    if kind == "models":
+        from ptmbench import models
+
+        return models.paths()[name]
     folder = ROOT / FOLDERS[kind]
     return folder / name / "__init__.py" if kind == "adaptations" else folder / f"{name}.py"
 
@@ -136,7 +139,7 @@ def _model(name: str, vocabulary: int) -> dict[str, Any]:
 
     from ptmbench import models
     from ptmbench.bench.engine.recipe import ADAM, RATE
-    from ptmbench.models.tokenizers import Vocabulary
+    from ptmbench.models.text.tokenizers import Vocabulary
 
     module = models.load(name)
     words = Vocabulary(size=vocabulary)

@@ -12,11 +12,11 @@ from filelock import FileLock
 
 from ptmbench.bench import environment
 from ptmbench.bench.console import progress, say
-from ptmbench.models import corpus as corpora
-from ptmbench.models.corpus import Corpus, CorpusError, Stored
+from ptmbench.models.text import corpus as corpora
+from ptmbench.models.text.corpus import Corpus, CorpusError, Stored
 from ptmbench.models.text.pieces import file_hash
 from ptmbench.models.text.sidecars import companions
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 
 def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) -> tuple[Path, ...]:

@@ -21,7 +21,7 @@ from ptmbench.bench.data import corpora, overlap, sources
 from ptmbench.bench.data.examples import read
 from ptmbench.bench.data.overlap import Overlap
 from ptmbench.bench.plan import Plan
-from ptmbench.models.corpus import CorpusError
+from ptmbench.models.text.corpus import CorpusError
 from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 

@@ -12,7 +12,7 @@ from ptmbench.bench.checkpoint import CheckpointError
 from ptmbench.models._importing import broken
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Pretrainable
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 _ENCODER = ("width", "depth", "length", "causal", "recurrent", "variables", "trainable_variables")
 """What the harness reads of every encoder."""
@@ -30,8 +30,8 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
     """The model's `Pretrainable` with fresh weights that follow from ``seed``.
 
     A published model gives the ids that its vocabulary lacks no probability. With ``ending`` [SEP] is an exception (see
-    `models.tokenizers.Vocabulary.ending`): fine-tuning asks for that. Raises `models.BrokenModel` where the model's
-    file builds something else or cannot import what it builds with.
+    `models.text.tokenizers.Vocabulary.ending`): fine-tuning asks for that. Raises `models.BrokenModel` where the
+    model's file builds something else or cannot import what it builds with.
     """
     import keras
 

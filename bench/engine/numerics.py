@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from ptmbench.models.architectures.parts import rematerialising
-from ptmbench.models.architectures.products import accelerated
+from ptmbench.models.layers.operations import rematerialising
+from ptmbench.models.layers.products import accelerated
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.cost import Traced
 from ptmbench.bench.generate import beam, sampling
 from ptmbench.bench.generate.writing import Rereader, Writing, Written
-from ptmbench.models.architectures.products import accelerated
+from ptmbench.models.layers.products import accelerated
 from ptmbench.models.pretrainable import Pretrainable
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 __all__ = ["Generator", "Writing", "Written"]
 

@@ -28,8 +28,8 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.generate.writing import LOWEST, NEVER, Writing, appended, growing, seen, unrepeated
-from ptmbench.models.architectures.parts import watching
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.layers.operations import watching
+from ptmbench.models.text.tokenizers import Vocabulary
 
 _GROUP = 64
 """Ids at most of which a maximum is taken at once."""

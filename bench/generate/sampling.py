@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.generate.writing import NEVER, Writing, growing, seen, unrepeated
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 def draws(tokens: np.ndarray, samples: int, longest: int, seed: int) -> np.ndarray:

@@ -54,7 +54,7 @@ def main(
     files: Sequence[Path], megabytes: Sequence[int], *, rounds: int = 3, processes: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """One row of `COLUMNS` per size: medians over ``rounds`` turns of each side; memory is the most of all turns."""
-    from ptmbench.models.corpus import train_tokenizer
+    from ptmbench.models.text.corpus import train_tokenizer
 
     with tempfile.TemporaryDirectory(prefix="ptmbench-perf-") as name:
         folder = Path(name)
@@ -81,7 +81,7 @@ def main(
 
 def make(files: Sequence[Path], path: Path, megabytes: int) -> Path:
     """Write about ``megabytes`` of JSON lines to ``path``; the same for the same files and size."""
-    from ptmbench.models.corpus import read
+    from ptmbench.models.text.corpus import read
 
     draw = random.Random(0)
     documents = ["\n".join(document) for document in read(files)]

@@ -55,7 +55,7 @@ def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **option
     peers.check(peer_python)
     from ptmbench.bench import checkpoint as checkpoints
     from ptmbench.leaderboard import store
-    from ptmbench.models.tokenizers import Vocabulary
+    from ptmbench.models.text.tokenizers import Vocabulary
 
     about = checkpoints.read(checkpoint).about
     words = Vocabulary(size=about["tokenizer"]["size"])

@@ -37,7 +37,7 @@ def prepare(folder: Path, case: dict[str, Any]) -> None:
 
     from ptmbench.bench.engine import networks
     from ptmbench.models.published import folder as published
-    from ptmbench.models.tokenizers import Tokenizer
+    from ptmbench.models.text.tokenizers import Tokenizer
 
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcdefghijklmnop"), 5)) for _ in range(2 * case["vocabulary"])]

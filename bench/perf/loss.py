@@ -45,7 +45,7 @@ def prepare(corpus: Path, held_out: Path, vocabulary: int, length: int, folder: 
     from ptmbench.models.objectives import mlm
     from ptmbench.models.objectives.lm import batches
     from ptmbench.models.objectives.sampling import generator
-    from ptmbench.models.tokenizers import Tokenizer
+    from ptmbench.models.text.tokenizers import Tokenizer
 
     tokenizer = Tokenizer.load(corpora.tokenizer((corpus,), "wordpiece", vocabulary))
     words = tokenizer.vocabulary
@@ -159,7 +159,7 @@ def main(argument: str) -> None:
     from ptmbench.bench.engine.prefetch import prefetch
     from ptmbench.bench.engine.rates import rate_at
     from ptmbench.bench.engine.step import TrainStep
-    from ptmbench.models.tokenizers import Tokenizer
+    from ptmbench.models.text.tokenizers import Tokenizer
 
     files = (Path(c["corpus"]),)
     tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", c["vocabulary"]))

@@ -22,7 +22,7 @@ from ptmbench.bench.errors import OK
 from ptmbench.bench.perf import peer as peers
 from ptmbench.bench.perf.table import Table
 from ptmbench.bench.perf.worker import Worker, interleave, ours
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODELS = ("bert", "gpt", "electra", "elmo", "lm_lstm", "t5")
 

@@ -136,11 +136,11 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     from ptmbench.bench.engine import distribute
     from ptmbench.bench.engine.recipe import recipe_of
     from ptmbench.bench.pretrain import pretrain
-    from ptmbench.models.corpus import tokenise
     from ptmbench.models.text.annotations import symbols_of
+    from ptmbench.models.text.corpus import tokenise
     from ptmbench.models.text.pieces import VECTORS
     from ptmbench.models.text.sidecars import write as write_sidecar
-    from ptmbench.models.tokenizers import Tokenizer
+    from ptmbench.models.text.tokenizers import Tokenizer
 
     if what == "single":
         cpu = tf.config.list_physical_devices("CPU")[0]

@@ -41,7 +41,7 @@ def prepare(folder: Path, files: Sequence[Path], cut: Callable[[str], list[str]]
     words, in the order of their ids; ``cut`` finds them in a line of lower case."""
     import numpy as np
 
-    from ptmbench.models.tokenizers import Vocabulary
+    from ptmbench.models.text.tokenizers import Vocabulary
 
     numbers: dict[str, int] = {}
     ids, ends = [], [0]
@@ -64,7 +64,7 @@ def text_in(folder: Path) -> Any:
     """What `prepare` wrote into ``folder``, as our side reads it."""
     import numpy as np
 
-    from ptmbench.models.corpus import Corpus
+    from ptmbench.models.text.corpus import Corpus
 
     data = np.load(folder / "text.npz")
     return Corpus(
@@ -124,12 +124,12 @@ class Training:
 
 
 def training(settings: Mapping[str, Any], text: Any) -> Training:
-    """How our side trains ``settings``' model on ``text``, a `models.corpus.Corpus`; its weights are fresh."""
+    """How our side trains ``settings``' model on ``text``, a `models.text.corpus.Corpus`; its weights are fresh."""
     from ptmbench import models
     from ptmbench.bench.engine.step import TrainStep
     from ptmbench.models.card import Size
     from ptmbench.models.objectives import glove, skipgram
-    from ptmbench.models.tokenizers import Vocabulary
+    from ptmbench.models.text.tokenizers import Vocabulary
 
     batch, length = settings["batch"], settings["length"]
     vocabulary = Vocabulary(size=len(text.counts()))

@@ -105,7 +105,7 @@ def corpus(vocabulary: Any, tokens: int = 400_000, seed: int = 0) -> Any:
     """A corpus of random ids in sentences of 20 and documents of 200: as good as any for timing."""
     import numpy as np
 
-    from ptmbench.models.corpus import Corpus
+    from ptmbench.models.text.corpus import Corpus
 
     ids = np.random.default_rng(seed).integers(vocabulary.first, vocabulary.size, tokens, dtype=np.int32)
     return Corpus(
@@ -132,7 +132,7 @@ def main(argument: str) -> None:
     from ptmbench.bench.engine.distribute import scope, strategy_of
     from ptmbench.bench.engine.networks import sized
     from ptmbench.bench.engine.step import TrainStep
-    from ptmbench.models.tokenizers import Vocabulary
+    from ptmbench.models.text.tokenizers import Vocabulary
 
     strategy = None
     if settings.get("replicas", 1) > 1:

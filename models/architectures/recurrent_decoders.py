@@ -19,7 +19,7 @@ from ptmbench.models.layers.recurrent_config import (
     RecurrentStackConfig,
     SentenceGruConfig,
 )
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 def lstm(size: Size, vocabulary: int) -> LeftToRightConfig:

@@ -14,7 +14,7 @@ from ptmbench.models.layers.recurrent_config import (
     SpelledConfig,
     StringConfig,
 )
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 CLIP = 3.0
 """Bound of ELMo's cells and projections, in the authors' code."""

@@ -13,7 +13,7 @@ from ptmbench.models.layers.recurrent_config import (
     RecurrentStackConfig,
     TextsEncoderConfig,
 )
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 def cove(size: Size, vocabulary: Vocabulary) -> tuple[TextsEncoderConfig, AttendingConfig]:

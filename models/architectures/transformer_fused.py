@@ -21,7 +21,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import (
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import NORMAL
+from ptmbench.models.layers.core import initializer, sinusoids
+from ptmbench.models.layers.embeddings import padding_bias
+from ptmbench.models.layers.operations import (
     HIDDEN,
     Weights,
     attention,
@@ -35,11 +39,7 @@ from ptmbench.models.architectures.parts import (
     shape,
     split_heads,
 )
-from ptmbench.models.architectures.products import product
-from ptmbench.models.card import Size
-from ptmbench.models.layers.config import NORMAL
-from ptmbench.models.layers.core import initializer, sinusoids
-from ptmbench.models.layers.embeddings import padding_bias
+from ptmbench.models.layers.products import product
 
 EPSILON = 1e-5
 

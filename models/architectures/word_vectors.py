@@ -14,7 +14,7 @@ from ptmbench.models.layers.vectors_config import (
     WordVectorsConfig,
     table,
 )
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 def words(size: Size, vocabulary: int) -> WordVectorsConfig:

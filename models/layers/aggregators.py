@@ -10,7 +10,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, shape
 from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Rows, Table, built, initializer, made_from, recomputed
 from ptmbench.models.layers.entities import (
@@ -20,6 +19,7 @@ from ptmbench.models.layers.entities import (
     FrozenTableConfig,
     FusionConfig,
 )
+from ptmbench.models.layers.operations import HIDDEN, shape
 from ptmbench.models.layers.transformers import Encoder
 
 __all__ = ["EntityEncoder", "FrozenTable", "built"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import attention, gelu, shape, split_heads
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.config import AttentionConfig, BlockConfig, FeedForwardConfig, StackConfig
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Linear, Rows, made_from, recomputed
+from ptmbench.models.layers.operations import attention, gelu, shape, split_heads
+from ptmbench.models.layers.products import product
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 """Keys and values, [B, H, U, K] each."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
 from ptmbench.models.architectures.position_compensated import CompensatedConfig
 from ptmbench.models.layers.core import Drop, Rows, made_from, recomputed
 from ptmbench.models.layers.embeddings import padding_bias
+from ptmbench.models.layers.operations import HIDDEN, check_length, shape
 from ptmbench.models.layers.transformers import Encoder, built
 
 __all__ = ["PositionCompensated", "built"]

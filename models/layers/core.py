@@ -18,8 +18,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import dropout, layer_norm, rematerialises, rms_norm
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.config import (
     ONES,
     ZEROS,
@@ -31,6 +29,8 @@ from ptmbench.models.layers.config import (
     TableConfig,
     from_dict,
 )
+from ptmbench.models.layers.operations import dropout, layer_norm, rematerialises, rms_norm
+from ptmbench.models.layers.products import product
 
 
 def sinusoids(dims: tuple[int, int], dtype: Any = None, deviation: float = 0.04) -> tf.Tensor:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, shape, waves
 from ptmbench.models.layers.config import DistancesConfig, EmbeddingsConfig, Start, WavesConfig
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, made_from
+from ptmbench.models.layers.operations import HIDDEN, shape, waves
 
 BUCKETS, FARTHEST = 32, 128
 """Buckets of distances, and the distance from which on all share the last one (Raffel et al., 2020, section 2.1)."""

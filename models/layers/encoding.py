@@ -5,9 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN
 from ptmbench.models.layers.config import Config
 from ptmbench.models.layers.core import Layer
+from ptmbench.models.layers.operations import HIDDEN
 
 DROPOUT = 0.1
 """Share of dropout where nothing else is set."""

@@ -20,9 +20,9 @@ from ptmbench.models.architectures.hierarchical_transformer import (
     HierarchicalDecoderConfig,
     places,
 )
-from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.core import Drop, Layer, Rows, made_from, recomputed
+from ptmbench.models.layers.operations import HIDDEN, check_length, shape
+from ptmbench.models.layers.products import product
 from ptmbench.models.layers.transformers import Network, built
 from ptmbench.models.pretrainable import Encoding
 

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from ptmbench.models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE, TARGET, MaskedConfig
-from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
 from ptmbench.models.layers.core import Drop, Rows, made_from
+from ptmbench.models.layers.operations import HIDDEN, check_length, shape
 from ptmbench.models.layers.transformers import Encoder, built
 from ptmbench.models.pretrainable import Encoding
 

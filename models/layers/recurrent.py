@@ -21,9 +21,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import dropout, shape
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Linear, made_from
+from ptmbench.models.layers.operations import dropout, shape
+from ptmbench.models.layers.products import product
 from ptmbench.models.layers.recurrent_config import (
     AwdStackConfig,
     BothWaysConfig,

@@ -8,10 +8,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import check_length, dropout, shape
 from ptmbench.models.layers import spelling  # noqa: F401  the layers that configurations name
 from ptmbench.models.layers.core import Drop, built, made_from
 from ptmbench.models.layers.encoding import EncodingLayer, largest
+from ptmbench.models.layers.operations import check_length, dropout, shape
 from ptmbench.models.layers.recurrent import State, locked, turned
 from ptmbench.models.layers.recurrent_config import (
     AwdConfig,

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import relative_shift, shape, waves
 from ptmbench.models.layers.blocks import Attention, Stack, joined
 from ptmbench.models.layers.config import Start
 from ptmbench.models.layers.core import NO_DROP, Drop, Rows, made_from, recomputed
+from ptmbench.models.layers.operations import relative_shift, shape, waves
 from ptmbench.models.layers.relative_config import RelativeAttentionConfig
 
 Seen = tuple[tf.Tensor, tf.Tensor, tf.Tensor]

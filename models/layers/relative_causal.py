@@ -4,10 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, check_length, fold, shape
 from ptmbench.models.architectures.relative_decoder import RelativeCausalConfig
 from ptmbench.models.layers.config import NORMAL, Start
 from ptmbench.models.layers.core import Drop, Rows, made_from
+from ptmbench.models.layers.operations import HIDDEN, check_length, fold, shape
 from ptmbench.models.layers.relative import View, distant, remembering
 from ptmbench.models.layers.transformers import LeftToRight, built
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import shape
 from ptmbench.models.layers.config import GLOROT, Start
 from ptmbench.models.layers.core import Layer, made_from
+from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.recurrent_config import FilterConfig, HighwayConfig, SpelledConfig
 
 
@@ -61,7 +61,7 @@ def openings(pieces: Sequence[str], words: int, first: int, unknown: int) -> tup
 class Filters(Layer):
     """y_f = max_p sum_{k < w} F_f,k . z_{p+k} + b_f over z [N, P, I], [N, F].
 
-    Of one step of 1024 words of `models.elmo_cnn` at D 256 on one thread the filters take 0.39 s as convolutions, and
+    Of one step of 1024 words of `elmo_cnn` at D 256 on one thread the filters take 0.39 s as convolutions, and
     0.62 s as products with copied windows. Extensions at "kernel" get the kernel [w, I, F].
     """
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, check_length, dropout, shape
 from ptmbench.models.architectures.star_encoder import RingAttentionConfig, StarConfig, UpdateConfig
 from ptmbench.models.layers.blocks import Attention
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Rows, made_from, recomputed
+from ptmbench.models.layers.operations import HIDDEN, check_length, dropout, shape
 from ptmbench.models.layers.transformers import Network, built
 from ptmbench.models.pretrainable import Encoding
 

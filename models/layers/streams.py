@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, check_length, dropout, shape
 from ptmbench.models.layers.blocks import Attention, Pair, joined
 from ptmbench.models.layers.core import NO_DROP, Drop, Rows, made_from, recomputed
 from ptmbench.models.layers.embeddings import BUCKETS, FARTHEST, distance_buckets, padding_bias
+from ptmbench.models.layers.operations import HIDDEN, check_length, dropout, shape
 from ptmbench.models.layers.stream_config import StreamAttentionConfig, StreamDecoderConfig
 from ptmbench.models.layers.transformers import Decoder, built
 

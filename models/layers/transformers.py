@@ -10,14 +10,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers import embeddings  # noqa: F401  the layers that configurations name
 from ptmbench.models.layers.blocks import Stack  # noqa: F401
 from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, EncoderConfig, TableConfig
 from ptmbench.models.layers.core import Drop, Layer, Rows, built, made_from, recomputed
 from ptmbench.models.layers.embeddings import future_bias, padding_bias
 from ptmbench.models.layers.encoding import EncodingLayer, mean
+from ptmbench.models.layers.operations import HIDDEN, check_length, shape
+from ptmbench.models.layers.products import product
 from ptmbench.models.pretrainable import Encoding
 
 __all__ = ["CausalTransformer", "Decoder", "Encoder", "built"]

@@ -17,10 +17,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, attention, check_length, dropout, shape
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.core import Drop, Layer, built, made_from
 from ptmbench.models.layers.encoding import EncodingLayer, largest
+from ptmbench.models.layers.operations import HIDDEN, attention, check_length, dropout, shape
+from ptmbench.models.layers.products import product
 from ptmbench.models.layers.recurrent import State, kept, loop
 from ptmbench.models.layers.recurrent_config import AttendingConfig, TextsEncoderConfig
 from ptmbench.models.layers.recurrent_networks import by_rows, parents

@@ -10,10 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, check_length, fold, shape
 from ptmbench.models.architectures.two_stream import TwoStreamConfig
 from ptmbench.models.layers.config import NORMAL, Start
 from ptmbench.models.layers.core import Drop, Rows, made_from, recomputed
+from ptmbench.models.layers.operations import HIDDEN, check_length, fold, shape
 from ptmbench.models.layers.relative import View, distant, remembering
 from ptmbench.models.layers.transformers import Network, built
 from ptmbench.models.pretrainable import Encoding

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN, check_length, shape
 from ptmbench.models.architectures.two_towers import MeetingConfig, TowersConfig, TowerWavesConfig
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Rows, made_from, recomputed
+from ptmbench.models.layers.operations import HIDDEN, check_length, shape
 from ptmbench.models.layers.transformers import Network, built
 from ptmbench.models.pretrainable import Encoding
 

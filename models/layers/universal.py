@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import check_length, shape
 from ptmbench.models.architectures.universal_encoder import UniversalConfig
 from ptmbench.models.layers.core import Drop, Rows, made_from, recomputed
 from ptmbench.models.layers.embeddings import padding_bias
+from ptmbench.models.layers.operations import check_length, shape
 from ptmbench.models.layers.transformers import Network, built
 from ptmbench.models.pretrainable import Encoding
 

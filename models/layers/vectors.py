@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import check_length, dropout, shape
 from ptmbench.models.layers.core import Layer, built, made_from
 from ptmbench.models.layers.encoding import EncodingLayer, mean
+from ptmbench.models.layers.operations import check_length, dropout, shape
 from ptmbench.models.layers.spelling import marker_of
 from ptmbench.models.layers.vectors_config import (
     NOISE,

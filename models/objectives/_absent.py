@@ -1,9 +1,9 @@
 """Ids without a token: what a published vocabulary lacks gets no probability.
 
 Every vocabulary here begins with the same special tokens, and a published one may have no such token for some of them
-(GPT-2 has no [MASK]), or one token for two of them ([CLS] and [SEP] of GPT-2). `models.tokenizers.Vocabulary.absent`
-lists the ids that no token of the original stands behind. The objectives that read published models pass their output
-logits through `masked`, so that the softmax is the original's.
+(GPT-2 has no [MASK]), or one token for two of them ([CLS] and [SEP] of GPT-2).
+`models.text.tokenizers.Vocabulary.absent` lists the ids that no token of the original stands behind. The objectives
+that read published models pass their output logits through `masked`, so that the softmax is the original's.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 def framed(text: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:

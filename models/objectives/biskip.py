@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import BAND, SHARED, WINDOW, BiSkipConfig
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.objectives.skipgram import FAR, NEGATIVES, SkipGram, blocks, subsampling
 from ptmbench.models.objectives.translation import check
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 _BLOCK = 1 << 20  # tokens that are counted together
 

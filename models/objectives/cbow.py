@@ -14,8 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import shape
 from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import MeansConfig
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.skipgram import NEGATIVES, batches, blocks, contexts_of

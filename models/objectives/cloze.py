@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.models.architectures.products import product
+from ptmbench.models.layers.products import product
 from ptmbench.models.layers.two_towers import joins
 
 

@@ -15,12 +15,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.products import product
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.products import product
 from ptmbench.models.objectives.lm import CausalLm
 from ptmbench.models.objectives.sampling import Runs, stream, take
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 CODES = 8
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import SHARED, Context2VecConfig
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import FullSentences, generator
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 NEGATIVES = 10
 """k."""
@@ -70,4 +70,4 @@ class Context2Vec(Loss):
 def _words(batch: dict[str, Any]) -> tf.Tensor:
     """Which tokens are predicted, bool [B, T - 2]: all but marks and the ends of rows."""
     inner = tf.convert_to_tensor(batch["tokens"])[:, 1:-1]
-    return tf.equal(inner, 1) | (inner > 4)  # of the special ids of `models.tokenizers.Vocabulary` [UNK] is a word
+    return tf.equal(inner, 1) | (inner > 4)  # of the special ids of `models.text.tokenizers.Vocabulary` [UNK] is a word

@@ -12,11 +12,11 @@ needs no padding. For infilling that changes little: independent Poisson lengths
 
 import numpy as np
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives._rows import framed, widened
 from ptmbench.models.objectives.sampling import Sentences, generator
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 NOISES = ("permutation", "rotation", "infilling", "masking", "deletion")
 """In the order in which they are applied: what moves text before what hides it."""

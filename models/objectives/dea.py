@@ -19,14 +19,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import HIDDEN
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.aggregators import FrozenTable
 from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import Layer, made_from
 from ptmbench.models.layers.heads import EntitiesConfig
+from ptmbench.models.layers.operations import HIDDEN
 from ptmbench.models.objectives.sampling import check_layers
 from ptmbench.models.pretrainable import Batch
+from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 
 WRONG, WITHOUT = 0.05, 0.15

@@ -17,14 +17,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import fold, shape
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import built
 from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.layers.operations import fold, shape
 from ptmbench.models.objectives import mlm
 from ptmbench.models.objectives.sampling import FullSentences, generator, take
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MEAN, DEVIATION, LONGEST = 5.0, 1.0, 10
 ROOM = LONGEST + 2

@@ -15,11 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import _absent, mlm
 from ptmbench.models.objectives.sampling import Runs, generator
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 STREAMS, DECAY = 2, 1.0
 """n and g."""

@@ -13,11 +13,11 @@ sentences that begin in the first two halves can become gaps, so that every mask
 
 import numpy as np
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives._rows import framed, packed
 from ptmbench.models.objectives.sampling import Sentences
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 RATIO = 0.3
 

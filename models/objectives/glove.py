@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import dropout
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.operations import dropout
 from ptmbench.models.layers.vector_heads import GloveConfig
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.pretrainable import Batches
+from ptmbench.models.text.corpus import Corpus
 
 WINDOW, MOST, POWER = 10, 100.0, 0.75
 """Places to either side, x_max and the exponent of f."""

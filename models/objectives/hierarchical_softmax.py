@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import shape
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import MeansTreeConfig, TreeConfig, depth
 from ptmbench.models.objectives import skipgram
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.cbow import context_means, words_with_context
 from ptmbench.models.pretrainable import Batches
+from ptmbench.models.text.corpus import Corpus
 
 SLOTS = 2 * skipgram.WINDOW
 """Words at most whose windows hold a given word."""

@@ -17,13 +17,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import built
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.objectives import masking
 from ptmbench.models.objectives.sampling import FullSentences, generator, heads
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 SLOTS = ("masked_positions", "masked_labels", "masked_weights")
 

@@ -21,10 +21,10 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.architectures.hierarchical_transformer import places
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 RATE, MASK, KEEP = 0.15, 0.8, 0.1
 ROOM = 0.2

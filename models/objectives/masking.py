@@ -25,7 +25,7 @@ import numpy as np
 
 from ptmbench.models.objectives import mlm
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 COPIES = 10
 """Masks per text under static masking (Liu et al., 2019, section 4.1)."""

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives._rows import framed
 from ptmbench.models.objectives.sampling import Runs, generator
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 RATE, MASK, RANDOM = 0.5, 0.8, 0.1
 """The share of the text that is hidden (section 4.5: best near a half); of that, what becomes [MASK] and what a random

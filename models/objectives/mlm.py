@@ -15,12 +15,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import Layer, made_from
 from ptmbench.models.layers.heads import MaskedLmConfig, PseudoMaskedConfig, TiedLmConfig
+from ptmbench.models.layers.products import product
 from ptmbench.models.objectives import _absent
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 RATE = 0.15
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import SHARED, NoiseWordsConfig
 from ptmbench.models.layers.vectors import NEGATIVES, WINDOW
@@ -24,6 +23,7 @@ from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.objectives.skipgram import subsampling
 from ptmbench.models.pretrainable import Batches
+from ptmbench.models.text.corpus import Corpus
 
 
 def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:

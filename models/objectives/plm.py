@@ -21,13 +21,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.products import product
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.products import product
 from ptmbench.models.objectives import _absent
 from ptmbench.models.objectives.nsp import RANDOM_SECOND
 from ptmbench.models.objectives.sampling import Pairs, take
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 K, LONGEST = 6, 5
 """One token in K is predicted, in spans of 1 ... LONGEST."""

@@ -23,14 +23,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import shape
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import built
 from ptmbench.models.layers.heads import PseudoMaskedConfig
+from ptmbench.models.layers.operations import shape
 from ptmbench.models.objectives import masking, mlm
 from ptmbench.models.objectives.sampling import Pairs
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 NGRAMS = (0.6, 0.08, 0.08, 0.08, 0.08, 0.08)
 """p(n) of the block of tokens that one draw hides."""

@@ -13,16 +13,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import fold, gelu, shape
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import Drop, Rows, built
 from ptmbench.models.layers.embeddings import padding_bias
 from ptmbench.models.layers.heads import ReplacedTokensConfig
+from ptmbench.models.layers.operations import fold, gelu, shape
 from ptmbench.models.layers.transformers import Encoder
 from ptmbench.models.objectives.mlm import noise
 from ptmbench.models.objectives.sampling import Pairs
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 WEIGHT = 50.0
 MASK = 0.85

@@ -13,11 +13,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.mixing import mixed
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 _ROUNDS = 10
 _REACH = 64  # documents of one sentence that are passed over in search of one with two

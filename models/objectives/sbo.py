@@ -13,10 +13,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import gelu
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.heads import SpanBoundaryConfig
+from ptmbench.models.layers.operations import gelu
+from ptmbench.models.layers.products import product
 from ptmbench.models.objectives.masking import Chosen
 from ptmbench.models.objectives.mlm import gather
 

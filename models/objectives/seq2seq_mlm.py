@@ -15,11 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import _absent
 from ptmbench.models.objectives.sampling import Runs, generator
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 RATE, SPAN = 0.15, 3.0
 

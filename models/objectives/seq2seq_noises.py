@@ -20,12 +20,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives._rows import framed, packed, widened
 from ptmbench.models.objectives.sampling import Runs, generator
 from ptmbench.models.objectives.seq2seq_mlm import RATE
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Input and target without marks, int32 [B, T'] and [B, S'], padded with 0 at the right end."""

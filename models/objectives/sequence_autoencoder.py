@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives.lm import CausalLm
 from ptmbench.models.objectives.sampling import FullSentences
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:

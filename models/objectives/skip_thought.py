@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import Layer, made_from
 from ptmbench.models.layers.recurrent_networks import over_rows
 from ptmbench.models.layers.vector_heads import SkipThoughtConfig
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Sentences
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:

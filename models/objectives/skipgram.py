@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import shape
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import BLOCK, SHARED, WINDOW, NegativeSamplingConfig
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.pretrainable import Batches
+from ptmbench.models.text.corpus import Corpus
 
 NEGATIVES = 5
 """k. W and K are `WINDOW` and `SHARED`."""

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import mlm
 from ptmbench.models.objectives.sampling import Runs, bracketed, check_layers, generator
 from ptmbench.models.pretrainable import Batch, Batches
+from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 _BLOCK = 1 << 20  # sentences that are looked at together
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives.sampling import Runs, bracketed
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 from ptmbench.models.pretrainable import Batches
+from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 _BLOCK = 1 << 20  # documents that are looked at together
 

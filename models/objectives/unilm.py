@@ -17,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE
-from ptmbench.models.architectures.parts import shape
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.operations import shape
 from ptmbench.models.objectives import masking, mlm, nsp
 from ptmbench.models.objectives.sampling import Pairs
 from ptmbench.models.pretrainable import Batches
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 SHARES = (1 / 3, 1 / 3, 1 / 6, 1 / 6)
 """Bidirectional, sequence-to-sequence, left-to-right, right-to-left."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import shape
 from ptmbench.models.layers.core import made_from
+from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import WindowLmConfig
 from ptmbench.models.objectives._loss import Loss
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.objectives.mlm import MaskedLm
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 RATE, LONG = 0.05, 3
 

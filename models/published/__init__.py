@@ -7,7 +7,7 @@ A file ``models/published/NAME.py`` belongs to ``models/NAME.py`` and defines
     MODEL_TYPES   the ``model_type`` words of config.json that it reads
     PREFIX        what may stand before every name of the checkpoint ("bert."), and may be missing
     size          (config.json as a dict) to `models.card.Size`; `Unsupported` for what our network does not do
-    config        (size, `models.tokenizers.Vocabulary`) to the dict that config.json holds when our weights are
+    config        (size, `models.text.tokenizers.Vocabulary`) to the dict that config.json holds when our weights are
                   written out; ids of special tokens are added by `models.published.folder`
     weights       (size) to a list of `models.published.weight.Weight`, one for each variable of ``loss``
     MODEL         the model here that it becomes, where the file's name is not one (optional)

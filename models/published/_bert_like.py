@@ -6,7 +6,7 @@ from typing import Any
 from ptmbench.models.card import Size
 from ptmbench.models.published import Unsupported
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 _DENSE = (
     ("attention/projection", "attention.output.dense"),

@@ -17,7 +17,7 @@ from typing import Any
 
 from ptmbench.models.published import PublishedError, Unsupported, _slow, _vocabulary
 from ptmbench.models.published._keras_arrays import LAYOUTS, File, Maker
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 _PACKAGES = ("keras_hub>", "keras_nlp>")
 _SHARED = {"vocabulary_size": "vocab_size", "max_sequence_length": "max_position_embeddings"}

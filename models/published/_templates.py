@@ -8,9 +8,9 @@ from typing import Any
 
 import tokenizers
 
-from ptmbench.models._template import BERT, PEGASUS, PLAIN, PROPHETNET, ROBERTA, T5, XLNET, Template
 from ptmbench.models.published import PublishedError
 from ptmbench.models.published._slow import no_interrupt
+from ptmbench.models.text.template import BERT, PEGASUS, PLAIN, PROPHETNET, ROBERTA, T5, XLNET, Template
 
 _TEMPLATES = {
     **dict.fromkeys(("roberta", "bart", "mpnet"), ROBERTA),

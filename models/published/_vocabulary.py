@@ -6,12 +6,12 @@ the reach of texts here: "[MASK]" in a text is five letters between brackets, as
 ``encode_special_tokens``. Otherwise the pieces of every text are those of the original, because its own normalizer,
 pre-tokenizer and merges go on working.
 
-The note that goes with such a tokenizer (`models.tokenizers.Tokenizer.imported`):
+The note that goes with such a tokenizer (`models.text.tokenizers.Tokenizer.imported`):
 
     rows      the original id of each of our special ids 0 ... 36, or None for one that was not there
     size      how many ids the original has
     pieces    the original tokenizer in the form of `tokenizers`, config its tokenizer_config.json
-    template  `models._template.Template` in our ids; not there where it is the default
+    template  `models.text.template.Template` in our ids; not there where it is the default
 """
 
 import base64
@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.models._template import BERT, Template
-from ptmbench.models._tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
 from ptmbench.models.published import PublishedError, _slow, _templates
 from ptmbench.models.published._slow import SLOW, slow
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.template import BERT, Template
+from ptmbench.models.text.tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 
 FILES = ("tokenizer.json", *SLOW)
 _MOST = 1 << 22

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ptmbench.models.albert import embedding
 from ptmbench.models.card import Size
+from ptmbench.models.model_compression.albert import embedding
 from ptmbench.models.published import Unsupported
 from ptmbench.models.published import _bert_like as layers
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODEL_TYPES = ("albert",)
 PREFIX = "albert."

@@ -1,4 +1,4 @@
-"""DistilBERT's checkpoints (Sanh et al., 2019), read as `models.bert`, whose layers they have.
+"""DistilBERT's checkpoints (Sanh et al., 2019), read as `bert`, whose layers they have.
 
 What is missing: segments, which are zeros here and stay without effect; and the pooler, whose place a dense layer that
 is the identity takes, so that the pooled vector is tanh of the first token's. NSP's head begins afresh.

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from ptmbench.models.card import Size
-from ptmbench.models.electra import generator
+from ptmbench.models.contrastive_learning.electra import generator
 from ptmbench.models.published import _bert_like as layers
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODEL_TYPES = ("electra",)
 PREFIX = "electra."

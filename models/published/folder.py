@@ -22,7 +22,7 @@ from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, _arrays, _keras_hub, _vocabulary
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 _WEIGHTS = {"model.safetensors": _arrays.safetensors, "pytorch_model.bin": _arrays.torch}
 _SHOWN = 5  # names in a message

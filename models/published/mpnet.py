@@ -10,7 +10,7 @@ from typing import Any
 from ptmbench.models.card import Size
 from ptmbench.models.published import _bert_like as layers
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODEL_TYPES = ("mpnet",)
 PREFIX = "mpnet."

@@ -13,7 +13,7 @@ from ptmbench.models.card import Size
 from ptmbench.models.published import bart
 from ptmbench.models.published._bert_like import check, norm
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODEL_TYPES = ("pegasus",)
 PREFIX = "model."

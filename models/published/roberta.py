@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from ptmbench.models.card import Size
+from ptmbench.models.masked_language_modeling.roberta import EPSILON
 from ptmbench.models.published import _bert_like as layers
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.roberta import EPSILON
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODEL_TYPES = ("roberta",)
 PREFIX = "roberta."

@@ -11,7 +11,7 @@ from typing import Any
 from ptmbench.models.card import Size
 from ptmbench.models.published import _bert_like as layers
 from ptmbench.models.published import bert
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODEL_TYPES = ("bert", "unilm")
 PREFIX = "bert."

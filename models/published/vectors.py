@@ -21,10 +21,10 @@ import numpy as np
 import tokenizers
 from tokenizers import Regex, pre_tokenizers
 
-from ptmbench.models._tokenizer_kinds import SPECIALS, SPELLINGS, untrained
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, Unsupported
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizer_kinds import SPECIALS, SPELLINGS, untrained
+from ptmbench.models.text.tokenizers import Tokenizer
 
 MODELS = ("word2vec", "cbow", "glove")
 """Whose tables they may become."""

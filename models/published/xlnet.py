@@ -10,7 +10,7 @@ from typing import Any
 from ptmbench.models.card import Size
 from ptmbench.models.published._bert_like import check, dense, norm
 from ptmbench.models.published.weight import Weight
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODEL_TYPES = ("xlnet",)
 PREFIX = "transformer."

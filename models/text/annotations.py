@@ -15,7 +15,7 @@ from ptmbench.models.text import vectors
 from ptmbench.models.text.layouts import read_line
 from ptmbench.models.text.pieces import SIDECAR, CorpusError, Part, expand, file_hash, pieces
 from ptmbench.models.text.sidecars import Line, Sidecar, Span, read
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 Numbers = Mapping[str, Mapping[str, int]]
 """Layer to symbol to number, from 1."""

@@ -9,8 +9,8 @@ import numpy as np
 from ptmbench.models.text import annotations, duplicates, shards
 from ptmbench.models.text.pieces import CorpusError, Part
 from ptmbench.models.text.shards import Shard
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.models.text.words import Words
-from ptmbench.models.tokenizers import Tokenizer
 
 _BATCH = 2_000_000  # characters that are encoded together
 

@@ -104,7 +104,7 @@ def damaged(folder: Path, shards: Sequence[Shard]) -> list[Shard]:
 def joined(
     shards: Sequence[Shard], arrays: Callable[[int], Mapping[str, Any]], layers: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The arrays of a `models.corpus.Corpus` over ``shards``, of which ``arrays(p)`` gives those of the p-th;
+    """The arrays of a `models.text.corpus.Corpus` over ``shards``, of which ``arrays(p)`` gives those of the p-th;
     ``layers`` are the names of its annotation layers.
 
     None of them is without a document. ``arrays`` is called whenever something is looked up.

@@ -9,7 +9,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 _MOST = 1 << 19  # words that are remembered: about 100 MB
 

@@ -17,7 +17,7 @@ from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.checkpoint import CheckpointError
 from ptmbench.bench.neighbours import Neighbour
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load, microworld
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example

@@ -20,7 +20,7 @@ from ptmbench.bench.plan import Cell
 from ptmbench.bench.plan import Row as Line
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
 from ptmbench.tasks.forms import Form
 

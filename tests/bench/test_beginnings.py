@@ -8,7 +8,7 @@ from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.engine import networks
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form
 
 TOKENIZER = Tokenizer.train("word", ["Vodia Zenna Marko sees knows asks the old miller"] * 3, 60)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ptmbench import models
 from ptmbench.tasks import microworld
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
-    "models": "models",
+    "models": "models/masked_language_modeling",
     "objectives": "models/objectives",
     "tasks": "tasks",
     "adaptations": "bench/adapt",
@@ -119,7 +120,7 @@ def test_a_run_goes_on_without_a_broken_baseline_and_a_broken_task(clone, breaki
     assert ptmbench(clone, "data", "check", "data")[0] in (0, 4)
 
 
-MODEL = (ROOT / "models" / "bert.py").read_text(encoding="utf-8")
+MODEL = models.paths()["bert"].read_text(encoding="utf-8")
 CONTRACT = {
     "no base": ("models", MODEL.replace('"base": Size(', '"large": Size('), "SIZES lacks base."),
     "no sizes": ("models", MODEL.replace("SIZES = ", "SHAPES = "), "It has no SIZES"),

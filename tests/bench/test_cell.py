@@ -22,7 +22,7 @@ from ptmbench.bench.plan import Cell, Row
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load, microworld
 
 SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=96)
@@ -194,7 +194,7 @@ def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):
 
 
 def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, tokenizer, tmp_path, monkeypatch):
-    from ptmbench.models import bert
+    from ptmbench.models.masked_language_modeling import bert
 
     monkeypatch.setitem(bert.SIZES, "tiny", SHAPE)
     corpus = corpora.load((str(world / "corpus"),), tokenizer)
@@ -300,7 +300,7 @@ def test_a_corpus_that_an_objective_cannot_learn_from_makes_no_failure(context, 
 @pytest.mark.slow
 def test_a_translator_learns_from_pairs_and_serves_tasks(context, world, tokenizer, tmp_path, monkeypatch):
     """From the microworld's pairs, through a checkpoint, to a tagger over frozen vectors, and to translations."""
-    from ptmbench.models import cove
+    from ptmbench.models.other_objectives import cove
 
     monkeypatch.setitem(cove.SIZES, "tiny", SHAPE)
     made = pretrain.pretrain(

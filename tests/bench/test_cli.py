@@ -331,7 +331,7 @@ def test_ls_as_json_lists_what_the_registries_list(capsys: pytest.CaptureFixture
 
 def test_info_of_a_model_counts_the_parameters_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
     from ptmbench import models
-    from ptmbench.models.tokenizers import Vocabulary
+    from ptmbench.models.text.tokenizers import Vocabulary
 
     assert main(["info", "bert", "--json", "--vocabulary", "1000"]) == 0
     sheet = json.loads(capsys.readouterr().out)["models"]

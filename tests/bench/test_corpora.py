@@ -7,8 +7,8 @@ import pytest
 
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.data import corpora
-from ptmbench.models.corpus import CorpusError
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.corpus import CorpusError
+from ptmbench.models.text.tokenizers import Tokenizer
 
 PAGES = [f"A cat sat on mat {n}. It slept for {n} hours.\n\n" for n in range(60)]
 

@@ -14,7 +14,7 @@ from ptmbench.bench.plan import Cell, Row
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import fewrel, load
 from ptmbench.tasks.forms import Marked
 from ptmbench.tasks.task import Example

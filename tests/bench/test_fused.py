@@ -26,7 +26,7 @@ from ptmbench.models.architectures.encoder_decoders import bart
 from ptmbench.models.architectures.transformer_fused import Decoder, Encoder, mixed
 from ptmbench.models.card import Size
 from ptmbench.models.layers.transformers import built
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load, microworld
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example

@@ -13,9 +13,9 @@ from ptmbench.bench.adapt.adapted import Adapted, writing_of
 from ptmbench.bench.generate import Generator, Writing
 from ptmbench.bench.generate.beam import largest, looked_at
 from ptmbench.bench.generate.sampling import draws
-from ptmbench.models.architectures.parts import HIDDEN, attention, watching
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.layers.operations import HIDDEN, attention, watching
+from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
 WORDS = Vocabulary(size=7)  # [PAD], [UNK], [CLS], [SEP], [MASK] and two more

@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
 VOCABULARY = Vocabulary(size=60)

@@ -15,7 +15,7 @@ from ptmbench.bench.adapt.heads import (
     tagging,
 )
 from ptmbench.bench.adapt.settings import Settings, defaults
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Answer, Form
 from ptmbench.tasks.task import Example

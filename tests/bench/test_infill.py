@@ -17,7 +17,7 @@ from ptmbench.bench.answers import Context
 from ptmbench.bench.plan import Cell, Row
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt.likelihood import network as likelihood
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example
 
 WORDS = ["the", "old", "miller", "lives", "near", "a", "cold", "river", "and", "sings"]

@@ -24,7 +24,7 @@ from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Size
 from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.objectives.lm import CausalLm
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load, microworld
 from ptmbench.tasks.forms import Form
 from tests.models.test_left_lstm import lstm

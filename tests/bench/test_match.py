@@ -25,7 +25,7 @@ from ptmbench.bench.predict import predict
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load, microworld
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.rouge import rouge

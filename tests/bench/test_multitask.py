@@ -26,7 +26,7 @@ from ptmbench.bench.estimate import _cell as estimated
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import UnknownTask, load, microworld
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, MissingData

@@ -24,7 +24,7 @@ from ptmbench.bench.work import Worker, failure_of
 from ptmbench.leaderboard import record
 from ptmbench.models import UnknownModel
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
 from ptmbench.tasks.forms import Form
 from tests.bench.asking import evaluate, run_suite

@@ -22,7 +22,7 @@ from ptmbench.bench.engine.rates import SCHEDULES, rate_at
 from ptmbench.bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import Stop, Unfinished
 from ptmbench.bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.processes import made_text
 
@@ -53,7 +53,7 @@ def straight(text, tmp_path_factory):
 @pytest.fixture(scope="module")
 def interrupted(text, tmp_path_factory):
     """The folder of a run that Ctrl-C stopped in the middle; two training states lie in it."""
-    from ptmbench.models import word2vec
+    from ptmbench.models.non_contextual import word2vec
 
     out, built = tmp_path_factory.mktemp("interrupted") / "out", word2vec.build
 

@@ -17,7 +17,7 @@ from ptmbench.bench.engine import networks
 from ptmbench.bench.plan import Cell, Row, cells_of
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import BLANK, Form, Target
 from ptmbench.tasks.task import Example

@@ -16,7 +16,7 @@ from ptmbench.bench.data import corpora
 from ptmbench.bench.plan import Cell, Row, cells_of
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load, microworld
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example

@@ -13,7 +13,7 @@ from ptmbench.bench.plan import Cell, Row, rows_of
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form, Piece, Target
 from ptmbench.tasks.task import Example

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ptmbench.bench.adapt.heads import span, stack
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Answer, Answers, Piece, Reply
 from ptmbench.tasks.task import Example

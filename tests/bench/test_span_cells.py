@@ -15,7 +15,7 @@ from ptmbench.bench.adapt.heads import span
 from ptmbench.bench.plan import Cell, Row
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 
 SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=64)

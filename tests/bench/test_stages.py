@@ -24,7 +24,7 @@ from ptmbench.bench.plan import Plan
 from ptmbench.bench.suites import Stage, demo
 from ptmbench.bench.work import Job, Worker, failure_of, intact, settled
 from ptmbench.leaderboard import record, tables
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
 from tests.bench import asking
 from tests.bench.processes import ROOT, made_text, start, states, wait_for

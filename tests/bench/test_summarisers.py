@@ -22,7 +22,7 @@ from ptmbench.bench.plan import Cell, Row
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load, microworld
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt.heads import crf, stack, tagging
 from ptmbench.bench.adapt.settings import SettingError, Settings, changed, defaults, recorded
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example

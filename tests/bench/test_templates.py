@@ -11,10 +11,10 @@ from ptmbench.bench.adapt.likelihood import network as likelihood
 from ptmbench.bench.adapt.prompt import Own
 from ptmbench.bench.adapt.prompt import network as prompt
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models import _template
-from ptmbench.models._template import Template
 from ptmbench.models.published import _vocabulary
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text import template as _template
+from ptmbench.models.text.template import Template
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Answer
 from ptmbench.tasks.task import Example

@@ -23,7 +23,7 @@ from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.engine.stopping import Unfinished
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 from tests.bench.test_loop import Quiet
 

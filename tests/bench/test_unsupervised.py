@@ -26,7 +26,7 @@ from ptmbench.bench.generate import Generator, Writing
 from ptmbench.bench.plan import Cell, Row
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.bleu import bleu

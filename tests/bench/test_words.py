@@ -16,7 +16,7 @@ from ptmbench.bench.scoring.rescore import _restored
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form, Target
 from ptmbench.tasks.task import Example

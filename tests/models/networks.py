@@ -8,8 +8,8 @@ import pytest
 
 from ptmbench import models
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 every_model = pytest.mark.parametrize("name", models.names())
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import CorpusError, content_hash, opened, store, tokenise, train_tokenizer
 from ptmbench.models.text import pieces as texts
 from ptmbench.models.text.annotations import symbols_of
+from ptmbench.models.text.corpus import CorpusError, content_hash, opened, store, tokenise, train_tokenizer
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.sidecars import sidecar_of, write
-from ptmbench.models.tokenizers import Tokenizer, TokenizerError
+from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
 
 TEXT = "Berlin lies on the Spree.  It is old.\n\tParis lies on the Seine.\n\nDr. Smith saw New York. He left.\n"
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")

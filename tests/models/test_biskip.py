@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.vector_heads import BiSkipConfig
 from ptmbench.models.layers.vectors import built
 from ptmbench.models.objectives import biskip
 from ptmbench.models.objectives.skipgram import FAR
+from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.test_recurrent import sigmoid
 
 VOCABULARY = Vocabulary(size=60)

@@ -24,10 +24,10 @@ NO_TASK_HERE = {
 def test_file_tells_its_story(name):
     module = models.load(name)
     story = inspect.getdoc(module)
-    assert story, f"models/{name}.py has no opening docstring"
+    assert story, f"{models.paths()[name]} has no opening docstring"
     assert len(inspect.getsource(module).splitlines()) <= 120
     for part in (str(module.CARD.year), "Taxonomy", "earest relative"):
-        assert part in story, f"models/{name}.py: the opening docstring lacks '{part}'"
+        assert part in story, f"{models.paths()[name]}: the opening docstring lacks '{part}'"
 
 
 @every_model
@@ -35,11 +35,13 @@ def test_card_is_complete(name):
     card = models.load(name).CARD
     assert isinstance(card, Card)
     for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters", "reference"):
-        assert getattr(card, field), f"models/{name}.py: the card's {field} is empty"
+        assert getattr(card, field), f"{models.paths()[name]}: the card's {field} is empty"
     assert card.objectives
     assert card.tokenizer in ("wordpiece", "bpe", "unigram", "word", "character")
     files = {file.stem for file in (Path(models.__file__).parent / "objectives").glob("*.py")}
-    assert set(card.objectives) <= files, f"models/{name}.py names an objective that has no file in models/objectives"
+    assert set(card.objectives) <= files, (
+        f"{models.paths()[name]} names an objective without a file"
+    )
 
 
 @every_model
@@ -66,7 +68,7 @@ def test_reported_scores_are_named_as_here(name):
     for squad20) would drop it without a word."""
     scores = models.load(name).CARD.reported
     for score in scores:
-        where = f"models/{name}.py reports {score.task} {score.metric} {score.value}"
+        where = f"{models.paths()[name]} reports {score.task} {score.metric} {score.value}"
         assert score.task in {*tasks.names(), *NO_TASK_HERE}, f"{where}: neither a task nor in NO_TASK_HERE"
         metrics = tasks.load(score.task).metrics if score.task in tasks.names() else (NO_TASK_HERE[score.task],)
         known = {metric for values in metrics for metric in values([], [])}

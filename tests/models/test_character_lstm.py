@@ -13,7 +13,7 @@ from ptmbench.models.layers.recurrent_config import LstmConfig
 from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.layers.vector_heads import SpelledBiLmConfig
 from ptmbench.models.objectives.bilm import SpelledBiLm
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from tests.models.test_recurrent import kernels
 
 SIZE = Size(layers=2, width=8, inner=5, length=30)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import Corpus, CorpusError, content_hash, read, tokenise, train_tokenizer
 from ptmbench.models.text import pieces as texts
+from ptmbench.models.text.corpus import Corpus, CorpusError, content_hash, read, tokenise, train_tokenizer
 from ptmbench.models.text.layouts import sentences
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 PLAIN = "The cat sat. It slept.\nThe dog ran.\n\nA bird sang!\nIt flew.\n\n\nThe end came.\n"
@@ -217,9 +217,9 @@ def test_a_vocabulary_is_trained_on_a_sample_of_much_text(tmp_path, monkeypatch)
     path = write(tmp_path / "a.txt", lines)
     seen = []
     monkeypatch.setattr(Tokenizer, "train", lambda kind, texts, size, lowercase: seen.append(list(texts)))
-    monkeypatch.setattr("ptmbench.models.corpus._DRAWN", 1000)
+    monkeypatch.setattr("ptmbench.models.text.corpus._DRAWN", 1000)
     for sample in (len(lines), len(lines) // 4, len(lines) // 4):
-        monkeypatch.setattr("ptmbench.models.corpus.SAMPLE", sample)
+        monkeypatch.setattr("ptmbench.models.text.corpus.SAMPLE", sample)
         train_tokenizer([path], "wordpiece", 100)
     whole, quarter, again = seen
     assert whole == [sentence for document in read([path]) for sentence in document]

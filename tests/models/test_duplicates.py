@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import CorpusError, read, store, train_tokenizer
 from ptmbench.models.text import pieces
+from ptmbench.models.text.corpus import CorpusError, read, store, train_tokenizer
 from ptmbench.models.text.duplicates import RULES, repeats, signature
 
 EXACT = [3601172435, 2032574862, 3016976295, 3957283690]

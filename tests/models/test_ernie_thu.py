@@ -11,7 +11,7 @@ from ptmbench.models.layers.core import Rows
 from ptmbench.models.objectives import dea
 from ptmbench.models.objectives.sampling import Pairs
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import ernie_thu as frozen
 from tests.models.networks import VOCABULARY, corpus, made, small
 

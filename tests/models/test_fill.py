@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=60)
 PLACES = np.array([3, 1], np.int32)

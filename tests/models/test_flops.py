@@ -7,8 +7,8 @@ import pytest
 
 from ptmbench import models
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=8, heads=2, inner=16, length=64)
 VOCABULARY = Vocabulary(size=100, symbols={"languages": ("en", "xx"), "entities": ("Q1", "Q2")}, widths={"entities": 4})
@@ -215,7 +215,7 @@ def test_asking_and_writing_are_parts_of_the_same_count():
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     """Zeros that set rows apart in a processor's cache are no work of the model."""
-    monkeypatch.setattr("ptmbench.models.architectures.products.accelerated", lambda: True)
+    monkeypatch.setattr("ptmbench.models.layers.products.accelerated", lambda: True)
 
 
 @every_model

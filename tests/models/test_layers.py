@@ -19,7 +19,6 @@ from ptmbench.models.architectures import (
     recurrent_translators,
     word_vectors,
 )
-from ptmbench.models.architectures.parts import rematerialising
 from ptmbench.models.card import Size
 from ptmbench.models.layers import config as configs
 from ptmbench.models.layers import recurrent_config, translator  # noqa: F401
@@ -27,9 +26,10 @@ from ptmbench.models.layers.blocks import Attention, Block, Stack
 from ptmbench.models.layers.config import BERT, ONES, ZEROS, LinearConfig, NormConfig, Start, TableConfig, from_dict
 from ptmbench.models.layers.core import Linear, Rows, initializer
 from ptmbench.models.layers.embeddings import padding_bias
+from ptmbench.models.layers.operations import rematerialising
 from ptmbench.models.layers.transformers import built
 from ptmbench.models.layers.vectors import WordVectors  # noqa: F401
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=32, heads=2, inner=48, length=40)
 WORDS = 60

@@ -10,15 +10,15 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.models.architectures import recurrent_decoders
-from ptmbench.models.architectures.parts import dropout
 from ptmbench.models.card import Size
 from ptmbench.models.layers.core import Drop
+from ptmbench.models.layers.operations import dropout
 from ptmbench.models.layers.recurrent import Lstm, locked
 from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.objectives import awd_lm
 from ptmbench.models.objectives.lm import CausalLm
 from ptmbench.models.objectives.sequence_autoencoder import SequenceAutoencoder
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.test_recurrent import corpus, kernels, log_softmax, sigmoid
 
 SIZE = Size(layers=2, width=6, inner=10, length=30)

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import sampling
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST = VOCABULARY.first
@@ -210,8 +210,8 @@ def test_nsp_loss_by_hand():
 
 
 def test_lm_loss_is_the_mean_of_the_log_likelihoods(corpus):
-    from ptmbench.models import gpt
     from ptmbench.models.card import Size
+    from ptmbench.models.language_modeling import gpt
 
     built = gpt.build(Size(layers=1, width=16, heads=2, inner=32, length=32), VOCABULARY)
     tokens = rows(2, 12, padded=4)
@@ -236,8 +236,8 @@ def test_lm_batches_leave_nothing_out(corpus):
 
 
 def test_documents_that_share_a_row_do_not_see_each_other(corpus):
-    from ptmbench.models import gpt
     from ptmbench.models.card import Size
+    from ptmbench.models.language_modeling import gpt
     from ptmbench.models.objectives import lm
 
     batch = lm.batches(corpus, VOCABULARY, 64, 32)(0, 1)
@@ -298,8 +298,8 @@ def test_rtd_counts_a_lucky_sample_as_original(corpus):
     """Logits that always sample the true token make every token an original; then the loss is that of label 0."""
     import tensorflow as tf
 
-    from ptmbench.models import electra
     from ptmbench.models.card import Size
+    from ptmbench.models.contrastive_learning import electra
 
     loss = electra.build(Size(layers=1, width=32, heads=2, inner=32, length=64), VOCABULARY).loss
     batch = electra.build(Size(layers=1, width=32, heads=2, inner=32, length=64), VOCABULARY).batches(corpus, 4, 32)(

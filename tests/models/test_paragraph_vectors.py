@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from ptmbench.models.architectures.word_vectors import paragraphs, paragraphs_in_context
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers import vectors as tables
 from ptmbench.models.layers.vector_heads import NoiseWordsConfig
 from ptmbench.models.objectives import paragraph_vectors
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=50)
 SIZE = Size(layers=1, width=6, inner=5, length=40)

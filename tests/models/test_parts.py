@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from ptmbench.models.architectures.parts import HIDDEN, attention, dropout, gelu
+from ptmbench.models.layers.operations import HIDDEN, attention, dropout, gelu
 
 
 def causal(tokens: int) -> tf.Tensor:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures import products
-from ptmbench.models.architectures.products import product
+from ptmbench.models.layers import products
+from ptmbench.models.layers.products import product
 
 NARROW_FIRST, WIDE_FIRST, NEITHER = (48, 512), (1024, 64), (48, 96)
 

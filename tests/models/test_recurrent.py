@@ -11,13 +11,13 @@ import tensorflow as tf
 from ptmbench import models
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.recurrent_config import LstmConfig
 from ptmbench.models.layers.vector_heads import NegativeSamplingConfig
 from ptmbench.models.layers.vectors import built
 from ptmbench.models.objectives import skipgram
 from ptmbench.models.objectives.bilm import BiLm
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 SIZE = Size(layers=2, width=8, inner=5, length=30)
 TOKENS = np.array([[2, 40, 41, 42, 3], [2, 43, 3, 0, 0]], np.int32)

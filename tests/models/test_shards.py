@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.models import corpus as corpora
-from ptmbench.models.corpus import Corpus, CorpusError, opened, read, store, stored_in
 from ptmbench.models.objectives import sampling
+from ptmbench.models.text import corpus as corpora
 from ptmbench.models.text import pieces
+from ptmbench.models.text.corpus import Corpus, CorpusError, opened, read, store, stored_in
 from ptmbench.models.text.joined import Bits, Joined
 from ptmbench.models.text.shards import MANIFEST
+from ptmbench.models.text.tokenizers import KINDS, Tokenizer
 from ptmbench.models.text.words import Words
-from ptmbench.models.tokenizers import KINDS, Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -165,9 +165,9 @@ def test_a_killed_process_leaves_what_can_be_gone_on_with(files, tokenizer, tmp_
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from ptmbench.models import corpus\n"
+        "from ptmbench.models.text import corpus\n"
         "from ptmbench.models.text import pieces\n"
-        "from ptmbench.models.tokenizers import Tokenizer\n"
+        "from ptmbench.models.text.tokenizers import Tokenizer\n"
         "pieces.PIECE = 2000\n"
         "made = lambda shard: (print(shard.name, flush=True), time.sleep(0.2))\n"
         "text, tokenizer, out = map(Path, sys.argv[1:])\n"

@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.recurrent import states_of_gru
 from ptmbench.models.objectives import skip_thought
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=50)
 WIDTH = 4

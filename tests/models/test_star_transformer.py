@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from ptmbench.models import star_transformer
 from ptmbench.models.card import Size
 from ptmbench.models.layers.star import StarEncoder
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.masked_language_modeling import star_transformer
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=90)

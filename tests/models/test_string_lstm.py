@@ -10,7 +10,7 @@ from ptmbench.models.architectures.recurrent_encoders import flair
 from ptmbench.models.card import Size
 from ptmbench.models.layers import spelling
 from ptmbench.models.layers.recurrent_networks import Strings, built
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from tests.models.test_recurrent import kernels
 
 TEXT = ["the sky is blue, and the sea is not.", "Zoë sees a ▁ and the sea", "a tree is an idea"] * 4

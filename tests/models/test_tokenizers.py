@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ptmbench.models.tokenizers import KINDS, SPECIALS, Tokenizer, TokenizerError
+from ptmbench.models.text.tokenizers import KINDS, SPECIALS, Tokenizer, TokenizerError
 
 TEXT = [
     "The quick brown fox jumps over the lazy dog, and the dog sleeps on.",

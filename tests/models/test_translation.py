@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.architectures.parts import watching
 from ptmbench.models.architectures.recurrent_translators import cove
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.layers.operations import watching
 from ptmbench.models.layers.translator import built
 from ptmbench.models.objectives.translation import Packed, Translation, batches
+from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.test_left_lstm import lstm
 from tests.models.test_recurrent import log_softmax
 

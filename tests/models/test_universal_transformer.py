@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models import universal_transformer
 from ptmbench.models.card import Size
 from ptmbench.models.layers.universal import UniversalEncoder
+from ptmbench.models.masked_language_modeling import universal_transformer
 from ptmbench.models.objectives import _ponder
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=90)

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from ptmbench.bench.commands.data import data
 from ptmbench.bench.data import corpora
-from ptmbench.models.corpus import (
+from ptmbench.models.text import vectors
+from ptmbench.models.text.corpus import (
     MANIFEST,
     CorpusError,
     content_hash,
@@ -19,9 +20,8 @@ from ptmbench.models.corpus import (
     tokenise,
     train_tokenizer,
 )
-from ptmbench.models.text import vectors
 from ptmbench.models.text.sidecars import companions, sidecar_of, write
-from ptmbench.models.tokenizers import Tokenizer, TokenizerError
+from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
 
 TEXT = "Berlin lies on the Spree. It is old.\n\nParis lies on the Seine.\n"
 LINES = [(1, {"entities": [[0, 6, "Q64"], [19, 24, "Q1707"]]}), (3, {"entities": [[0, 5, "Q90"]]})]

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers import vector_heads
 from ptmbench.models.layers.vectors import built, hashed, ngrams, spelled
 from ptmbench.models.objectives import cbow, context2vec, glove, hierarchical_softmax, ranking, skipgram, window_lm
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 
 SIZE = Size(layers=0, width=6, inner=30)
 ROW = {  # 42 was dropped, and a sentence ends behind 44

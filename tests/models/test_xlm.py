@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ptmbench import models
-from ptmbench.models.corpus import tokenise, train_tokenizer
 from ptmbench.models.layers.config import from_dict
 from ptmbench.models.objectives import tlm
+from ptmbench.models.text.corpus import tokenise, train_tokenizer
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.sidecars import write
 from tests.models.frozen import xlm as frozen

@@ -8,10 +8,10 @@ import tensorflow as tf
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.adapters import Own
 from ptmbench.bench.adapt.parts import Extension
-from ptmbench.models.architectures.parts import gelu
-from ptmbench.models.architectures.products import product
 from ptmbench.models.layers.blocks import Block
 from ptmbench.models.layers.core import Norm
+from ptmbench.models.layers.operations import gelu
+from ptmbench.models.layers.products import product
 
 SEAMS = ("after_attention", "after_feed_forward")
 DEVIATION = 1e-2

@@ -22,8 +22,8 @@ from ptmbench.bench import summaries
 from ptmbench.bench.adapt import NotApplicable, heads, parts
 from ptmbench.bench.adapt.extract import Own
 from ptmbench.bench.adapt.heads import Row
-from ptmbench.models.architectures.parts import HIDDEN, waves
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.layers.operations import HIDDEN, waves
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 

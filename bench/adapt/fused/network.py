@@ -12,7 +12,7 @@ from ptmbench.bench.engine.step import TrainStep
 from ptmbench.models.architectures.transformer_fused import Decoder, Encoder
 from ptmbench.models.card import Size
 from ptmbench.models.layers.core import sinusoids
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Writer:

@@ -5,7 +5,7 @@ all tasks of the form share. Dropout has fallen on what a head reads (``head_dro
 of its own.
 
 Every model that was trained here reads the same layout, published ones that of their own template
-(`models._template`); each makes of it what its paper did (the first token, the last one, the mean ...):
+(`models.text.template`); each makes of it what its paper did (the first token, the last one, the mean ...):
 
     [CLS] first text [SEP]                     segments 0
     [CLS] first text [SEP] second text [SEP]   segments 0 ... 0 1 ... 1
@@ -20,7 +20,7 @@ import numpy as np
 
 from ptmbench.bench.adapt import load
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 

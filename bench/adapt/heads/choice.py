@@ -14,7 +14,7 @@ from keras import ops
 from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 

@@ -11,7 +11,7 @@ from ptmbench.bench import summaries
 from ptmbench.bench.adapt import NotApplicable, heads, parts
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 _BARRED = -1e8

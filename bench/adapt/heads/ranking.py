@@ -21,7 +21,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, against, layout, stack
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Piece, Rank
 from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example, Task

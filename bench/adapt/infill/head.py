@@ -15,7 +15,7 @@ from ptmbench.bench import attributes
 from ptmbench.bench.adapt import NotApplicable, heads, parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.infill import Own
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 

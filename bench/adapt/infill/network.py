@@ -9,7 +9,7 @@ from ptmbench.bench.adapt import NotApplicable, parts
 from ptmbench.bench.adapt.infill import Own
 from ptmbench.bench.cost import Traced
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Decoding(parts.NewDecoding):

@@ -11,12 +11,12 @@ from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.lm_seq2seq import Own, flops
 from ptmbench.bench.adapt.lm_seq2seq.head import Said
 from ptmbench.models.architectures import recurrent_decoders
-from ptmbench.models.architectures.parts import HIDDEN, attention, dense, dropout, fold, shape
-from ptmbench.models.architectures.products import product
 from ptmbench.models.card import Size
+from ptmbench.models.layers.operations import HIDDEN, attention, dense, dropout, fold, shape
+from ptmbench.models.layers.products import product
 from ptmbench.models.layers.recurrent_config import LstmConfig
 from ptmbench.models.layers.recurrent_networks import LeftToRight, built
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Joined(keras.layers.Layer):

@@ -17,7 +17,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import heads, parts
 from ptmbench.bench.adapt.heads import Row, against, stack
 from ptmbench.bench.adapt.mapping import Own
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Rank
 from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example, Task

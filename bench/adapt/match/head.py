@@ -24,7 +24,7 @@ from ptmbench.bench import summaries
 from ptmbench.bench.adapt import NotApplicable, heads, parts
 from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.match import Own
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.metrics.rouge import rouge
 from ptmbench.tasks.task import Example, Task
 

@@ -9,7 +9,7 @@ import numpy as np
 from ptmbench import tasks
 from ptmbench.bench.adapt.heads import Row, classes, classification
 from ptmbench.bench.adapt.multitask import Own
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 Head = classification.Head

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import NotApplicable, parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.multitask import Own
-from ptmbench.models.architectures.parts import dense, shape
+from ptmbench.models.layers.operations import dense, shape
 from ptmbench.models.layers.recurrent import cell, remember
 
 

@@ -11,7 +11,7 @@ from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.cost import Traced, phase
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import BLANK, Rank
 from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example

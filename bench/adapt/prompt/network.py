@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.likelihood.network import scorer
 from ptmbench.bench.adapt.prompt import Own
 from ptmbench.bench.cost import phase
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 

@@ -16,7 +16,7 @@ from ptmbench.models.layers.config import BERT
 from ptmbench.models.layers.core import initializer, sinusoids
 from ptmbench.models.layers.transformers import built
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Table(keras.layers.Layer):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ptmbench.bench.adapt.heads import Row, layout, tagging
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 Head = tagging.Head

@@ -10,7 +10,7 @@ from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.stacked import Own
 from ptmbench.bench.adapt.taglm import network as taglm
-from ptmbench.models.architectures.parts import dropout, layer_norm
+from ptmbench.models.layers.operations import dropout, layer_norm
 
 
 class Reading(parts.Reading):

@@ -16,9 +16,9 @@ from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.ulmfit import Own
 from ptmbench.bench.engine.stopping import Stop, check_finished
 from ptmbench.bench.errors import Diverged
-from ptmbench.models.architectures.parts import HIDDEN
-from ptmbench.models.corpus import Corpus
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.layers.operations import HIDDEN
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
 CUT, RATIO = 0.1, 32

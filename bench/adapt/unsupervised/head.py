@@ -14,7 +14,7 @@ from keras import ops
 from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.heads import Row, generation, layout
 from ptmbench.bench.adapt.unsupervised import Own
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.task import Example, Task
 
 

@@ -12,8 +12,8 @@ from ptmbench.bench.adapt.seq2seq.network import Decoding as NewDecoder
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.adapt.unsupervised.head import Text, row, symbols
 from ptmbench.bench.generate import Writing
-from ptmbench.models.architectures.parts import HIDDEN
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.layers.operations import HIDDEN
+from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Writer:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import FOLDER, weight
 
 FILE = FOLDER / "ernie_thu.npz"

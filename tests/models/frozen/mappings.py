@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -12,7 +12,7 @@ from ptmbench import models
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Pretrainable
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import Frozen
 from tests.models.frozen.mappings import transformer_xl as transformer_xl_names
 

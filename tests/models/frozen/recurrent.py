@@ -22,7 +22,7 @@ from ptmbench.models.card import Size
 from ptmbench.models.objectives import awd_lm
 from ptmbench.models.objectives.bilm import BiLm
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from tests.models.frozen import Frozen, mappings
 
 V = 60

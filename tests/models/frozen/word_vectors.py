@@ -15,7 +15,7 @@ from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelle
 from ptmbench.models.card import Size
 from ptmbench.models.objectives import hierarchical_softmax, skipgram
 from ptmbench.models.pretrainable import Pretrainable
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import Frozen
 
 WORDS, WIDTH, WINDOW = 40, 8, 3

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import FOLDER, weight
 
 FILE = FOLDER / "xlm.npz"

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models import cloze
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.masked_language_modeling import cloze
 from ptmbench.models.pretrainable import Pretrainable
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=90)

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import conditional_lm
 from ptmbench.models.objectives.conditional_lm import CODES
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 DOCUMENTS, SIZE = 40, 50

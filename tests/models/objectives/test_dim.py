@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.models import infoword
 from ptmbench.models.card import Size
+from ptmbench.models.contrastive_learning import infoword
 from ptmbench.models.objectives import dim, sampling
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 

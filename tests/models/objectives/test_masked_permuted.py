@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.models import mpnet
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.embeddings import distance_buckets
 from ptmbench.models.objectives import masked_permuted
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.permuted_language_modeling import mpnet
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask

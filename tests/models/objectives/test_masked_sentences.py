@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers import hierarchical as network
 from ptmbench.models.objectives import masked_sentences
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.weights import numbers
 
 VOCABULARY = Vocabulary(size=5000)

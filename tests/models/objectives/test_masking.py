@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import masking, mlm, sampling
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST = VOCABULARY.first

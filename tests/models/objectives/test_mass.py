@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import mass
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.models import xlnet
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import plm
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.permuted_language_modeling import xlnet
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 FIRST = VOCABULARY.first

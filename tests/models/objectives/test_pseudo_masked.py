@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from ptmbench.models.architectures.masked_encoder import unilm_v2 as unilm_v2_encoder
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.heads import PseudoMaskedConfig
 from ptmbench.models.layers.masked import built
 from ptmbench.models.objectives import pseudo_masked
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=9000)
 FIRST, LENGTH, ROWS, STEPS = VOCABULARY.first, 64, 32, 30

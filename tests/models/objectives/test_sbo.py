@@ -116,8 +116,8 @@ def test_sbo_sees_the_edges_and_nothing_else():
 
 
 def test_spanbert_adds_both_losses():
-    from ptmbench.models import spanbert
     from ptmbench.models.card import Size
+    from ptmbench.models.masked_language_modeling import spanbert
 
     built = spanbert.build(Size(layers=1, width=16, heads=2, inner=32, length=64), VOCABULARY)
     values = built.loss(built.batches(corpus(), 4, 64)(0, 1))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models import transformer_xl
-from ptmbench.models.architectures.parts import relative_shift, waves
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
+from ptmbench.models.language_modeling import transformer_xl
+from ptmbench.models.layers.operations import relative_shift, waves
 from ptmbench.models.objectives import sampling, segment_lm
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=90)
 SIZE = Size(layers=3, width=16, heads=2, inner=24, length=40)

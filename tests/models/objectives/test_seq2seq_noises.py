@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import seq2seq_noises
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask

@@ -59,8 +59,8 @@ def test_sop_loss_by_hand():
 
 
 def test_albert_hides_whole_words_of_its_pairs():
-    from ptmbench.models import albert
     from ptmbench.models.card import Size
+    from ptmbench.models.model_compression import albert
 
     text = corpus()
     batches = albert.build(Size(layers=1, width=16, heads=2, inner=32, length=64), VOCABULARY).batches(text, 8, 64)

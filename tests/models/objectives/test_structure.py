@@ -91,8 +91,8 @@ def test_word_structure_loss_by_hand():
 
 
 def test_shuffled_words_are_predicted_by_the_head_of_the_masked_ones():
-    from ptmbench.models import structbert
     from ptmbench.models.card import Size
+    from ptmbench.models.masked_language_modeling import structbert
 
     built = structbert.build(Size(layers=1, width=16, heads=2, inner=32, length=64), VOCABULARY)
     batch = built.batches(corpus(), 4, 64)(0, 1)

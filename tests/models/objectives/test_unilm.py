@@ -10,12 +10,12 @@ from ptmbench import models
 from ptmbench.models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE, TARGET
 from ptmbench.models.architectures.masked_encoder import unilm as unilm_encoder
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.layers.heads import ClassifierConfig
 from ptmbench.models.layers.masked import built
 from ptmbench.models.objectives import unilm
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = Vocabulary(size=9000)
 FIRST, LENGTH, ROWS, STEPS = VOCABULARY.first, 64, 32, 40

@@ -8,9 +8,9 @@ import pytest
 from ptmbench import models
 from ptmbench.models import published
 from ptmbench.models.card import Size
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.published import PublishedError, _vocabulary
-from ptmbench.models.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from tests.models.published import made
 
 SIZE = Size(layers=2, width=16, heads=2, inner=64, length=48)

@@ -9,7 +9,7 @@ import pytest
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.checkpoint import read as checkpoint
 from ptmbench.models.published import PublishedError, vectors
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 
 CHINESE = "\u4e2d\u6587"
 WORDS = ["the", "u.s.", "do", "n't", "'s", "new-york", "café", CHINESE, "said", "...", ".", "<unk>", "said", "3.5"]

@@ -7,8 +7,8 @@ import pytest
 import sentencepiece
 
 from ptmbench.models.published import PublishedError, _vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.models.text.words import Words
-from ptmbench.models.tokenizers import Tokenizer
 from tests.models.published import made
 
 every_kind = pytest.mark.parametrize("kind", made.KINDS)

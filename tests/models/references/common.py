@@ -7,7 +7,7 @@ from ptmbench import models
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Pretrainable
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import TOLERANCE, networks, weight
 from tests.models.references.differences import noted
 

@@ -8,7 +8,7 @@ from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Size
 from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.layers.spelling import symbols
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.references.common import TOLERANCE, difference, torch
 
 VOCABULARY = Vocabulary(size=101)

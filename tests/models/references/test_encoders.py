@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ptmbench.models import electra, published
+from ptmbench.models import published
+from ptmbench.models.contrastive_learning import electra
 from tests.models.references.common import (
     SIZE,
     TOLERANCE,

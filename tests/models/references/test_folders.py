@@ -8,7 +8,7 @@ from ptmbench import models
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, _arrays, folder
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from tests.models.published import made
 from tests.models.references.common import TOLERANCE, reference, torch, transformers
 

@@ -12,7 +12,7 @@ from ptmbench.bench.generate import Generator, Writing
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import _vocabulary, folder
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from tests.models.published import made
 from tests.models.references.common import TOLERANCE, noted, reference, torch, transformers
 

@@ -6,7 +6,7 @@ import pytest
 from ptmbench import models
 from ptmbench.models import published
 from ptmbench.models.published import folder
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from tests.models.references.common import (
     SIZE,
     TOLERANCE,

@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from ptmbench.models import electra, published
+from ptmbench.models import published
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.contrastive_learning import electra
+from ptmbench.models.text.tokenizers import Tokenizer
 from tests.models.frozen import networks as ours
 from tests.models.frozen import weight
 from tests.models.frozen.networks import DECODERS, FAR, POSITIONS, SIZE, SIZES, VOCABULARY, inputs

@@ -16,7 +16,7 @@ from ptmbench.bench.engine import networks
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, folder
-from ptmbench.models.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer
 from tests.models.published import made
 from tests.models.references.common import TOLERANCE, difference, reference, torch, transformers
 

@@ -7,9 +7,9 @@ Its class is gone since release 4.36: with a later one this is skipped, and the 
 import numpy as np
 import pytest
 
-from ptmbench.models import transformer_xl
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.language_modeling import transformer_xl
+from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import mappings, networks
 from tests.models.references.common import (
     TOLERANCE,

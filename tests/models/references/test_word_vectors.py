@@ -11,8 +11,8 @@ from importlib import metadata
 import numpy as np
 import pytest
 
-from ptmbench.models.corpus import Corpus
 from ptmbench.models.objectives import hierarchical_softmax, paragraph_vectors, skipgram
+from ptmbench.models.text.corpus import Corpus
 from tests.models.frozen.word_vectors import (
     COUNTS,
     LABELS,

@@ -18,7 +18,7 @@ import numpy as np
 
 from ptmbench.models import published
 from ptmbench.models.card import Size
-from ptmbench.models.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 
 HERE = Path(__file__).parent
 SIZE = Size(layers=2, width=16, heads=2, inner=32, length=16)

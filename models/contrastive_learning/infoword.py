@@ -1,0 +1,67 @@
+"""InfoWord: a BERT whose text vectors know the n-grams of the text.
+
+Kong, de Masson d'Autume, Ling, Yu, Dai and Yogatama (2020). A Mutual Information Maximization Perspective of Language
+Representation Learning. ICLR.
+Taxonomy: contextual; Transformer encoder; DIM and MLM; no extension.
+
+Skip-gram, BERT and XLNet all raise a lower bound of the mutual information of two parts of a text: a word and what is
+around it. So other parts may be taken. As in Deep InfoMax for images, InfoWord adds the whole and a piece: the vector
+of a text with an n-gram hidden has to find this n-gram among random ones, by the inner product with the vector that
+the same encoder gives for each alone.
+
+    L = L_MLM + L_DIM        L_DIM = - ln softmax_{x_ij among random n-grams}(g(x^)' g(x_ij)),   g: the vector of [CLS]
+
+Nearest relative: BERT (`bert`), the same encoder without NSP and pooler, and with one text per row. The paper
+takes negatives from the batch; here each row brings its own (`models.objectives.dim` says why).
+"""
+
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import DeepInfoMaxConfig, MaskedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="InfoWord",
+    citation="Kong et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("dim", "mlm"),
+    loss="L_MLM + L_DIM",
+    tokenizer="wordpiece",
+    corpus="English Wikipedia and BooksCorpus",
+    parameters="as BERT (base and large)",
+    reference="transformers' BertForPreTraining; DIM, term by term",
+    reported=(Reported(task="glue", metric="average", value=81.1, source="Qiu et al. (2020), table 2, without WNLI"),),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    D, V = size.width, vocabulary.size
+    encoder = bert(size, V, pooler=False, segments=1)
+    head = DeepInfoMaxConfig(
+        mlm=MaskedLmConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent), encoder=encoder
+    )
+    return EncoderModel(encoder=encoder, heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import dim
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    return Pretrainable(
+        encoder=encoder,
+        loss=dim.DeepInfoMax(described.heads[0].mlm, encoder),
+        batches=lambda corpus, batch, length: dim.batches(corpus, vocabulary, batch, length),
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -1,0 +1,1 @@
+"""Language modeling (survey, section 3.1.1): predict the next token."""

@@ -1,0 +1,70 @@
+"""CTRL: a language model that is told what kind of text to write.
+
+Keskar, McCann, Varshney, Xiong and Socher (2019). CTRL: A Conditional Transformer Language Model for Controllable
+Generation. arXiv:1909.05858.
+Taxonomy: contextual; Transformer decoder; LM; no extension.
+
+What a language model writes can hardly be chosen. CTRL puts a control code before every text it learns from, the name
+of the text's source, so that the same code later asks for text of that kind. Codes are ordinary tokens; nothing else
+about the objective changes.
+
+    L = - 1/T sum_t ln p(x_t | c, x_0 ... x_{t-1})
+
+Nearest relative: GPT-2 (`gpt2`), without codes; CTRL's positions are fixed sines and its inner layers ReLU. The
+codes here stand for stretches of the corpus (`models.objectives.conditional_lm` says why); tasks are asked without.
+"""
+
+from ptmbench.models.architectures import decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from ptmbench.models.costs import CausalModel, causal_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="CTRL",
+    citation="Keskar et al. (2019)",
+    year=2019,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_DECODER,
+    objectives=("conditional_lm",),
+    loss="L_LM given a control code",
+    tokenizer="bpe",
+    corpus="140 GB: Wikipedia, Project Gutenberg, Reddit, news, reviews, translations and questions",
+    parameters="1.63B",
+    reference="transformers' CTRLLMHeadModel",
+    optimizer="Adagrad",
+    licence="BSD-3-Clause",
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
+    """What the network of ``size`` is made of."""
+    return CausalModel(encoder=decoders.ctrl(size, vocabulary.size), vocabulary=vocabulary.size, output_bias=True)
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import conditional_lm
+
+    encoder = built(describe(size, vocabulary).encoder, name="encoder")
+    loss = conditional_lm.ConditionalLm(encoder, vocabulary.absent)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: conditional_lm.batches(corpus, vocabulary, batch, length),
+        decode=loss.decode,
+        writer=loss,
+        log_likelihood=loss.log_likelihood,
+    )
+
+
+(
+    parameters,
+    encoder_flops_per_token,
+    flops_per_token,
+    decode_flops,
+    likelihood_flops_per_token,
+) = causal_costs(describe)

@@ -1,0 +1,1 @@
+"""Language-specific models (survey, section 4.2.2)."""

@@ -1,0 +1,81 @@
+"""PEGASUS: hide the sentences that matter most, and write them: summarisation without summaries.
+
+Zhang, Zhao, Saleh and Liu (2020). PEGASUS: Pre-training with Extracted Gap-sentences for Abstractive Summarization.
+ICML.
+Taxonomy: contextual; Transformer; Seq2Seq MLM; no extension.
+
+A pre-training objective helps most where it is like the task. PEGASUS takes whole sentences out of a document and
+lets the decoder write them one after the other. It does not take any: those that have most words in common with the
+rest of the document are chosen, so that the target looks like a summary of the input. Encoder and decoder are those
+of the Transformer with layer-norm before each part.
+
+    L = - 1/S sum_s ln p(y_s | y_{<s}, x with gap sentences hidden)
+
+Nearest relative: T5 (`t5`), which hides short random spans, and tells by sentinels which is which. The recipe is
+what the paper settled on at the base size (section 6.1.2): 30 % of the sentences, no single words masked besides.
+Its large model chooses 45 % and leaves a fifth of these where they were, for summaries that copy (section 6.2).
+"""
+
+from ptmbench.models.architectures import encoder_decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+_BASE = "Zhang et al. (2020), table 1, PEGASUS-base"
+_LARGE = "Zhang et al. (2020), table 1, PEGASUS-large, pre-trained on C4"
+
+CARD = Card(
+    title="PEGASUS",
+    citation="Zhang et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER,
+    objectives=("gap_sentences",),
+    loss="L_GSG",
+    tokenizer="unigram",
+    corpus="C4 (750 GB) and HugeNews (1.5B articles, 3.8 TB)",
+    parameters="223M (base), 568M (large)",
+    reference="transformers' PegasusForConditionalGeneration",
+    optimizer="Adafactor",
+    licence="Apache-2.0",
+    reported=(
+        Reported(task="aeslc", metric="author_rouge1", value=34.85, source=_BASE),
+        Reported(task="aeslc", metric="author_rouge2", value=18.94, source=_BASE),
+        Reported(task="aeslc", metric="author_rougeL", value=34.10, source=_BASE),
+        Reported(task="aeslc", metric="author_rouge1", value=37.69, source=_LARGE),
+        Reported(task="aeslc", metric="author_rouge2", value=21.85, source=_LARGE),
+        Reported(task="aeslc", metric="author_rougeL", value=36.84, source=_LARGE),
+    ),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
+    """What the network of ``size`` is made of. The decoder has half as many places as the encoder, the
+    padding after short targets included."""
+    encoder, decoder = encoder_decoders.pegasus(size, vocabulary.size)
+    return SequenceModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.5))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
+    decoder."""
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import gap_sentences, seq2seq_mlm
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
+    loss = seq2seq_mlm.Seq2SeqLm(encoder, decoder, vocabulary.absent)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: gap_sentences.batches(corpus, vocabulary, batch, length),
+        decode=loss.decode,
+        writer=loss,
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

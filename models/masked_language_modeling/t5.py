@@ -1,0 +1,93 @@
+"""T5: every task as text in, text out.
+
+Raffel, Shazeer, Roberts, Lee, Narang, Matena, Zhou, Li and Liu (2020). Exploring the Limits of Transfer Learning
+with a Unified Text-to-Text Transformer. JMLR 21(140).
+Taxonomy: contextual; Transformer; Seq2Seq MLM; no extension.
+
+An encoder reads both ways, a decoder writes left to right, and one loss serves all tasks. For pre-training, spans
+of the text are replaced by sentinels and the decoder writes what they hide, which is much shorter than the text.
+Compared with the original Transformer: layer-norm before each part and without bias, positions as one learned
+scalar per distance and head, embeddings shared by input and output.
+
+    L = - 1/S sum_s ln p(y_s | y_{<s}, x with spans hidden)
+
+Nearest relative: BERT (`bert`), whose objective this is with a decoder that writes all hidden tokens in
+order, instead of guessing each on its own. A size has L layers in the encoder and L in the decoder: about twice the
+weights of BERT of that size.
+"""
+
+from ptmbench.models.architectures import encoder_decoders
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+_SURVEY = "Qiu et al. (2020), table 2, T5-11B, without WNLI"
+_TABLE_14 = "Raffel et al. (2020), table 14, T5-Base"
+
+CARD = Card(
+    title="T5",
+    citation="Raffel et al. (2020)",
+    year=2020,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER,
+    objectives=("seq2seq_mlm",),
+    loss="L_Seq2SeqMLM",
+    tokenizer="unigram",
+    corpus="Colossal Clean Crawled Corpus (C4, about 750 GB)",
+    parameters="220M (base)",
+    reference="transformers' T5ForConditionalGeneration",
+    optimizer="Adafactor",
+    licence="Apache-2.0",
+    reported=(
+        Reported(task="glue", metric="average", value=89.7, source=_SURVEY),
+        Reported(task="cola", metric="mcc", value=51.1, source=_TABLE_14),
+        Reported(task="sst2", metric="accuracy", value=95.2, source=_TABLE_14),
+        Reported(task="mrpc", metric="f1", value=90.7, source=_TABLE_14),
+        Reported(task="mrpc", metric="accuracy", value=87.5, source=_TABLE_14),
+        Reported(task="stsb", metric="pearson", value=89.4, source=_TABLE_14),
+        Reported(task="stsb", metric="spearman", value=88.6, source=_TABLE_14),
+        Reported(task="qqp", metric="f1", value=72.6, source=_TABLE_14),
+        Reported(task="qqp", metric="accuracy", value=89.4, source=_TABLE_14),
+        Reported(task="mnli", metric="accuracy", value=87.1, source=_TABLE_14),
+        Reported(task="qnli", metric="accuracy", value=93.7, source=_TABLE_14),
+        Reported(task="rte", metric="accuracy", value=80.1, source=_TABLE_14),
+        Reported(task="wnli", metric="accuracy", value=78.8, source=_TABLE_14),
+        Reported(task="squad11", metric="f1", value=92.08, split="dev", source=_TABLE_14),
+    ),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
+    """What the network of ``size`` is made of.
+
+    Span corruption hides 15 % of the text in spans of 3, so beside each input token stand about 0.22 tokens of the
+    decoder: (15 % hidden + 5 % sentinels) of the text, over (85 % kept + 5 % sentinels) of it.
+    """
+    encoder, decoder = encoder_decoders.t5(size, vocabulary.size)
+    return SequenceModel(
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.2, per=0.9)
+    )
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import seq2seq_mlm
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
+    loss = seq2seq_mlm.Seq2SeqLm(encoder, decoder, vocabulary.absent)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: seq2seq_mlm.batches(corpus, vocabulary, batch, length),
+        decode=loss.decode,
+        writer=loss,
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

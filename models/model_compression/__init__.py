@@ -1,0 +1,1 @@
+"""Model compression (survey, section 4.5)."""

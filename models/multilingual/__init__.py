@@ -1,0 +1,1 @@
+"""Multilingual models (survey, section 4.2.1)."""

@@ -1,0 +1,75 @@
+"""BiSkip: word vectors of two languages in one space, learned from texts beside their translations.
+
+Luong, Pham and Manning (2015). Bilingual Word Representations with Monolingual Quality in Mind. Workshop on Vector
+Space Modeling for NLP.
+Taxonomy: non-contextual; lookup table; skip-gram in two languages and between them; multilingual.
+
+Skip-gram knows a word by the company it keeps. In a text that stands beside its translation a word keeps company in
+both languages: the words around it, and those around the place that it has in the other text. So a word and its
+translation predict the same neighbours, and come to lie side by side, while words of one language keep the distances
+that skip-gram gives them.
+
+    L = L_SGNS(1, 1) + L_SGNS(2, 2) + L_SGNS(1, 2) + L_SGNS(2, 1)        from the words of one text to those of another
+
+Differs from the paper in that both languages are one vocabulary: what is spelled alike has one vector.
+Nearest relative: word2vec (`word2vec`), which is the first two terms.
+"""
+
+from ptmbench.models.architectures import word_vectors
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import BiSkipConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="BiSkip",
+    citation="Luong et al. (2015)",
+    year=2015,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("biskip",),
+    extensions=("multilingual",),
+    loss="L_SGNS within and between two languages",
+    tokenizer="word",
+    corpus="Europarl v7, German and English",
+    parameters="40, 128, 256 or 512 per word",
+    reference="none to install: its equations, written out in NumPy",
+)
+
+PAIRS = True
+"""Learns from texts beside their translations."""
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, length=4096),
+    "mini": Size(layers=0, width=256, length=4096),
+    "small": Size(layers=0, width=512, length=4096),
+    "base": Size(layers=0, width=1000, length=4096),
+}
+
+LEARNING_RATE = 1e-2
+"""As for skip-gram (`word2vec`)."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = BiSkipConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
+    from ptmbench.models.objectives import biskip
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = biskip.BiSkip.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: biskip.batches(corpus, vocabulary, batch, length),
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

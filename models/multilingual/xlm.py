@@ -1,0 +1,76 @@
+"""XLM: one encoder for many languages, which learns from translations that words of two languages mean the same.
+
+Lample and Conneau (2019). Cross-lingual Language Model Pretraining. NeurIPS.
+Taxonomy: contextual; Transformer encoder; MLM and TLM; multilingual (survey, section 4.2).
+
+A BERT over many languages shares its weights and pieces between them, but nothing tells it that a German sentence says
+what an English one does. XLM puts a sentence and its translation into one row and hides words of both: to guess an
+English word it may look at the German ones. Every token gets the vector of its language, and the positions of the
+translation begin at 0 again, so that words at the same place of both sentences have the same position.
+
+    L = L_MLM  in rows of one language        L = L_TLM  in rows of translations, in turn
+    L_TLM = - 1/|M| sum_{t in M} ln p(x_t | sentence and translation with M hidden)
+
+Nearest relative: BERT (`bert`), which has segments in the place of languages, a product and a norm before its
+output layer, and NSP.
+"""
+
+from ptmbench.models.architectures.encoders import xlm
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.heads import TiedLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+_TABLE_1 = "Lample and Conneau (2019), table 1, MLM + TLM, zero-shot from English"
+
+CARD = Card(
+    title="XLM (MLM + TLM)",
+    citation="Lample & Conneau (2019)",
+    year=2019,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("mlm", "tlm"),
+    extensions=("multilingual",),
+    loss="L_MLM + L_TLM, in turn",
+    tokenizer="bpe",
+    corpus="Wikipedia in 15 languages; translations from MultiUN, IIT Bombay, OPUS",
+    parameters="250M",
+    reference="transformers' XLMWithLMHeadModel",
+    licence="CC BY-NC 4.0",
+    reads=("tokens", "languages", "positions", "documents"),
+    reported=(Reported(task="xnli", metric="accuracy", value=85.0, source=_TABLE_1),),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=1024, heads=8, inner=4096)}
+
+LEARNING_RATE = 2e-3
+"""At width 128, as measured for BERT, whose network this is."""
+
+PAIRS = True
+"""It learns from texts with their translations."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    languages = len(vocabulary.symbols.get("languages", ()))
+    head = TiedLmConfig(width=size.width, vocabulary=vocabulary.size, absent=vocabulary.absent)
+    return EncoderModel(encoder=xlm(size, vocabulary.size, languages), heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.transformers import built
+    from ptmbench.models.objectives import _joint, mlm, tlm
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    head = mlm.TiedLm(described.heads[0], encoder)
+    return Pretrainable(
+        encoder=encoder,
+        loss=_joint.Joint(encoder, [head]),
+        batches=lambda corpus, batch, length: tlm.batches(corpus, vocabulary, batch, length),
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -1,0 +1,69 @@
+"""CBOW with hierarchical softmax: what the first release of word2vec did unless told otherwise.
+
+Mikolov, Chen, Corrado and Dean (2013). Efficient Estimation of Word Representations in Vector Space. ICLR workshop.
+Taxonomy: non-contextual; lookup table; CBOW; no extension.
+
+The mean of the vectors around a word is asked for the way to this word in a Huffman tree of the vocabulary: at each
+inner node, left or right. One prediction per word and about log2 V products for each make it the cheapest of the four
+ways of word2vec that needs no noise.
+
+    L = - sum over inner nodes n on the way to w of  ln s(+- u_n . h),        h = mean of v_c over the words c around w
+
+Nearest relative: `cbow`, the same means told from noise.
+"""
+
+from ptmbench.models.architectures import word_vectors
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import MeansTreeConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="CBOW (HS)",
+    citation="Mikolov et al. (2013)",
+    year=2013,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("cbow", "hierarchical_softmax"),
+    loss="L_CBOW-HS",
+    tokenizer="word",
+    corpus="Google News (6 billion words)",
+    parameters="300 per word; vocabulary of one million",
+    reference="gensim's Word2Vec: trees and steps; fasttext: probabilities; its equations, written out in NumPy",
+    optimizer="SGD",
+)
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, length=4096),
+    "mini": Size(layers=0, width=256, length=4096),
+    "small": Size(layers=0, width=512, length=4096),
+    "base": Size(layers=0, width=1000, length=4096),
+}
+
+LEARNING_RATE = 1e-2
+"""That of `cbow` and `word2vec_hs`, whose halves it joins."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = MeansTreeConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
+    from ptmbench.models.objectives import hierarchical_softmax
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = hierarchical_softmax.HierarchicalCbow.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: hierarchical_softmax.batches(corpus, vocabulary.size, batch, length),
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

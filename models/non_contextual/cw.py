@@ -1,0 +1,73 @@
+"""C&W: word vectors from telling a window of text from the same with another word in the middle.
+
+Collobert and Weston (2008). A Unified Architecture for Natural Language Processing: Deep Neural Networks with
+Multitask Learning. ICML. The details are those of Collobert et al. (2011), Natural Language Processing (Almost) from
+Scratch, JMLR 12.
+Taxonomy: non-contextual; lookup table; pairwise ranking; no extension.
+
+A language model has to say how probable a text is, over the whole vocabulary. To learn vectors, it is enough to score
+windows: the one that somebody wrote has to score higher, by 1 at least, than one whose middle word was replaced by a
+random word. So no sum over the vocabulary is needed, and the window may reach to both sides. The small network that
+scores is thrown away.
+
+    L = max(0, 1 - f(x) + f(x^(w))),        f(x) = a . HardTanh(M [v_1; ...; v_11] + d) + e
+
+Nearest relative: `nnlm`, which looks to the left only and predicts; word2vec (`word2vec`) later dropped
+the network as well.
+"""
+
+from ptmbench.models.architectures import word_vectors
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import WindowRankingConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+_TABLE_4 = "Pennington et al. (2014), table 4, 50 per word, as features of a CRF"
+
+CARD = Card(
+    title="C&W",
+    citation="Collobert and Weston (2008)",
+    year=2008,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("ranking",),
+    loss="L_rank",
+    tokenizer="word",
+    corpus="English Wikipedia (631 million words); in 2011 with Reuters (852 million)",
+    parameters="50 per word; 30,000 words, in 2011 up to 130,000",
+    reference="none to install: its equations, written out in NumPy",
+    optimizer="SGD",
+    reported=(Reported(task="conll2003", metric="f1", value=87.4, source=_TABLE_4),),
+)
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, inner=128, length=4096),
+    "mini": Size(layers=0, width=256, inner=256, length=4096),
+    "small": Size(layers=0, width=512, inner=512, length=4096),
+    "base": Size(layers=0, width=1000, inner=1000, length=4096),
+}
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = WindowRankingConfig(width=size.width, inner=size.inner)
+    return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
+    from ptmbench.models.objectives import ranking
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = ranking.WindowRanking.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=ranking.batches,
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -1,0 +1,75 @@
+"""GloVe: word vectors whose products are the logarithms of how often two words meet.
+
+Pennington, Socher and Manning (2014). GloVe: Global Vectors for Word Representation. EMNLP.
+Taxonomy: non-contextual; lookup table; weighted least squares on co-occurrences; no extension.
+
+The corpus is read once, to count how often each word stands near each other one; then only the counts are looked at.
+Ratios of co-occurrence tell meaning (ice and steam differ in what they meet: solid, gas), and differences of logarithms
+are such ratios, so vectors are fitted to logarithms. Seldom pairs are noise and weigh less; very frequent ones weigh no
+more than others. The two vectors of a word are added up in the end.
+
+    L = f(X_ij) (w_i . w~_j + b_i + b~_j - ln X_ij)^2,        f(x) = min(1, (x / 100)^(3/4)),        v_i = w_i + w~_i
+
+Nearest relative: `word2vec`, which meets the same pairs one by one and fits them by logistic regression. The
+paper trains by AdaGrad (`--set optimizer=adagrad`); here the default optimizer serves all models alike.
+"""
+
+from ptmbench.models.architectures import word_vectors
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.layers.vector_heads import GloveConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+_TABLE_4 = "Pennington et al. (2014), table 4, 50 per word, as features of a CRF"
+
+CARD = Card(
+    title="GloVe",
+    citation="Pennington et al. (2014)",
+    year=2014,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("glove",),
+    loss="L_GloVe",
+    tokenizer="word",
+    corpus="Wikipedia 2014 and Gigaword 5 (6 billion words); Common Crawl (42 billion)",
+    parameters="300 per word; 400,000 words",
+    reference="mittens' GloVe: cost, gradient and vectors; its counts, by brute force in NumPy",
+    optimizer="AdaGrad",
+    licence="PDDL 1.0",
+    reported=(Reported(task="conll2003", metric="f1", value=88.3, source=_TABLE_4),),
+)
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, length=4096),
+    "mini": Size(layers=0, width=256, length=4096),
+    "small": Size(layers=0, width=512, length=4096),
+    "base": Size(layers=0, width=1000, length=4096),
+}
+
+LEARNING_RATE = 1e-2
+"""That of `word2vec`, another pair of tables."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
+    """What the network of ``size`` is made of."""
+    head = GloveConfig(width=size.width, words=vocabulary.size)
+    return EncoderModel(encoder=word_vectors.sums(size, vocabulary.size), heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
+    from ptmbench.models.objectives import glove
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = glove.Glove.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=glove.batches,
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

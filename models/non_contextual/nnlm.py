@@ -1,0 +1,68 @@
+"""NNLM: the first neural language model, whose word vectors were a by-product.
+
+Bengio, Ducharme, Vincent and Jauvin (2003). A Neural Probabilistic Language Model. JMLR 3.
+Taxonomy: non-contextual; lookup table; LM; no extension.
+
+An n-gram model has never seen most word sequences. Here each word gets a vector, the vectors of the four words before
+are put side by side, and one hidden layer predicts the next word: sequences that are alike get alike probabilities.
+What a word has learned elsewhere comes with its vector, which is the idea that all later models live on.
+
+    L = - ln softmax(b + U tanh(d + H [v_{t-4}; ...; v_{t-1}]))_{x_t}
+
+Nearest relative: GPT (`gpt`), the same question asked of all the words before. The direct connections from the
+vectors to the output, which the paper found to be of no help, are left out.
+"""
+
+from ptmbench.models.architectures import word_vectors
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import WindowModel, likelihood_costs
+from ptmbench.models.layers.vector_heads import WindowLmConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="NNLM",
+    citation="Bengio et al. (2003)",
+    year=2003,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("window_lm",),
+    loss="L_LM",
+    tokenizer="word",
+    corpus="Brown corpus (1.2 million words); AP News (14 million)",
+    parameters="30 or 60 per word, 16,383 words (Brown); 100 per word, 17,964 words (AP News)",
+    reference="none to install: its equations, written out in NumPy",
+    optimizer="SGD",
+)
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, inner=128, length=4096),
+    "mini": Size(layers=0, width=256, inner=256, length=4096),
+    "small": Size(layers=0, width=512, inner=512, length=4096),
+    "base": Size(layers=0, width=1000, inner=1000, length=4096),
+}
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> WindowModel:
+    """What the network of ``size`` is made of."""
+    head = WindowLmConfig(width=size.width, inner=size.inner, words=vocabulary.size)
+    return WindowModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
+    from ptmbench.models.objectives import lm, window_lm
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = window_lm.WindowLm.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
+        log_likelihood=loss.log_likelihood,
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

@@ -1,0 +1,79 @@
+"""PV-DM: one vector per text, a memory of what the words around a word do not tell.
+
+Le and Mikolov (2014). Distributed Representations of Sentences and Documents. ICML.
+Taxonomy: non-contextual; lookup table; paragraph vectors; no extension.
+
+CBOW with one more word in the bag: the document. The mean of its vector and of those of the words around a place has to
+tell the word in this place from random ones. What the neighbours know by themselves the document's vector need not say,
+so that the topic is left to it. A text that was not there in training gets its vector by a few steps of gradient
+descent with all else frozen. The paper averages or concatenates, and prefers the latter; this is the mean.
+
+    L = - ln s(u_w . h) - k E_{n ~ p} ln s(- u_n . h),        h = mean of d and of v_c over the words c around w
+
+Nearest relative: `cbow`, without the document; `pv_dbow`, without the words.
+"""
+
+from ptmbench.models.architectures import word_vectors
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.costs import TablesModel, encoder_costs
+from ptmbench.models.layers.vector_heads import NoiseWordsConfig
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="PV-DM",
+    citation="Le and Mikolov (2014)",
+    year=2014,
+    representation=Representation.NON_CONTEXTUAL,
+    architecture=Architecture.LOOKUP,
+    objectives=("paragraph_vectors",),
+    loss="L_DM-NS",
+    tokenizer="word",
+    corpus="the task's own texts (for IMDb 75,000 reviews)",
+    parameters="400 per word and text",
+    reference="gensim's Doc2Vec: steps and noise; its equations, written out in NumPy",
+    optimizer="SGD",
+    reported=(
+        Reported(
+            task="imdb",
+            metric="accuracy",
+            value=92.58,
+            source="Le and Mikolov (2014), table 2, both kinds of vectors together",
+        ),
+    ),
+)
+
+# ``inner`` is the number of texts that have a vector of their own; more share them.
+SIZES = {
+    "tiny": Size(layers=1, width=128, inner=20_000, length=4096),
+    "mini": Size(layers=1, width=256, inner=50_000, length=4096),
+    "small": Size(layers=1, width=512, inner=200_000, length=4096),
+    "base": Size(layers=1, width=1000, inner=2_000_000, length=4096),
+}
+
+LEARNING_RATE = 1e-2
+"""That of `cbow`, whose loss it has."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> TablesModel:
+    """What the network of ``size`` is made of."""
+    head = NoiseWordsConfig(width=size.width)
+    return TablesModel(encoder=word_vectors.paragraphs_in_context(size, vocabulary), heads=(head,))
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.vectors import built
+    from ptmbench.models.objectives import paragraph_vectors
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    loss = paragraph_vectors.ParagraphVectors.over(encoder, described.heads[0])
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: paragraph_vectors.batches(corpus, size.inner, batch, length),
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

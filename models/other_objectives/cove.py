@@ -1,0 +1,80 @@
+"""CoVe: context vectors that were learned in translation.
+
+McCann, Bradbury, Xiong and Socher (2017). Learned in Translation: Contextualized Word Vectors. NIPS.
+Taxonomy: contextual; LSTM; machine translation, which is supervised; no extension.
+
+Who translates a sentence has to know what each of its words means there. So a translator is trained on pairs of
+sentences, and its decoder is put aside: the states of the encoder, two layers that read both ways, are the words'
+vectors in context. Tasks read them beside the plain word vectors, [word vector; CoVe]. No label of a task is needed,
+but a corpus that people have translated: texts beside their translations.
+
+    L = - 1/S sum_s ln p(y_s | y_{<s}, x)
+
+Differs from the paper in that word vectors are learned with the rest, where it has GloVe's, and that those of source
+and target and the output layer are one table. Nearest relative: ELMo (`elmo`), two directions as language
+models, which need no pairs.
+"""
+
+from ptmbench.models.architectures import recurrent_translators
+from ptmbench.models.card import Architecture, Card, Representation, Size
+from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="CoVe",
+    citation="McCann et al. (2017)",
+    year=2017,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.LSTM,
+    objectives=("translation",),
+    loss="L_MT",
+    tokenizer="word",
+    corpus="WMT 2017 English-German (7 million pairs of sentences; smaller ones: Multi30k, IWSLT 2016)",
+    parameters="2 layers of 300 cells in each direction, 300 per word",
+    reference="none to install: its equations, written out in NumPy",
+)
+
+PAIRS = True
+"""Learns from texts beside their translations."""
+
+# Half of the width are word vectors, as many cells reach the other half from both directions; the paper's 300 cells in
+# each are the base size.
+SIZES = {
+    "tiny": Size(layers=2, width=128, length=4096),
+    "mini": Size(layers=2, width=256, length=4096),
+    "small": Size(layers=2, width=512, length=4096),
+    "base": Size(layers=2, width=1200, length=4096),
+}
+
+LEARNING_RATE = 3e-3
+"""As for ELMo (`elmo`)."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
+    """What the network of ``size`` is made of."""
+    encoder, decoder = recurrent_translators.cove(size, vocabulary)
+    return SequenceModel(
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=1.0, marks=1)
+    )
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.translator import built
+    from ptmbench.models.objectives import translation
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    decoder = built(described.decoder, encoder, name="decoder")
+    loss = translation.Translation(encoder, decoder, vocabulary.cls)
+    return Pretrainable(
+        encoder=encoder,
+        loss=loss,
+        batches=lambda corpus, batch, length: translation.batches(corpus, vocabulary, batch, length),
+        decode=loss.decode,
+        writer=loss,
+    )
+
+
+parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

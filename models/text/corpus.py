@@ -1,0 +1,365 @@
+"""Unlabelled text as token ids, in memory or in shards on disk. No TensorFlow.
+
+Text is read in the layouts of `models.text.layouts`, cut into pieces of about 16 million characters, and tokenised by
+several processes into one shard each (`models.text.shards`); shards do not depend on the number of processes. What
+was interrupted goes on with the shards that are there, and a damaged shard is made anew.
+"""
+
+import hashlib
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain, count, repeat, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench.models.text import annotations, duplicates, encoding, shards, vectors, workers
+from ptmbench.models.text.joined import Joined
+from ptmbench.models.text.mixing import mixed
+from ptmbench.models.text.pieces import CorpusError, Part, expand, file_hash, pieces
+from ptmbench.models.text.shards import MANIFEST, Shard
+from ptmbench.models.text.sidecars import companions
+from ptmbench.models.text.tokenizers import FORMAT, Tokenizer
+
+VERSION = 2
+"""Raised whenever the same files would give other documents, sentences, word beginnings or rows to train on."""
+
+SAMPLE = 1 << 28
+"""Characters of text that a vocabulary is trained on at most: more adds next to nothing to 30,000 pieces."""
+
+TOKENIZER = "tokenizer.json"
+
+_DRAWN = 1 << 16  # characters of a run of documents that a sample takes or leaves
+_UNPACKED = 4  # how much longer text is than its gzip file, for the size of a sample
+_MAPPED = 256  # shards that stay mapped at a time; each takes up a file descriptor
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A tokenised corpus: all ids in one flat array, with sentence and document boundaries beside it.
+
+    ``ids`` int32 [N] without special tokens; ``sentences`` int64 [S + 1] offsets into ``ids``; ``documents`` int64
+    [D + 1] offsets into ``sentences``; ``heads`` bool [N] marks tokens that begin a word. No sentence and no document
+    is empty. The arrays are NumPy's or, over many shards, `models.text.joined.Joined`, which are asked in the same
+    words: ``len``, ``take`` (mode "wrap") and, for offsets, ``searchsorted``.
+    """
+
+    ids: np.ndarray | Joined
+    sentences: np.ndarray | Joined
+    documents: np.ndarray | Joined
+    heads: np.ndarray | Joined
+    fingerprint: str = ""
+    """SHA-256 of the text, the tokenizer and what was removed."""
+    openings: np.ndarray | Joined | None = None
+    """int64 [D + 1]: where documents would begin in ``ids`` if each stood between two marks; made when not given."""
+    layers: Mapping[str, np.ndarray | Joined] = field(default_factory=dict)
+    """Annotation by layer, int32 [N]: k at the first token of what the layer's k-th symbol annotates, -k at its other
+    tokens, 0 elsewhere (`models.text.annotations`). The tokenizer knows the symbols."""
+    vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Vectors of the K symbols of each layer that has any, float32 [K + 1, W] (`models.text.vectors`). Row k is the
+    k-th symbol's, row 0 is zeros."""
+
+    def __post_init__(self) -> None:
+        if self.openings is None:
+            openings = self.sentences.take(self.documents) + 2 * np.arange(len(self.documents))
+            object.__setattr__(self, "openings", openings)
+
+    @property
+    def tokens(self) -> int:
+        """N, the number of tokens."""
+        return len(self.ids)
+
+    def counts(self) -> np.ndarray:
+        """How often each id occurs, int64 [largest id + 1]; reads the corpus once."""
+        counts = np.zeros(0, np.int64)
+        for begin in range(0, self.tokens, 1 << 20):
+            block = self.ids.take(np.arange(begin, min(begin + (1 << 20), self.tokens)), mode="wrap")
+            more = np.bincount(block, minlength=len(counts))
+            more[: len(counts)] += counts
+            counts = more
+        return counts
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tokenised corpus in a folder, complete and intact: what its manifest says."""
+
+    folder: Path
+    about: Mapping[str, Any]
+    """``fingerprint`` of the corpus, ``tokenizer`` (its fingerprint), ``deduplicate``, and what the maker added."""
+    shards: tuple[Shard, ...]
+
+    def total(self, count: str) -> int:
+        """One of a `models.text.shards.Shard`'s counts, summed."""
+        return sum(getattr(shard, count) for shard in self.shards)
+
+
+def content_hash(files: Sequence[Path]) -> str:
+    """SHA-256 over the bytes of ``files`` in order; where they lie does not matter, what tells their layout does."""
+    paths = expand(files)
+    with ThreadPoolExecutor(workers.cores()) as threads:
+        sums = list(threads.map(file_hash, paths))
+    digest = hashlib.sha256(b"%d" % VERSION)
+    for path, found in zip(paths, sums, strict=True):
+        found += b"".join(map(file_hash, companions(path)))
+        suffixes = path.suffixes[-3:]
+        digest.update("".join(suffixes if ".pairs" in suffixes else suffixes[-2:]).encode() + found)
+    return digest.hexdigest()
+
+
+def read(files: Sequence[Path]) -> Iterator[list[str]]:
+    """Documents as lists of sentences, in file order; `CorpusError` for a file that is missing, empty or not UTF-8."""
+    return chain.from_iterable(map(encoding.documents, pieces(files)))
+
+
+def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = None, **options: Any) -> Corpus:
+    """``files`` as token ids: in memory or, with ``cache``, in a folder there, where they are tokenised once.
+
+    ``options`` are those of `store`, which says more.
+    """
+    if cache is None:
+        with tempfile.TemporaryDirectory(prefix="ptmbench-corpus-") as folder:
+            corpus = tokenise(files, tokenizer, Path(folder), **options)
+            arrays = {name: _in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")}
+            layers = {name: _in_full(values) for name, values in corpus.layers.items()}
+        return Corpus(**arrays, layers=layers, vectors=corpus.vectors, fingerprint=corpus.fingerprint)
+    folder = Path(cache) / f"corpus-{_fingerprint(files, tokenizer, options.get('deduplicate'))[:32]}"
+    return opened([store(files, tokenizer, folder, **options)])
+
+
+def store(
+    files: Sequence[Path],
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    deduplicate: str | None = None,
+    processes: int | None = None,
+    about: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
+    made: Callable[[Shard], None] = lambda shard: None,
+) -> Stored:
+    """Tokenise ``files`` into shards in ``folder``; what is there and intact (all is read) is not made again.
+
+    ``deduplicate`` leaves out documents that repeat an earlier one, "exact" or "near" (`models.text.duplicates`).
+    ``processes`` is one per core if not given. ``about`` joins the manifest; ``tell`` hears of damaged shards, and
+    ``made`` gets each shard when it is there. `CorpusError` where the folder holds another corpus, no token is left, or
+    ``files`` change meanwhile.
+    """
+    folder, processes = Path(folder), processes or workers.cores()
+    fingerprint = _fingerprint(files, tokenizer, deduplicate)
+    found, sealed = _found(folder, fingerprint)
+    complete = sealed is not None
+    for shard in shards.damaged(folder, list(found.values())):
+        tell(f"{folder / shard.name} is damaged: it is made anew.")
+        del found[shard.name]
+        complete = False
+    known = (sealed or {}).get("vectors")
+    if tokenizer.widths and not (known and vectors.intact(folder, known)):
+        if known:
+            tell(f"{folder / vectors.FILE} is damaged: it is made anew.")
+        if tables := annotations.tables(files, tokenizer):
+            known, complete = vectors.keep(folder, tables), False
+    for shard in found.values():
+        made(shard)
+    if not complete:
+        repeated = _repeated(files, deduplicate, processes, folder, fingerprint) if deduplicate else None
+        names = map("shard-{:06}.safetensors".format, count())
+        jobs = (
+            (piece, tokenizer, mask, folder / name, fingerprint)
+            for (piece, mask), name in zip(_marked(files, repeated), names, strict=False)
+            if name not in found
+        )
+        for shard in workers.each(encoding.make, jobs, processes):
+            found[shard.name] = shard
+            made(shard)
+        if _fingerprint(files, tokenizer, deduplicate) != fingerprint:
+            _clear(folder)
+            raise _changed(files)
+    made_from = {"fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate}
+    if tokenizer.symbols:
+        made_from["layers"] = list(tokenizer.symbols)
+    if known:
+        made_from["vectors"] = known
+    stored = Stored(folder, {**(about or {}), **made_from}, tuple(found[name] for name in sorted(found)))
+    if not stored.total("tokens"):
+        raise _nothing_left(files)
+    kept = folder / TOKENIZER
+    if not kept.is_file() or kept.read_bytes() != tokenizer.to_json().encode():
+        tokenizer.save(kept)
+    if not complete:
+        shards.note(folder / MANIFEST, stored.about, stored.shards)
+        _clear(folder)
+    return stored
+
+
+def stored_in(folder: Path) -> Stored | None:
+    """The tokenised corpus in ``folder``, None where there is none; `CorpusError` for one that is not intact."""
+    folder = Path(folder)
+    if not (folder / MANIFEST).is_file():
+        return None
+    noted = shards.noted(folder / MANIFEST)
+    names = [shard.name for shard in shards.damaged(folder, noted[1])] if noted else [MANIFEST]
+    if noted and (known := noted[0].get("vectors")) and not vectors.intact(folder, known):
+        names.append(vectors.FILE)
+    if names:
+        raise CorpusError(
+            f"The tokenised corpus {folder} is damaged: {', '.join(names)}. Give the command that made it once more: "
+            "`data tokenise` makes only that anew."
+        )
+    return Stored(folder, noted[0], tuple(noted[1]))
+
+
+def opened(corpora: Sequence[Stored]) -> Corpus:
+    """The corpora one after the other, mapped into memory; `CorpusError` where their tokenizers differ.
+
+    A single shard gives NumPy's own arrays.
+    """
+    if len({stored.about["tokenizer"] for stored in corpora}) > 1:
+        names = ", ".join(str(stored.folder) for stored in corpora)
+        raise CorpusError(
+            f"{names} were tokenised by different tokenizers. Tokenise them with one: `data tokenise --like FOLDER`."
+        )
+    layers = tuple(corpora[0].about.get("layers", ()))
+    found = [(stored.folder / shard.name, shard) for stored in corpora for shard in stored.shards if shard.documents]
+    mapped = lru_cache(maxsize=_MAPPED)(lambda part: shards.mapped(found[part][0]))
+    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped, layers)
+    if len(found) == 1:
+        arrays |= {"ids": mapped(0)["ids"]}
+        arrays["layers"] = {name: mapped(0)[shards.LAYER + name] for name in layers}
+        arrays |= {name: _in_full(arrays[name]) for name in ("sentences", "documents", "openings")}
+    arrays["vectors"] = _vectors(corpora)
+    prints = [stored.about["fingerprint"] for stored in corpora]
+    whole = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
+    return Corpus(**arrays, fingerprint=whole)
+
+
+def _vectors(corpora: Sequence[Stored]) -> dict[str, np.ndarray]:
+    """The vectors that ``corpora`` share; {} where none has any."""
+    having = {stored.about["vectors"]: stored.folder for stored in corpora if "vectors" in stored.about}
+    if len(having) > 1:
+        names = ", ".join(map(str, having.values()))
+        raise CorpusError(f"{names} have different vectors of symbols. Annotate the texts with one folder of vectors.")
+    return vectors.kept(*next(iter(having.items()))[::-1]) if having else {}
+
+
+def train_tokenizer(
+    files: Sequence[Path], kind: str, size: int, cache: Path | None = None, *, lowercase: bool = False
+) -> Tokenizer:
+    """A tokenizer trained on the sentences of ``files``, from the folder ``cache`` where it was made before. It knows
+    the symbols of their annotation layers.
+
+    Of more than `SAMPLE` characters, runs of documents are drawn that make up about as many, the same ones every time.
+    """
+    key = hashlib.sha256(f"{content_hash(files)} {kind} {size} {lowercase} {FORMAT} {SAMPLE}".encode()).hexdigest()
+    stored = cache and Path(cache) / f"tokenizer-{key[:32]}.json"
+    if stored:
+        with suppress(ValueError):  # missing or damaged: trained anew
+            return Tokenizer.load(stored)
+    tokenizer = Tokenizer.train(kind, _Sentences(files), size, lowercase=lowercase)
+    if symbols := annotations.symbols_of(files):
+        widths = {name: vectors.width(folder) for name, folder in annotations.folders_of(files).items()}
+        tokenizer = tokenizer.with_symbols(symbols, widths)
+    if stored:
+        tokenizer.save(stored)
+    return tokenizer
+
+
+@dataclass(frozen=True)
+class _Sentences:
+    """The sentences of ``files``, or of a sample of them, read anew on every walk: never all at once."""
+
+    files: Sequence[Path]
+
+    def __iter__(self) -> Iterator[str]:
+        sizes = (path.stat().st_size * (_UNPACKED if path.suffix == ".gz" else 1) for path in expand(self.files))
+        share = min(1.0, SAMPLE / max(1, sum(sizes)))
+        for number, piece in enumerate(pieces(self.files, _DRAWN)):
+            if mixed(np.uint64([number]))[0] <= share * (2**64 - 1):
+                yield from chain.from_iterable(encoding.documents(piece))
+
+
+def _fingerprint(files: Sequence[Path], tokenizer: Tokenizer, deduplicate: str | None) -> str:
+    """SHA-256 of what decides the ids: the text, the tokenizer, and what is left out."""
+    removed = f" {deduplicate} {duplicates.VERSION}" if deduplicate else ""
+    return hashlib.sha256(f"{content_hash(files)} {tokenizer.fingerprint}{removed}".encode()).hexdigest()
+
+
+def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], Mapping[str, Any] | None]:
+    """The shards of the corpus called ``fingerprint`` that ``folder`` holds, by name; and what its manifest says, None
+    where they are not all."""
+    whole = shards.noted(folder / MANIFEST)
+    if whole and whole[0].get("fingerprint") != fingerprint:
+        raise CorpusError(
+            f"{folder} holds another tokenised corpus: other text, tokenizer or options. Take another folder."
+        )
+    notes = [whole] if whole else filter(None, map(shards.noted, sorted(folder.glob("shard-*.json"))))
+    found = {shard.name: shard for about, held in notes for shard in held if about.get("fingerprint") == fingerprint}
+    return found, whole[0] if whole else None
+
+
+def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fingerprint: str) -> list[np.ndarray]:
+    """For each piece of ``files``, bool [D]: which documents repeat an earlier one.
+
+    Kept in ``folder`` until the corpus is complete. The signatures go into a file that nobody else sees.
+    """
+    path = folder / f"repeated-{fingerprint[:32]}.npz"
+    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(path, allow_pickle=False) as kept:
+        return np.split(kept["repeated"], kept["ends"][:-1])
+    jobs = ((piece, rule) for piece in pieces(files))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        sizes = []
+        for signed in workers.each(encoding.signatures, jobs, processes):
+            file.write(signed.tobytes())
+            sizes.append(len(signed))
+        file.flush()
+        shape = sum(sizes), duplicates.RULES[rule].numbers
+        signatures = np.memmap(file, np.uint32, "r", shape=shape) if sum(sizes) else np.zeros(shape, np.uint32)
+        repeated = duplicates.repeats(signatures, rule)
+    content = io.BytesIO()
+    np.savez(content, repeated=repeated, ends=np.cumsum(sizes))
+    shards.replace(path, content.getvalue())
+    return np.split(repeated, np.cumsum(sizes)[:-1])
+
+
+def _marked(
+    files: Sequence[Path], repeated: Sequence[np.ndarray] | None
+) -> Iterator[tuple[list[Part], np.ndarray | None]]:
+    """The pieces of ``files``, each with its part of what `_repeated` gave; `CorpusError` where their numbers differ,
+    so that a corpus never ends early."""
+    if repeated is None:
+        yield from zip(pieces(files), repeat(None), strict=False)
+        return
+    for piece, mask in zip_longest(pieces(files), repeated):
+        if piece is None or mask is None:
+            raise _changed(files)
+        yield piece, mask
+
+
+def _clear(folder: Path) -> None:
+    """Delete what only an unfinished folder needs, and nothing that somebody else keeps there."""
+    notes = (path for path in folder.glob("shard-*.json") if shards.noted(path))
+    parts = chain.from_iterable(
+        folder.glob(f"{name}.*.part") for name in ("shard-*", "repeated-*", MANIFEST, TOKENIZER, vectors.FILE)
+    )
+    for path in (*notes, *folder.glob("repeated-*.npz"), *parts):
+        path.unlink(missing_ok=True)
+
+
+def _in_full(array: np.ndarray | Joined) -> np.ndarray:
+    return array.take(np.arange(len(array)), mode="wrap")
+
+
+def _changed(files: Sequence[Path]) -> CorpusError:
+    return CorpusError(f"{', '.join(map(str, files))} changed while it was tokenised. Give the same command again.")
+
+
+def _nothing_left(files: Sequence[Path]) -> CorpusError:
+    return CorpusError(f"No token is left of {', '.join(map(str, files))}. Was the tokenizer trained on other text?")

@@ -25,7 +25,7 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"ptmbench.bench.commands.{COMMANDS[cmd_name].module}")
+        module = importlib.import_module(f"ptmbench.bench.{COMMANDS[cmd_name].module}")
         return getattr(module, cmd_name + "_" * keyword.iskeyword(cmd_name))
 
     def resolve_command(

@@ -37,6 +37,21 @@ class Diverged(ArithmeticError):
         self.step, self.seed, self.last_good = step, seed, last_good
 
 
+class NotApplicable(Exception):
+    """A pair of model and task that cannot be: ``code`` for machines, the message ("because ...") for the board."""
+
+    def __init__(self, code: str, text: str):
+        super().__init__(text)
+        self.code = code
+
+
+class NoDecoder(NotApplicable):
+    """A model that cannot write meets a task that wants it to."""
+
+    def __init__(self) -> None:
+        super().__init__("no-decoder", "because this model has no decoder to write with.")
+
+
 STATUSES = {
     "ptmbench.bench.errors.Diverged": CELLS_FAILED,
     "ptmbench.bench.errors.UsageError": USAGE,
@@ -50,7 +65,7 @@ STATUSES = {
     "ptmbench.models.text.corpus.CorpusError": ENVIRONMENT,
     "ptmbench.models.text.tokenizers.TokenizerError": ENVIRONMENT,
     "ptmbench.models.published.PublishedError": ENVIRONMENT,
-    "ptmbench.bench.checkpoint.CheckpointError": ENVIRONMENT,
+    "ptmbench.bench.engine.checkpoint.CheckpointError": ENVIRONMENT,
     "ptmbench.leaderboard.baseline.BaselineError": BASELINE,
     "ptmbench.leaderboard.record.RecordError": ENVIRONMENT,
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import UsageError
 
@@ -117,7 +117,7 @@ class WorkerOptions(_Checked):
     ray_address: str | None = None
     """The Ray cluster; None for RAY_ADDRESS, or else one that is started here."""
     cell_timeout: float | None = None
-    """Seconds that a cell may take, 0 for no limit; None leaves it to `bench.limits`."""
+    """Seconds that a cell may take, 0 for no limit; None leaves it to `bench.runs.limits`."""
     strategy: str = "one"
     """Devices that each pre-training uses, one of `STRATEGIES`."""
 

@@ -59,7 +59,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Pretrainable:
-    """A model ready for `bench.pretrain` and for every adaptation.
+    """A model ready for `bench.runs.pretrain` and for every adaptation.
 
     ``encoder(batch, seed=None) -> Encoding`` and ``loss(batch, seed=None) -> {"loss": [], ...}`` are Keras layers,
     built (their variables exist). ``loss`` holds the encoder and the objective's own heads, so ``loss.variables`` is

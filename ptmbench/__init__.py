@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from ptmbench.bench.checkpoint import Checkpoint
+    from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.options import EvaluateOptions, PredictOptions, PretrainOptions, RunOptions
 
 
@@ -48,7 +48,7 @@ def run(options: "RunOptions") -> "pd.DataFrame":
     from ptmbench.bench import environment
 
     environment.prepare()
-    from ptmbench.bench.run import run_suite
+    from ptmbench.bench.runs.run import run_suite
 
     return _finished(run_suite(options), options.dry_run, options.output.out or Path("runs") / options.suite)
 
@@ -60,7 +60,7 @@ def evaluate(options: "EvaluateOptions") -> "pd.DataFrame":
     from ptmbench.bench import environment
 
     environment.prepare()
-    from ptmbench.bench.run import evaluate as work
+    from ptmbench.bench.runs.run import evaluate as work
 
     return _finished(work(options), options.dry_run, options.output.out or Path("runs") / options.checkpoint.name)
 
@@ -70,8 +70,8 @@ def pretrain(options: "PretrainOptions") -> "Checkpoint":
     from ptmbench.bench import environment
 
     environment.prepare()
-    from ptmbench.bench import checkpoint
-    from ptmbench.bench.pretrain import pretrain_command
+    from ptmbench.bench.engine import checkpoint
+    from ptmbench.bench.runs.pretrain import pretrain_command
 
     pretrain_command(options)
     return checkpoint.read(options.out)
@@ -85,7 +85,7 @@ def predict(options: "PredictOptions") -> "pd.DataFrame":
     from ptmbench.bench import environment
 
     environment.prepare()
-    from ptmbench.bench.predict import predict as work
+    from ptmbench.bench.runs.predict import predict as work
 
     work(checkpoints=options.checkpoints, split=options.split, data=options.data, out=options.out)
     suffix = f".{options.split}.jsonl"

@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "leaderboard": {"leaderboard"},
 }
 QUICK = (
-    "plan",
-    "budget",
+    "runs.plan",
+    "engine.budget",
+    "options",
     "errors",
     "environment",
     "console",
@@ -89,14 +90,14 @@ def test_models_leave_the_network_libraries_to_build(path: Path) -> None:
 
 def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
     """At run time, through everything that is imported on the way: the sources alone do not show it."""
-    modules = [
-        f"ptmbench.bench.{module}" for module in QUICK if (ROOT / "bench" / f"{module.replace('.', '/')}.py").exists()
-    ]
+    modules = [f"ptmbench.bench.{module}" for module in QUICK]
     modules += [f"ptmbench.tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
     modules += [f"ptmbench.models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
     modules += [f"ptmbench.models.{path.parent.name}.{path.stem}" for path in MODELS]
     modules += [f"ptmbench.leaderboard.{path.stem}" for path in (ROOT / "leaderboard").glob("[!_]*.py")]
-    modules += [f"ptmbench.bench.suites.{path.stem}" for path in (ROOT / "bench" / "suites").glob("[!_]*.py")]
+    modules += [
+        f"ptmbench.bench.runs.suites.{path.stem}" for path in (ROOT / "bench" / "runs" / "suites").glob("[!_]*.py")
+    ]
     code = (
         "import importlib, sys\n"
         "from ptmbench.models.text.tokenizers import Vocabulary\n"
@@ -122,17 +123,17 @@ def test_files_stay_readable_in_one_sitting(path: Path) -> None:
 
 def project_files(path: Path) -> set[Path]:
     """The files of the project that ``path`` imports, at its top or inside a function."""
-    found = set()
+    ours = [module.split(".")[1:] for module in names(path) if module.startswith("ptmbench.")]
+    return {file for parts in ours if (file := ROOT.joinpath(*parts).with_suffix(".py")).exists()}
+
+
+def names(path: Path) -> Iterator[str]:
+    """What ``path`` imports, anywhere in it: modules, and whatever is imported from them."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        found |= {
-            ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
-            for module in names
-            if module.startswith("ptmbench.")
-        }
-    return {file for file in found if file.exists()}
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
 def dependencies(path: Path) -> set[Path]:
@@ -148,6 +149,30 @@ def dependencies(path: Path) -> set[Path]:
 def described() -> list[Path]:
     """The files of the models that describe their network by configurations of `models.layers`."""
     return [path for path in MODELS if "\ndef describe(" in path.read_text(encoding="utf-8")]
+
+
+def unit(path: Path) -> str:
+    """The room of bench that holds ``path``, or the name of a file that stands in none."""
+    parts = path.relative_to(ROOT / "bench").parts
+    return parts[0]
+
+
+def test_bench_has_few_rooms_on_few_floors() -> None:
+    """Rooms are the folders of bench; a floor imports only from the floors below it, so there are no circles."""
+    files = sorted((ROOT / "bench").rglob("*.py"))
+    below: dict[str, set[str]] = {unit(path): set() for path in files}
+    for path in files:
+        inside = {module.split(".")[2] for module in names(path) if module.startswith("ptmbench.bench.")}
+        below[unit(path)] |= {one if one in below else f"{one}.py" for one in inside} & below.keys() - {unit(path)}
+    rooms = [one for one in below if not one.endswith(".py")]
+    assert len(rooms) <= 8 and len(below) - len(rooms) <= 8, sorted(below)
+    floors, left = 0, dict(below)
+    while left:
+        lowest = {one for one, others in left.items() if not others & left.keys()}
+        assert lowest, f"these import each other in a circle: {sorted(left)}"
+        left = {one: others for one, others in left.items() if one not in lowest}
+        floors += 1
+    assert floors <= 8
 
 
 def test_every_model_describes_itself() -> None:

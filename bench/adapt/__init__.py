@@ -16,22 +16,7 @@ from ptmbench.tasks.forms import Form
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.contract import Adaptation
 
-_MACHINERY = {"heads"}
-
-
-class NotApplicable(Exception):
-    """A pair of model and task that cannot be: ``code`` for machines, the message ("because ...") for the board."""
-
-    def __init__(self, code: str, text: str):
-        super().__init__(text)
-        self.code = code
-
-
-class NoDecoder(NotApplicable):
-    """A model that cannot write meets a task that wants it to."""
-
-    def __init__(self) -> None:
-        super().__init__("no-decoder", "because this model has no decoder to write with.")
+_MACHINERY = {"baselines", "conditions", "heads", "transforms"}
 
 
 def check(name: str) -> None:

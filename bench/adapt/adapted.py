@@ -9,15 +9,15 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench import cost
-from ptmbench.bench.adapt import NotApplicable, heads, load
+from ptmbench.bench.adapt import heads, load
 from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.parts import Decoding, token_table
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.cost import Traced
-from ptmbench.bench.engine import networks
-from ptmbench.bench.generate import Generator, Writing
-from ptmbench.bench.neighbours import Neighbour
+from ptmbench.bench.engine import cost, networks
+from ptmbench.bench.engine.cost import Traced
+from ptmbench.bench.engine.generate import Generator, Writing
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
 from ptmbench.models.layers.operations import dropout
 from ptmbench.models.pretrainable import Encoding

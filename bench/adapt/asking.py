@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.cost import embedding_flops_per_token
+from ptmbench.bench.engine.cost import embedding_flops_per_token
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task

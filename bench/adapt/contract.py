@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.settings import Learning, Settings
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example
 

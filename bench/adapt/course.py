@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench import checkpoint, cost
 from ptmbench.bench.console import say
+from ptmbench.bench.engine import checkpoint, cost
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 
 

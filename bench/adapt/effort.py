@@ -7,8 +7,8 @@ so in their file.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ptmbench.bench.adapt import NoDecoder
-from ptmbench.bench.cost import embedding_flops_per_token, optional
+from ptmbench.bench.engine.cost import embedding_flops_per_token, optional
+from ptmbench.bench.errors import NoDecoder
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
@@ -30,7 +30,7 @@ class Network(NamedTuple):
     shape: Size
     vocabulary: Vocabulary
     neighbours: tuple["Network", ...] = ()
-    """Those that are read besides (`bench.neighbours`)."""
+    """Those that are read besides (`bench.adapt.neighbours`)."""
 
     def reading(self, length: float) -> float:
         """FLOPs of the encoder over a row of ``length`` tokens."""

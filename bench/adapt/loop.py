@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.course import Bookmark, Course
 from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.cost import phase
+from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.engine.stopping import Stop, check_finished
-from ptmbench.bench.errors import Diverged
+from ptmbench.bench.errors import Diverged, NotApplicable
 
 _POOL = 50
 """Batches whose rows are sorted together: enough to hardly pad, few enough to stay random."""

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from ptmbench.bench.adapt import NoDecoder
 from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.errors import NoDecoder
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
 

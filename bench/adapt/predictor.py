@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from ptmbench import tasks
-from ptmbench.bench import checkpoint, neighbours
-from ptmbench.bench.adapt import NotApplicable, heads, loop
 from ptmbench.bench.adapt import adapted as shared
+from ptmbench.bench.adapt import heads, loop, neighbours
 from ptmbench.bench.adapt import load as adaptation_of
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.contract import Adaptation, Answers
 from ptmbench.bench.adapt.heads import Codec, Row
+from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.checkpoint import Checkpoint, CheckpointError
-from ptmbench.bench.cost import phase
-from ptmbench.bench.neighbours import Neighbour
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
+from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task

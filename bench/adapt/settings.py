@@ -133,11 +133,11 @@ class Settings(Effort):
     """Share of the probability of a token to write that is spread over the vocabulary."""
 
     beam: int = positive(1, sparing=True)
-    """Hypotheses that generation keeps side by side; 1 is greedy (`bench.generate` tells what these do)."""
+    """Hypotheses that generation keeps side by side; 1 is greedy (`bench.engine.generate` tells what these do)."""
     length_penalty: float = setting(1.0, sparing=True)
     """Power of its length that a hypothesis's log-probability is divided by."""
     coverage: float = setting(0.0, sparing=True)
-    """How much a text loses where it looks away from tokens of the source (`bench.generate`); samples never do."""
+    """Penalty for tokens of the source that a text does not look at (`bench.engine.generate`); none for samples."""
     no_repeat_ngram: int = setting(0, sparing=True)
     """Runs of so many tokens occur once in a text; 0: as often as they come."""
     sample: int = switch(0, sparing=True)

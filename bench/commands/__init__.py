@@ -9,25 +9,25 @@ from typing import NamedTuple
 
 class Command(NamedTuple):
     module: str
-    """The module below `bench.commands` that defines it, under its own name; ``import`` is ``import_`` there."""
+    """The module below `bench` that defines it, under its own name; ``import`` is ``import_`` there."""
     help: str
 
 
 COMMANDS = {
-    "run": Command("runs", "Run a suite: pre-train its models, adapt them to its tasks, build the board."),
-    "pretrain": Command("runs", "Pre-train one model on a corpus and save a checkpoint."),
-    "evaluate": Command("runs", "Adapt one checkpoint to tasks and score it."),
-    "score": Command("files", "Score a file of predictions against an official gold file."),
-    "predict": Command("files", "Write predictions of fine-tuned checkpoints, for `score` and for test servers."),
-    "encode": Command("files", "Write the hidden vectors of a text file's lines."),
-    "import": Command("published", "Make a checkpoint of a published model (a folder in Hugging Face layout)."),
-    "export": Command("published", "Write a checkpoint as a folder in Hugging Face layout."),
-    "board": Command("files", "Build the board from the records of one or more runs."),
-    "gate": Command("gate", "Compare a run with a baseline: regression, pass or inconclusive."),
-    "accept": Command("gate", "Make a run's records the baseline that gate compares with."),
-    "ls": Command("names", "List models, objectives, tasks, adaptations or suites."),
-    "info": Command("names", "Show a model's card, a task's sheet, a suite, a checkpoint and so on."),
-    "data": Command("data", "Make the embedded data, fetch official data, list or check a folder, tokenise."),
+    "run": Command("commands.runs", "Run a suite: pre-train its models, adapt them to its tasks, build the board."),
+    "pretrain": Command("commands.runs", "Pre-train one model on a corpus and save a checkpoint."),
+    "evaluate": Command("commands.runs", "Adapt one checkpoint to tasks and score it."),
+    "score": Command("commands.files", "Score a file of predictions against an official gold file."),
+    "predict": Command("commands.files", "Write predictions of adapted checkpoints, for `score` and for test servers."),
+    "encode": Command("commands.files", "Write the hidden vectors of a text file's lines."),
+    "import": Command("commands.published", "Make a checkpoint of a published model (Hugging Face layout)."),
+    "export": Command("commands.published", "Write a checkpoint as a folder in Hugging Face layout."),
+    "board": Command("commands.files", "Build the board from the records of one or more runs."),
+    "gate": Command("commands.gate", "Compare a run with a baseline: regression, pass or inconclusive."),
+    "accept": Command("commands.gate", "Make a run's records the baseline that gate compares with."),
+    "ls": Command("commands.names", "List models, objectives, tasks, adaptations or suites."),
+    "info": Command("commands.names", "Show a model's card, a task's sheet, a suite, a checkpoint and so on."),
+    "data": Command("commands.data", "Make the embedded data, fetch official data, list or check a folder, tokenise."),
     "perf": Command("perf", "Measure speed on this machine, beside a peer."),
-    "doctor": Command("machine", "Examine this machine and installation."),
+    "doctor": Command("commands.machine", "Examine this machine and installation."),
 }

@@ -114,7 +114,7 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
     In --json the counts of the overlap stand in the entry of the report split, under "overlap".
     """
     from ptmbench.bench.console import progress
-    from ptmbench.bench.data import counted
+    from ptmbench.bench.runs import counted
 
     rows = []
     with progress("Reading", unit="splits", brief=True) as bar:

@@ -53,7 +53,7 @@ def predict(**options: Any) -> int:
     """Predict a split with fine-tuned checkpoints: lines {"id": ..., "prediction": ...}, which `score` takes, and for
     test splits of GLUE and SuperGLUE the zip that the server takes."""
     environment.prepare()
-    from ptmbench.bench.predict import predict as work
+    from ptmbench.bench.runs.predict import predict as work
 
     return work(**options)
 
@@ -66,7 +66,7 @@ def predict(**options: Any) -> int:
 def encode(**options: Any) -> int:
     """Write the hidden vectors that CHECKPOINT gives to each line."""
     environment.prepare()
-    from ptmbench.bench.predict import encode as work
+    from ptmbench.bench.runs.predict import encode as work
 
     return work(**options)
 

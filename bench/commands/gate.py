@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from ptmbench.bench.commands.options import Location
+from ptmbench.bench.commands.registry import resolve
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
-from ptmbench.bench.registry import resolve
 
 _SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB without a word
 

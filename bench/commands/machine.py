@@ -11,7 +11,7 @@ def doctor(as_json: bool) -> int:
     """Examine this machine and installation. Exit status 4 when something that is needed is missing."""
     from dataclasses import asdict
 
-    from ptmbench.bench.doctor import examine
+    from ptmbench.bench.commands.doctor import examine
 
     findings = []
     for finding in examine():

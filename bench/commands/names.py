@@ -9,16 +9,17 @@ from typing import Any
 import click
 
 from ptmbench.bench.commands.options import VOCABULARY
+from ptmbench.bench.commands.registry import names, resolve
 from ptmbench.bench.errors import BrokenFile, UsageError
-from ptmbench.bench.registry import names, resolve
 from ptmbench.models._importing import broken
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
+    "models": "models",
     "objectives": "models/objectives",
     "tasks": "tasks",
     "adaptations": "bench/adapt",
-    "suites": "bench/suites",
+    "suites": "bench/runs/suites",
 }
 
 
@@ -120,7 +121,7 @@ def _file(kind: str, name: str) -> str:
 
 
 def _checkpoint(folder: Path, as_json: bool) -> None:
-    from ptmbench.bench.checkpoint import read
+    from ptmbench.bench.engine.checkpoint import read
 
     found = read(folder)
     sheet = {name: value for name, value in found.about.items() if name != "curve"} | {"files": dict(found.files)}
@@ -190,7 +191,7 @@ def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
 def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
-    from ptmbench.bench import suites
+    from ptmbench.bench.runs import suites
 
     suite = suites.load(name)
     budgets = {model: budget.flag() for model, budget in suite.budgets.items()}

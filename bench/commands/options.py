@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.commands.registry import resolve
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.recipe import LEAST, MOST
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 from ptmbench.bench.options import BOUNDS, CHOICES, KINDS
-from ptmbench.bench.registry import resolve
 
 SIZES = ("tiny", "mini", "small", "base")
 SEED = click.IntRange(*BOUNDS["seed"])
@@ -34,8 +34,8 @@ Options = TypeVar("Options")
 
 
 class Name(click.ParamType):
-    """A name of one kind that `bench.registry` lists; other spellings of it become the listed one. A name that is not
-    listed is left to what loads it."""
+    """A name of one kind that `bench.commands.registry` lists; other spellings of it become the listed one. A name that
+    is not listed is left to what loads it."""
 
     name = "name"
 
@@ -98,7 +98,7 @@ class Span(click.ParamType):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from ptmbench.bench.limits import seconds_of
+        from ptmbench.bench.runs.limits import seconds_of
 
         try:
             return seconds_of(str(value))
@@ -130,7 +130,7 @@ class Spread(click.Command):
 def listed(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
     """Callback: "a,b" and repeated options to one tuple without repeats; None when the option was not given.
 
-    Models, tasks and adaptations get the names that `bench.registry` lists.
+    Models, tasks and adaptations get the names that `bench.commands.registry` lists.
     """
     if not values:
         return None

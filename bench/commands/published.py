@@ -22,7 +22,7 @@ def import_(**options: Any) -> int:
     which may be gzipped. `import` loads nothing from the network.
     """
     environment.prepare()
-    from ptmbench.bench import published
+    from ptmbench.bench.runs import published
 
     return published.import_(**options)
 
@@ -38,6 +38,6 @@ def export(**options: Any) -> int:
     Word vectors are written as a text in the layout of word2vec's program, which gensim loads.
     """
     environment.prepare()
-    from ptmbench.bench.published import export_checkpoint
+    from ptmbench.bench.runs.published import export_checkpoint
 
     return export_checkpoint(**options)

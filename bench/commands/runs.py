@@ -56,7 +56,7 @@ def run(**options: Any) -> int:
     """
     options["budget"] = budget(options)
     environment.prepare()
-    from ptmbench.bench.run import run_suite
+    from ptmbench.bench.runs.run import run_suite
 
     return run_suite(built(RunOptions, options))
 
@@ -87,7 +87,7 @@ def pretrain(**options: Any) -> int:
     if twice := next((name for name in lengths if name in chosen), None):
         raise UsageError(f"--{twice} and --set {twice} say the same: give one of them.")
     environment.prepare()
-    from ptmbench.bench.pretrain import pretrain_command
+    from ptmbench.bench.runs.pretrain import pretrain_command
 
     return pretrain_command(built(PretrainOptions, options | {"recipe": lengths | chosen}))
 
@@ -113,6 +113,6 @@ def evaluate(**options: Any) -> int:
     The tasks are those of --tasks or --suite, or all there are.
     """
     environment.prepare()
-    from ptmbench.bench.run import evaluate as work
+    from ptmbench.bench.runs.run import evaluate as work
 
     return work(built(EvaluateOptions, options))

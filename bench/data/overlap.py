@@ -1,7 +1,7 @@
 """What a report split has in common with training data: definitions and counts.
 
 Scores may owe something to examples that a model has seen. This module says which examples of a report split a
-training set or a corpus contains. `bench.data.counted` keeps the counts and gives them to records; ``data check``
+training set or a corpus contains. `bench.runs.counted` keeps the counts and gives them to records; ``data check``
 prints them. All texts are compared without case and punctuation, in the words of `models.text.runs`.
 
 **Texts.** An example is compared by its texts: of a pair both, of a question the question and its whole context, of a

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench import tasks
-from ptmbench.bench.artefacts import digest
 from ptmbench.bench.console import say
+from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.errors import EnvironmentProblem
 from ptmbench.tasks.task import MissingData, Task
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.checkpoint import write_text
+from ptmbench.bench.engine.checkpoint import write_text
 from ptmbench.tasks.task import DataError, MissingData, Task
 
 LOCK = "downloads.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench import checkpoint
+from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.networks import assign, weights
 from ptmbench.bench.errors import Diverged, UsageError
 

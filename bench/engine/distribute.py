@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.cost import phase
+from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 

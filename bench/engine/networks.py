@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench import models
-from ptmbench.bench.checkpoint import CheckpointError
+from ptmbench.bench.engine.checkpoint import CheckpointError
 from ptmbench.models._importing import broken
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Pretrainable

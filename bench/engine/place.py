@@ -9,7 +9,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ptmbench.bench import checkpoint
+from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.errors import Diverged, EnvironmentProblem, UsageError
 
 

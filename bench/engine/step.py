@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.cost import Traced
+from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.distribute import scope, share_of
 from ptmbench.bench.engine.optimizers import SPARSE, summed
 from ptmbench.bench.engine.optimizers import optimizer as optimizer_of

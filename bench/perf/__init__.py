@@ -1,1 +1,27 @@
-"""Measurements of speed that anybody can repeat: ``ptmbench perf NAME``. What they gave stands in README.md."""
+"""``perf NAME``: measurements of speed and of this project, each a module with a ``command``."""
+
+import importlib
+from pathlib import Path
+
+import click
+
+from ptmbench.bench.errors import UsageError
+
+_HELPERS = {"__init__", "curves", "peer", "table", "worker"}
+
+
+class Measurements(click.Group):
+    """The folder is the list: every module of `bench.perf` that is no helper is a subcommand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(file.stem for file in Path(__file__).parent.glob("*.py") if file.stem not in _HELPERS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        if cmd_name not in self.list_commands(ctx):
+            raise UsageError(f"There is no measurement '{cmd_name}'. There are {', '.join(self.list_commands(ctx))}.")
+        return importlib.import_module(f"ptmbench.bench.perf.{cmd_name}").command
+
+
+@click.group(cls=Measurements)
+def perf() -> None:
+    """Measure speed on this machine, beside a peer where there is one. bench/perf/README.md shows what was found."""

@@ -53,7 +53,7 @@ def _processor() -> float:
 def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **options: Any) -> int:
     """Seconds from a BERT checkpoint to MRPC's score, as a Markdown table."""
     peers.check(peer_python)
-    from ptmbench.bench import checkpoint as checkpoints
+    from ptmbench.bench.engine import checkpoint as checkpoints
     from ptmbench.leaderboard import store
     from ptmbench.models.text.tokenizers import Vocabulary
 

@@ -100,7 +100,7 @@ def main(argument: str) -> None:
     import numpy as np
 
     from ptmbench.bench.engine import networks
-    from ptmbench.bench.generate import Generator, Writing
+    from ptmbench.bench.engine.generate import Generator, Writing
     from ptmbench.models.published import folder as published
 
     found = published.read(Path(settings["folder"]))

@@ -178,8 +178,8 @@ def command(data: Path, corpus: tuple[Path, ...], peer: tuple[str, ...], names: 
     environment.prepare(threads=case["threads"])
     if peer:
         peers.check(case["peer_python"], peer)
-    from ptmbench.bench import suites
     from ptmbench.bench.data import corpora
+    from ptmbench.bench.runs import suites
 
     asked = asked_in(data)
     files = corpora.files_of(corpus, suites.load("words").corpus, data)

@@ -23,8 +23,7 @@ import click
 import numpy as np
 
 from ptmbench import models
-from ptmbench.bench import checkpoint
-from ptmbench.bench.engine import networks
+from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.errors import OK
 from ptmbench.bench.perf.table import Table
 
@@ -132,10 +131,10 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     import tensorflow as tf
 
     from ptmbench import models
-    from ptmbench.bench.budget import Budget
     from ptmbench.bench.engine import distribute
+    from ptmbench.bench.engine.budget import Budget
     from ptmbench.bench.engine.recipe import recipe_of
-    from ptmbench.bench.pretrain import pretrain
+    from ptmbench.bench.runs.pretrain import pretrain
     from ptmbench.models.text.annotations import symbols_of
     from ptmbench.models.text.corpus import tokenise
     from ptmbench.models.text.pieces import VECTORS

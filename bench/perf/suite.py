@@ -1,4 +1,4 @@
-"""Where the time of a run's workers went, read off its records, its checkpoints and `bench.execute.TIMES`.
+"""Where the time of a run's workers went, read off its records, its checkpoints and `bench.runs.execute.TIMES`.
 
     python -m ptmbench.bench.perf.suite RUN-FOLDER
 
@@ -7,7 +7,6 @@ and of prediction; everything else is overhead, which a suite should keep below 
 """
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ from typing import Any
 
 import click
 
-from ptmbench.bench.checkpoint import CheckpointError, read
 from ptmbench.bench.commands.options import Existing
-from ptmbench.bench.cost import OTHER
+from ptmbench.bench.engine.checkpoint import CheckpointError, read
+from ptmbench.bench.engine.cost import OTHER
 from ptmbench.bench.errors import OK, EnvironmentProblem
-from ptmbench.bench.execute import TIMES
 from ptmbench.bench.perf.table import Table
+from ptmbench.bench.runs.execute import TIMES
 from ptmbench.leaderboard.store import load
 
 USEFUL = ("train", "select", "evaluate")
@@ -145,9 +144,3 @@ def command(run_folder: Path, as_json: bool) -> int:
     for row in rows(spent(run_folder)):
         table.add(row)
     return OK
-
-
-if __name__ == "__main__":
-    from ptmbench.bench.__main__ import main
-
-    sys.exit(main(["perf", "suite", *sys.argv[1:]]))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.checkpoint import write_bytes
+from ptmbench.bench.engine.checkpoint import write_bytes
 from ptmbench.leaderboard import stats
 from ptmbench.tasks.forms import behind, beside
 from ptmbench.tasks.metrics.additive import Additive, Rowwise

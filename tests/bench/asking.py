@@ -17,21 +17,21 @@ def options(kind: type[Options], **values: Any) -> Options:
 
 
 def run_suite(**values: Any) -> int:
-    """`bench.run.run_suite` with ``values``."""
-    from ptmbench.bench import run
+    """`bench.runs.run.run_suite` with ``values``."""
+    from ptmbench.bench.runs import run
 
     return run.run_suite(options(RunOptions, **values))
 
 
 def evaluate(**values: Any) -> int:
-    """`bench.run.evaluate` with ``values``."""
-    from ptmbench.bench import run
+    """`bench.runs.run.evaluate` with ``values``."""
+    from ptmbench.bench.runs import run
 
     return run.evaluate(options(EvaluateOptions, **values))
 
 
 def pretrain(**values: Any) -> int:
-    """`bench.pretrain.pretrain_command` with ``values``."""
-    from ptmbench.bench.pretrain import pretrain_command
+    """`bench.runs.pretrain.pretrain_command` with ``values``."""
+    from ptmbench.bench.runs.pretrain import pretrain_command
 
     return pretrain_command(options(PretrainOptions, **values))

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.bench import adapt, checkpoint
-from ptmbench.bench.adapt import NotApplicable, heads, predictor, settings
+from ptmbench.bench import adapt
+from ptmbench.bench.adapt import heads, predictor, settings
 from ptmbench.bench.adapt.adapted import random_weights
 from ptmbench.bench.adapt.contract import Adaptation
-from ptmbench.bench.checkpoint import CheckpointError
-from ptmbench.bench.neighbours import Neighbour
+from ptmbench.bench.adapt.neighbours import Neighbour
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import CheckpointError
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load, microworld

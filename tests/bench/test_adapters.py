@@ -7,17 +7,18 @@ import pytest
 import tensorflow as tf
 from scipy.special import erf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench import checkpoint
-from ptmbench.bench.adapt import NotApplicable, predictor, settings
+from ptmbench.bench.adapt import predictor, settings
 from ptmbench.bench.adapt.adapted import adapted, random_weights
 from ptmbench.bench.adapt.adapters import Own
 from ptmbench.bench.adapt.adapters.network import Adapter
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import Row, stack
-from ptmbench.bench.answers import Context
-from ptmbench.bench.plan import Cell
-from ptmbench.bench.plan import Row as Line
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell
+from ptmbench.bench.runs.plan import Row as Line
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -19,8 +19,8 @@ FOLDERS = {
     "objectives": "models/objectives",
     "tasks": "tasks",
     "adaptations": "bench/adapt",
-    "suites": "bench/suites",
-    "baselines": "bench/baselines",
+    "suites": "bench/runs/suites",
+    "baselines": "bench/adapt/baselines",
 }
 BREAKS = {
     "syntax": '"""Broken."""\n\nthis is no Python\n',
@@ -142,7 +142,7 @@ CONTRACT = {
     ),
 }
 TASK = (ROOT / "tasks" / "sst2.py").read_text(encoding="utf-8").replace('name="sst2"', 'name="broken"')
-SUITE = (ROOT / "bench" / "suites" / "demo.py").read_text(encoding="utf-8")
+SUITE = (ROOT / "bench" / "runs" / "suites" / "demo.py").read_text(encoding="utf-8")
 ADAPTATION = (ROOT / "bench" / "adapt" / "finetune" / "__init__.py").read_text(encoding="utf-8")
 CONTRACT |= {
     "no task": ("tasks", TASK.replace("TASK = ", "SHEET = "), "It has no TASK"),

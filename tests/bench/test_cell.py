@@ -8,17 +8,17 @@ import shutil
 
 import pytest
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench import checkpoint, pretrain
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import adapted
-from ptmbench.bench.answers import Context
-from ptmbench.bench.budget import Budget
 from ptmbench.bench.data import corpora
-from ptmbench.bench.engine import networks
+from ptmbench.bench.engine import checkpoint, networks
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.engine.step import TrainStep
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import pretrain
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.pieces import CorpusUnfit
@@ -217,7 +217,7 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
     assert result.pretraining["steps"] == 4 and result.pretraining["weights_sha256"] == made.weights_sha256
     (folder,) = (context.out / "adapted").iterdir()
 
-    from ptmbench.bench.predict import predict
+    from ptmbench.bench.runs.predict import predict
 
     out = tmp_path / "predictions"
     assert predict(checkpoints=[folder], split="dev", data=world, out=out) == 0
@@ -232,7 +232,7 @@ def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_pa
     assert result.status == "ok", result.reason
     (folder,) = (context.out / "adapted").iterdir()
 
-    from ptmbench.bench.predict import predict
+    from ptmbench.bench.runs.predict import predict
 
     assert predict(checkpoints=[folder], split="dev", data=world, out=tmp_path / "predictions") == 0
     lines = [json.loads(line) for line in (tmp_path / "predictions/stsb.dev.jsonl").read_text().splitlines()]

@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from ptmbench.bench import checkpoint
-from ptmbench.bench.checkpoint import CheckpointError
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import CheckpointError
 
 ARRAYS = {
     "encoder/a": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -15,7 +15,7 @@ import pytest
 
 from ptmbench.bench import errors
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW_IMPORTS = {
@@ -143,11 +143,11 @@ def test_mistakes_are_answered_by_a_sentence(
 
 
 ENGINE = {
-    "run": ("ptmbench.bench.run", "run_suite"),
-    "pretrain": ("ptmbench.bench.pretrain", "pretrain_command"),
-    "evaluate": ("ptmbench.bench.run", "evaluate"),
-    "predict": ("ptmbench.bench.predict", "predict"),
-    "encode": ("ptmbench.bench.predict", "encode"),
+    "run": ("ptmbench.bench.runs.run", "run_suite"),
+    "pretrain": ("ptmbench.bench.runs.pretrain", "pretrain_command"),
+    "evaluate": ("ptmbench.bench.runs.run", "evaluate"),
+    "predict": ("ptmbench.bench.runs.predict", "predict"),
+    "encode": ("ptmbench.bench.runs.predict", "encode"),
 }
 
 
@@ -383,7 +383,7 @@ def test_doctor_finds_this_machine_fit(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_doctor_names_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
-    from ptmbench.bench.doctor import writable
+    from ptmbench.bench.commands.doctor import writable
 
     blocked = tmp_path / "file"
     blocked.touch()

@@ -5,11 +5,11 @@ import difflib
 import numpy as np
 import pytest
 
-from ptmbench.bench import _folders, conditions, transforms
-from ptmbench.bench.conditions.contract import Condition
-from ptmbench.bench.conditions.misspellings import KINDS, NEIGHBOURS, Settings, misspelt
+from ptmbench.bench.adapt import _folders, conditions, transforms
+from ptmbench.bench.adapt.conditions.contract import Condition
+from ptmbench.bench.adapt.conditions.misspellings import KINDS, NEIGHBOURS, Settings, misspelt
+from ptmbench.bench.adapt.transforms.contract import Transform
 from ptmbench.bench.errors import BrokenFile
-from ptmbench.bench.transforms.contract import Transform
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example

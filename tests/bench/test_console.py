@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptmbench.bench import console, environment
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ptmbench.bench import cost
 from ptmbench.bench.adapt.heads import Row
-from ptmbench.bench.cost import Meter, Traced, phase
+from ptmbench.bench.engine import cost
+from ptmbench.bench.engine.cost import Meter, Traced, phase
 
 
 def rows(*lengths):

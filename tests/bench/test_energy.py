@@ -2,7 +2,7 @@
 
 import pytest
 
-from ptmbench.bench import energy
+from ptmbench.bench.engine import energy
 
 
 @pytest.fixture

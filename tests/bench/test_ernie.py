@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from ptmbench.bench import checkpoint
+from ptmbench.bench.engine import checkpoint
 from ptmbench.leaderboard import record
 from ptmbench.models.text.pieces import VECTORS
 from ptmbench.tasks.microworld import documents

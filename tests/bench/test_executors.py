@@ -16,14 +16,14 @@ import psutil
 import pytest
 
 from ptmbench import tasks
-from ptmbench.bench import execute
 from ptmbench.bench.data.sources import fingerprint
 from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
-from ptmbench.bench.executors import Died, Done, Ready
-from ptmbench.bench.executors import ray as on_ray
-from ptmbench.bench.executors.local import Local
-from ptmbench.bench.plan import Plan
-from ptmbench.bench.work import Job
+from ptmbench.bench.runs import execute
+from ptmbench.bench.runs.executors import Died, Done, Ready
+from ptmbench.bench.runs.executors import ray as on_ray
+from ptmbench.bench.runs.executors.local import Local
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard import record
 from ptmbench.tasks import microworld
 from tests.bench.asking import run_suite
@@ -91,7 +91,7 @@ def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_pa
 
 
 def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("ptmbench.bench.executors.local.sys.executable", shutil.which("false"))
+    monkeypatch.setattr("ptmbench.bench.runs.executors.local.sys.executable", shutil.which("false"))
     with pytest.raises(EnvironmentProblem, match="No worker"):
         run_suite(**FLOOR, tasks=("cola",), out=tmp_path / "run", data=world, jobs=1)
     assert "ended with status 1" in capsys.readouterr().err
@@ -100,7 +100,7 @@ def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, cap
 
 def test_a_killed_process_costs_nothing(world, tmp_path):
     """A local worker, killed while it waits: what it is given next goes to the one that takes its place."""
-    from ptmbench.bench.executors.local import Local
+    from ptmbench.bench.runs.executors.local import Local
 
     class Nervous(Local):
         def give(self, worker, piece):
@@ -110,7 +110,7 @@ def test_a_killed_process_costs_nothing(world, tmp_path):
                 self._processes[worker].wait()
             super().give(worker, piece)
 
-    from ptmbench.bench.executors import local
+    from ptmbench.bench.runs.executors import local
 
     before, local.Local = local.Local, Nervous
     try:
@@ -121,12 +121,12 @@ def test_a_killed_process_costs_nothing(world, tmp_path):
 
 
 def test_a_worker_that_dies_over_its_answer_is_missed(tmp_path, monkeypatch):
-    from ptmbench.bench.executors.local import Local
+    from ptmbench.bench.runs.executors.local import Local
 
     half = tmp_path / "half"
     half.write_text("#!/bin/sh\nprintf '{\"said\": nul'\n")
     half.chmod(0o755)
-    monkeypatch.setattr("ptmbench.bench.executors.local.sys.executable", str(half))
+    monkeypatch.setattr("ptmbench.bench.runs.executors.local.sys.executable", str(half))
     with Local(tmp_path, 1, 1) as local:
         assert isinstance(local.event(timeout=20.0), Died)
 

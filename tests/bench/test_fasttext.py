@@ -6,10 +6,10 @@
 import numpy as np
 import pytest
 
-from ptmbench.bench import baselines
-from ptmbench.bench.adapt import NotApplicable
-from ptmbench.bench.baselines import fasttext_classifier as fasttext
-from ptmbench.bench.plan import Row, rows_of
+from ptmbench.bench.adapt import baselines
+from ptmbench.bench.adapt.baselines import fasttext_classifier as fasttext
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs.plan import Row, rows_of
 from ptmbench.tasks import load
 from ptmbench.tasks.task import Example
 

@@ -17,9 +17,9 @@ import pytest
 
 from ptmbench import tasks
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.data import examples
 from ptmbench.bench.data import fetch as fetching
 from ptmbench.bench.data.fetch import FetchError, fetch, get
+from ptmbench.bench.runs import examples
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.accuracy import accuracy
 from ptmbench.tasks.task import DataError, Download, Example, MissingData, Source, Task

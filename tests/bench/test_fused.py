@@ -9,18 +9,19 @@ import pytest
 import tensorflow as tf
 from scipy.special import erf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench import checkpoint
-from ptmbench.bench.adapt import NotApplicable, heads, settings
 from ptmbench.bench.adapt import fused as of_fused
+from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt.adapted import adapted, random_weights
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.fused import network as fused
 from ptmbench.bench.adapt.heads import generation
-from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
-from ptmbench.bench.generate import Generator, Writing
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.generate import Generator, Writing
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.models import load as model
 from ptmbench.models.architectures.encoder_decoders import bart
 from ptmbench.models.architectures.transformer_fused import Decoder, Encoder, mixed

@@ -14,9 +14,9 @@ import pytest
 from ptmbench import tasks
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.perf import gate as perf
-from ptmbench.bench.plan import settings_of
+from ptmbench.bench.runs.plan import settings_of
+from ptmbench.bench.runs.suites import regress
 from ptmbench.bench.scoring import rescore, score
-from ptmbench.bench.suites import regress
 from ptmbench.leaderboard.baseline import verify
 from ptmbench.leaderboard.record import read, write
 from ptmbench.leaderboard.store import load

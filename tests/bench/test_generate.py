@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import Adapted, writing_of
-from ptmbench.bench.generate import Generator, Writing
-from ptmbench.bench.generate.beam import largest, looked_at
-from ptmbench.bench.generate.sampling import draws
+from ptmbench.bench.engine.generate import Generator, Writing
+from ptmbench.bench.engine.generate.beam import largest, looked_at
+from ptmbench.bench.engine.generate.sampling import draws
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
 from ptmbench.models.layers.operations import HIDDEN, attention, watching
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -251,7 +251,7 @@ def test_an_accelerator_takes_all_rows_at_once(device, sizes, monkeypatch):
     write, asked = Generator(toy(1), WORDS, Writing()), []
     whole, alone = write(SOURCES, 9), write._write
     monkeypatch.setattr("ptmbench.bench.environment.threads", lambda: 3)
-    monkeypatch.setattr("ptmbench.bench.generate.accelerated", lambda: device == "GPU")
+    monkeypatch.setattr("ptmbench.bench.engine.generate.accelerated", lambda: device == "GPU")
     monkeypatch.setattr(write, "_write", lambda tokens, **how: asked.append(len(tokens)) or alone(tokens, **how))
     assert np.array_equal(write(SOURCES, 9).ids, whole.ids)
     assert sorted(asked) == sizes

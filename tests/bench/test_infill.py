@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import baselines
-from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt import baselines, settings
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.infill import Own
 from ptmbench.bench.adapt.infill import head as infilling
 from ptmbench.bench.adapt.infill import network as infill
-from ptmbench.bench.answers import Context
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary

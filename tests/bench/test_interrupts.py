@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ptmbench.bench import checkpoint
+from ptmbench.bench.engine import checkpoint
 from ptmbench.leaderboard import record
 from tests.bench.processes import ROOT, made_text, start, states, wait_for
 
@@ -126,4 +126,4 @@ def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path)
 def _running(out):
     """Whether a worker of the run is still there: it ends by itself when its run was killed."""
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return any("bench.work" in line and str(out) in line for line in lines)
+    return any("bench.runs.work" in line and str(out) in line for line in lines)

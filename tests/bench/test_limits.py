@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ptmbench.bench import estimate, limits
-from ptmbench.bench.artefacts import Row
-from ptmbench.bench.limits import FLOOR, UNKNOWN, Limits
-from ptmbench.bench.plan import Plan
-from ptmbench.bench.work import Job, unfinished_of
+from ptmbench.bench.runs import estimate, limits
+from ptmbench.bench.runs.artefacts import Row
+from ptmbench.bench.runs.limits import FLOOR, UNKNOWN, Limits
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.work import Job, unfinished_of
 from ptmbench.leaderboard import record
 from tests.bench.test_broken_files import TASK, clone, ptmbench  # noqa: F401
 from tests.bench.test_schedule import WORDS, cell

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.lm_seq2seq import Own, flops
 from ptmbench.bench.adapt.lm_seq2seq import head as lm_beside
 from ptmbench.bench.adapt.lm_seq2seq import network as lm_seq2seq
-from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
-from ptmbench.bench.generate import Generator, Writing
-from ptmbench.bench.plan import Cell
-from ptmbench.bench.plan import Row as Line
+from ptmbench.bench.engine.generate import Generator, Writing
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell
+from ptmbench.bench.runs.plan import Row as Line
 from ptmbench.models import load as model
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Size

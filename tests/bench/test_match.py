@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench import checkpoint, summaries
-from ptmbench.bench.adapt import NotApplicable, loop, predictor, settings
+from ptmbench.bench.adapt import loop, predictor, settings, summaries
 from ptmbench.bench.adapt.adapted import Adapted, adapted
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.match import Own
 from ptmbench.bench.adapt.match import head as matching
-from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
-from ptmbench.bench.engine import networks
-from ptmbench.bench.plan import Cell, Row
-from ptmbench.bench.predict import predict
+from ptmbench.bench.engine import checkpoint, networks
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
+from ptmbench.bench.runs.predict import predict
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding

@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench import checkpoint, plan, predict
-from ptmbench.bench.adapt import NotApplicable, heads, loop, settings
+from ptmbench.bench.adapt import heads, loop, settings
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.multitask import Own
 from ptmbench.bench.adapt.multitask import head as multitask
 from ptmbench.bench.adapt.multitask.network import Reading
 from ptmbench.bench.adapt.settings import SettingError
-from ptmbench.bench.answers import Context
-from ptmbench.bench.artefacts import VERSION, Given, digest
 from ptmbench.bench.data import corpora
-from ptmbench.bench.data.examples import beside, read
 from ptmbench.bench.data.sources import Fingerprints, fingerprint
-from ptmbench.bench.errors import UsageError
-from ptmbench.bench.estimate import _cell as estimated
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import digest
+from ptmbench.bench.errors import NotApplicable, UsageError
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import plan, predict
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.artefacts import VERSION, Given
+from ptmbench.bench.runs.estimate import _cell as estimated
+from ptmbench.bench.runs.examples import beside, read
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding

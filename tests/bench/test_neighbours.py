@@ -8,19 +8,20 @@ from types import SimpleNamespace
 import pytest
 
 from ptmbench import models
-from ptmbench.bench import cell as cells
-from ptmbench.bench import checkpoint, neighbours, plan, predict, run
-from ptmbench.bench.adapt import NotApplicable, heads
+from ptmbench.bench.adapt import heads, neighbours
 from ptmbench.bench.adapt.settings import SettingError
-from ptmbench.bench.answers import Context
-from ptmbench.bench.artefacts import VERSION, Given, digest
-from ptmbench.bench.budget import Budget
-from ptmbench.bench.engine import networks
-from ptmbench.bench.errors import OK, UsageError
-from ptmbench.bench.estimate import _cell as estimated
-from ptmbench.bench.executors import ray as on_ray
-from ptmbench.bench.schedule import Schedule
-from ptmbench.bench.work import Worker, failure_of
+from ptmbench.bench.engine import checkpoint, networks
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.checkpoint import digest
+from ptmbench.bench.errors import OK, NotApplicable, UsageError
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import plan, predict, run
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.artefacts import VERSION, Given
+from ptmbench.bench.runs.estimate import _cell as estimated
+from ptmbench.bench.runs.executors import ray as on_ray
+from ptmbench.bench.runs.schedule import Schedule
+from ptmbench.bench.runs.work import Worker, failure_of
 from ptmbench.leaderboard import record
 from ptmbench.models import UnknownModel
 from ptmbench.models.card import Size
@@ -179,7 +180,7 @@ def test_what_travels_to_other_machines(tmp_path):
 
 
 def made(folder, model, shape, tokenizer):
-    """A checkpoint of ``model`` as `bench.pretrain` leaves them, with the weights of seed 7."""
+    """A checkpoint of ``model`` as `bench.runs.pretrain` leaves them, with the weights of seed 7."""
     network = networks.build(model, shape, tokenizer, 7)
     about = dict.fromkeys(("steps", "tokens", "flops", "seconds", "loss"), 1.0) | {
         "kind": "pretrained", "model": model, "size": "tiny", "shape": dataclasses.asdict(shape), "seed": 0,

@@ -8,7 +8,7 @@ import pytest
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.adapt import names
 from ptmbench.bench.adapt.settings import SettingError, changed, defaults, kind, recorded
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.recipe import LEAST, MOST_TOKENS, Recipe, recipe_of
 from ptmbench.bench.errors import USAGE, UsageError
 from ptmbench.tasks.forms import Form

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptmbench
-from ptmbench.bench import pretrain, run
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import (
     KINDS,
@@ -27,6 +26,7 @@ from ptmbench.bench.options import (
     TrainingOptions,
     WorkerOptions,
 )
+from ptmbench.bench.runs import pretrain, run
 from tests.bench import asking
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from ptmbench import tasks
-from ptmbench.bench import cell as cells
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.answers import Context
-from ptmbench.bench.artefacts import Cell, Given, Pretraining, Row
-from ptmbench.bench.budget import Budget
-from ptmbench.bench.data import corpora, counted, overlap
+from ptmbench.bench.data import corpora, overlap
 from ptmbench.bench.data.overlap import against, between
-from ptmbench.bench.plan import Plan
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import counted
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.artefacts import Cell, Given, Pretraining, Row
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.bench.scoring import score
-from ptmbench.bench.work import Job, Worker
 from ptmbench.leaderboard import board, record, tables
 from ptmbench.leaderboard.store import load
 from ptmbench.models.text.runs import folded

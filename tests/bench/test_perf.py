@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ptmbench.bench.commands.perf import perf
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.perf import loss, peer, pretrain, vectors
+from ptmbench.bench.perf import loss, peer, perf, pretrain, vectors
 from ptmbench.bench.perf.curves import picture
 from ptmbench.bench.perf.table import Table
 from ptmbench.bench.perf.worker import Worker, WorkerFailed, interleave

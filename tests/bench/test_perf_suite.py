@@ -6,8 +6,8 @@ import os
 import pytest
 
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.execute import TIMES
 from ptmbench.bench.perf import suite
+from ptmbench.bench.runs.execute import TIMES
 from ptmbench.leaderboard import record
 from tests.leaderboard.made import record as made
 

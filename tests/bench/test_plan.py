@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 
 from ptmbench import tasks
-from ptmbench.bench import plan
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.settings import SettingError, Settings
-from ptmbench.bench.artefacts import AdaptedModel, Given, Pretraining, Row, TokenizerTraining
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.plan import Plan
+from ptmbench.bench.runs import plan
+from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Pretraining, Row, TokenizerTraining
+from ptmbench.bench.runs.plan import Plan
 
 COLA, CONLL, WIKI = tasks.load("cola"), tasks.load("conll2003"), tasks.load("wikitext2")
 

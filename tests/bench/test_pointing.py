@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from ptmbench.bench import cell as cells
 from ptmbench.bench import environment
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.heads import pointing, stack
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.bench.scoring import rescore
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ptmbench.bench import checkpoint, predict
+from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.runs import predict
 from ptmbench.tasks.task import MissingData
 
 

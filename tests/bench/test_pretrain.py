@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from ptmbench import models
-from ptmbench.bench import checkpoint, pretrain
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.budget import Budget
 from ptmbench.bench.data import corpora
-from ptmbench.bench.engine import place
+from ptmbench.bench.engine import checkpoint, place
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import SCHEDULES, rate_at
 from ptmbench.bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import Stop, Unfinished
 from ptmbench.bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
+from ptmbench.bench.runs import pretrain
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.processes import made_text
@@ -218,7 +218,7 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_in_a_suite_its_cells_are_recorded_as_diverged(tmp_path, monkeypatch):
-    from ptmbench.bench.suites import demo
+    from ptmbench.bench.runs.suites import demo
     from ptmbench.leaderboard import record
 
     recipe = {**demo.SUITE.recipe, "learning_rate": 1e30}

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.answers import Context
 from ptmbench.bench.engine import networks
-from ptmbench.bench.plan import Cell, Row, cells_of
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row, cells_of
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.bench import checkpoint, suites
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.engine import networks
+from ptmbench.bench.engine import checkpoint, networks
+from ptmbench.bench.runs import suites
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, folder
@@ -104,9 +104,9 @@ def test_encode_and_info_take_it(tmp_path, capsys):
 
 def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
     """Under its own name, without the figures of a paper that are another checkpoint's."""
-    from ptmbench.bench import cell as cells
-    from ptmbench.bench import run as runs
     from ptmbench.bench.data import sources
+    from ptmbench.bench.runs import cell as cells
+    from ptmbench.bench.runs import run as runs
 
     foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ptmbench.bench.commands.perf import perf
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.perf import questions, vectors
+from ptmbench.bench.perf import perf, questions, vectors
 from ptmbench.bench.perf.peers import mittens
 from ptmbench.models.objectives import glove
 from ptmbench.tasks.task import MissingData

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from ptmbench.bench import baselines, estimate
-from ptmbench.bench import cell as cells
+from ptmbench.bench.adapt import baselines
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.heads import against, ranking, stack
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.answers import Context
-from ptmbench.bench.plan import Cell, Row, rows_of
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import estimate
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row, rows_of
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ptmbench.bench import registry
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.commands import runs
+from ptmbench.bench.commands import registry, runs
 
 
 @pytest.mark.parametrize(

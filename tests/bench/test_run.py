@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from ptmbench import tasks
-from ptmbench.bench import pretrain, run, suites
-from ptmbench.bench.budget import Budget
 from ptmbench.bench.data import sources
 from ptmbench.bench.engine import distribute
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
-from ptmbench.bench.work import Worker
+from ptmbench.bench.runs import pretrain, run, suites
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard import record
 from ptmbench.tasks import microworld
 from tests.bench.asking import run_suite

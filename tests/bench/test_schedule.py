@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptmbench.bench import graph
-from ptmbench.bench.artefacts import Cell, Given, Pretraining, Row, TokenizerTraining
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.plan import Plan
-from ptmbench.bench.schedule import ATTEMPTS, Schedule
+from ptmbench.bench.runs import graph
+from ptmbench.bench.runs.artefacts import Cell, Given, Pretraining, Row, TokenizerTraining
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
 from ptmbench.tasks.forms import Form
 
 WORDS = TokenizerTraining(tokenizer="wordpiece", vocabulary=100, corpus=(), corpus_sha256="x")

@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from ptmbench.bench import cell as cells
 from ptmbench.bench import environment
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import adapted
 from ptmbench.bench.adapt.heads import span
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -11,11 +11,11 @@ import tensorflow as tf
 from ptmbench.bench.adapt import heads, loop, settings
 from ptmbench.bench.adapt.adapted import adapted
 from ptmbench.bench.adapt.course import Bookmark
+from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.stacked import Own
 from ptmbench.bench.adapt.stacked import head as codecs
 from ptmbench.bench.adapt.stacked.network import Reading
 from ptmbench.bench.engine import networks
-from ptmbench.bench.neighbours import Neighbour
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -12,17 +12,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ptmbench.bench import checkpoint, pretrain, run, suites
-from ptmbench.bench.artefacts import AdaptedModel, Given, Pretraining, digest
-from ptmbench.bench.budget import Budget
-from ptmbench.bench.checkpoint import CheckpointError
 from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.checkpoint import CheckpointError, digest
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
-from ptmbench.bench.execute import set_failures_aside
-from ptmbench.bench.plan import Plan
-from ptmbench.bench.suites import Stage, demo
-from ptmbench.bench.work import Job, Worker, failure_of, intact, settled
+from ptmbench.bench.runs import pretrain, run, suites
+from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Pretraining
+from ptmbench.bench.runs.execute import set_failures_aside
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.suites import Stage, demo
+from ptmbench.bench.runs.work import Job, Worker, failure_of, intact, settled
 from ptmbench.leaderboard import record, tables
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
@@ -159,7 +160,7 @@ def test_a_suite_may_have_an_earlier_stage(planned, monkeypatch):
 
 def test_a_suite_with_a_stage_that_is_none_is_told(monkeypatch):
     assert suites._mistakes(replace(demo.SUITE, base=Stage(budget=Budget(), corpus=("a",)))) == [
-        "SUITE.base is a bench.suites.Stage whose budget has a unit, or None."
+        "SUITE.base is a bench.runs.suites.Stage whose budget has a unit, or None."
     ]
 
 
@@ -294,10 +295,11 @@ SCRIPT = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from ptmbench.bench.budget import Budget
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.options import CellOptions, OutputOptions, RunOptions, TrainingOptions, WorkerOptions
-from ptmbench.bench.run import run_suite
-from ptmbench.bench.suites import Stage, demo
+from ptmbench.bench.runs.run import run_suite
+from ptmbench.bench.runs.suites import Stage
+from ptmbench.bench.runs.suites import demo
 
 demo.SUITE = replace(demo.SUITE, base=Stage(budget=Budget(steps=40), corpus=("corpus/*.txt",)))
 sys.exit(run_suite(RunOptions(

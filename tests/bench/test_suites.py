@@ -3,10 +3,10 @@
 import pytest
 
 from ptmbench import models, tasks
-from ptmbench.bench import plan, suites
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.commands.names import docstring
 from ptmbench.bench.engine.recipe import recipe_of
+from ptmbench.bench.runs import plan, suites
 
 
 @pytest.mark.parametrize("name", suites.names())

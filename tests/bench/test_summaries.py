@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from ptmbench.bench import baselines, plan, summaries
-from ptmbench.bench.adapt import NotApplicable
+from ptmbench.bench.adapt import baselines, summaries
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import plan
 from ptmbench.tasks import load
 from ptmbench.tasks.task import Example
 

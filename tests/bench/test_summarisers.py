@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, heads, settings
 from ptmbench.bench.adapt import extract as of_extraction
+from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt import seq2seq as of_seq2seq
 from ptmbench.bench.adapt.extract import head as extraction
 from ptmbench.bench.adapt.extract import network as extract
 from ptmbench.bench.adapt.heads import generation, stack
 from ptmbench.bench.adapt.seq2seq import network as seq2seq
-from ptmbench.bench.answers import Context
 from ptmbench.bench.data import corpora
-from ptmbench.bench.generate import Generator, Writing
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.engine.generate import Generator, Writing
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding

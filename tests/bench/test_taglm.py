@@ -8,16 +8,17 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench import cell as cells
-from ptmbench.bench.adapt import NotApplicable, heads, loop, settings
+from ptmbench.bench.adapt import heads, loop, settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import tagging
 from ptmbench.bench.adapt.settings import SettingError, recorded
 from ptmbench.bench.adapt.taglm import Own
 from ptmbench.bench.adapt.taglm import network as taglm
-from ptmbench.bench.answers import Context
 from ptmbench.bench.engine import networks
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench.adapt import NotApplicable, adapted, loop
+from ptmbench.bench.adapt import adapted, loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.effort import Network
@@ -21,6 +21,7 @@ from ptmbench.bench.adapt.ulmfit import network as ulmfit
 from ptmbench.bench.engine import networks
 from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.engine.stopping import Unfinished
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Vocabulary

@@ -9,21 +9,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench import checkpoint, pretrain
-from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.seq2seq import topped_flops
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.adapt.unsupervised import head as monolingual
 from ptmbench.bench.adapt.unsupervised import network as unsupervised
 from ptmbench.bench.adapt.unsupervised.head import Text
-from ptmbench.bench.answers import Context
-from ptmbench.bench.budget import Budget
 from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.bench.engine.recipe import recipe_of
-from ptmbench.bench.generate import Generator, Writing
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import pretrain
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.models import load as model
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ptmbench.bench import cell as cells
-from ptmbench.bench.answers import Context
-from ptmbench.bench.data import examples
 from ptmbench.bench.data.sources import fingerprint
-from ptmbench.bench.plan import Cell, Row
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import examples
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.leaderboard import record
 from ptmbench.tasks import load
 

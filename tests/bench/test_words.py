@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from ptmbench.bench import cell as cells
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.words import network as words
-from ptmbench.bench.answers import Context
 from ptmbench.bench.engine import networks
-from ptmbench.bench.plan import Cell, Row, cells_of
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row, cells_of
 from ptmbench.bench.scoring.rescore import _restored
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.leaderboard import record

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ptmbench.bench import checkpoint
-from ptmbench.bench.execute import _outcomes, set_failures_aside
-from ptmbench.bench.plan import Plan
-from ptmbench.bench.work import Job, Worker, failure_of, intact, settled
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.runs.execute import _outcomes, set_failures_aside
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.work import Job, Worker, failure_of, intact, settled
 from ptmbench.leaderboard import record
 from tests.bench.test_schedule import BERT, CELLS, WORDS
 

@@ -120,7 +120,7 @@ def test_model_and_task_sheets():
 
 
 def test_what_the_intervals_leave_out_stands_on_the_page():
-    """`bench.run` pre-trains a model once, with seed 0, whatever the seeds of its cells are."""
+    """`bench.runs.run` pre-trains a model once, with seed 0, whatever the seeds of its cells are."""
     assert "another pre-training of the same model would change is therefore in no" in Page(board.render([])).text
 
 

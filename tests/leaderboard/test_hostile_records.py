@@ -155,7 +155,7 @@ def test_a_hundred_thousand_brackets(tmp_path, capsys):
 @pytest.mark.parametrize("what", ["about", "files"])
 @pytest.mark.parametrize("value", [None, 3, "x", [], ["weights.safetensors"]])
 def test_a_checkpoint_s_manifest_with_wrong_types_is_damaged(tmp_path, capsys, what, value):
-    from ptmbench.bench.checkpoint import _seal as sealed
+    from ptmbench.bench.engine.checkpoint import _seal as sealed
 
     manifest = {"format": 1, "about": {}, "files": {}} | {what: value}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"seal": sealed(manifest)}))

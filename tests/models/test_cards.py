@@ -39,9 +39,7 @@ def test_card_is_complete(name):
     assert card.objectives
     assert card.tokenizer in ("wordpiece", "bpe", "unigram", "word", "character")
     files = {file.stem for file in (Path(models.__file__).parent / "objectives").glob("*.py")}
-    assert set(card.objectives) <= files, (
-        f"{models.paths()[name]} names an objective without a file"
-    )
+    assert set(card.objectives) <= files, f"{models.paths()[name]} names an objective without a file"
 
 
 @every_model

@@ -157,7 +157,7 @@ def test_loss_is_that_of_each_pair_by_itself():
 
 
 def test_writing_says_where_it_looks():
-    """The weights that `bench.generate` counts for its coverage penalty."""
+    """The weights that `bench.engine.generate` counts for its coverage penalty."""
     _, loss = networks()
     memory, past = loss.begin(TOKENS[1:])
     written, found, looks = TARGETS[1:, :4], [], []

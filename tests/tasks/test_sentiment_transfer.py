@@ -7,9 +7,10 @@ import pytest
 import sacrebleu
 
 from ptmbench import tasks
-from ptmbench.bench import attributes, baselines, plan
-from ptmbench.bench.adapt import NotApplicable
-from ptmbench.bench.attributes import Salience, runs
+from ptmbench.bench.adapt import attributes, baselines
+from ptmbench.bench.adapt.attributes import Salience, runs
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import plan
 from ptmbench.bench.scoring import score_files
 from ptmbench.tasks.forms import Rewriting
 from ptmbench.tasks.metrics.rewriting import Judge, rewriting

@@ -16,10 +16,11 @@ of such blocks can have them. Blocks with shared weights share one pair. g is GE
 from dataclasses import dataclass
 from typing import Any
 
-from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.settings import Learning
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.adapters import Own
 from ptmbench.bench.adapt.parts import Extension
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.blocks import Block
 from ptmbench.models.layers.core import Norm
 from ptmbench.models.layers.operations import gelu

@@ -5,9 +5,9 @@ alternate, 0 1 0 1 ...; the vectors of the sentences go through Transformer laye
 
     h~ = LN(h + MHAtt(h)),    h' = LN(h~ + FFN(h~)),    p_i = sigmoid(w h_i + b),
 
-where h begins as the sentence's vector plus the sines of its place. It learns the oracle's choice (`bench.summaries`)
-by binary cross-entropy. At last the best sentences are taken, without repeating a trigram. Sentences that do not fit
-into ``length`` are not looked at.
+where h begins as the sentence's vector plus the sines of its place. It learns the oracle's choice
+(`bench.adapt.summaries`) by binary cross-entropy. At last the best sentences are taken, without repeating a trigram.
+Sentences that do not fit into ``length`` are not looked at.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench import summaries
-from ptmbench.bench.adapt import NotApplicable, heads, parts
+from ptmbench.bench.adapt import heads, parts, summaries
 from ptmbench.bench.adapt.extract import Own
 from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import HIDDEN, waves
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task

@@ -6,9 +6,10 @@ Survey, sections 4.2.2 and 4.3.1.
 from dataclasses import dataclass
 from typing import Any
 
-from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.settings import Learning
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
 
 

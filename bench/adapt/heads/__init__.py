@@ -26,7 +26,7 @@ from ptmbench.tasks.task import Example, Task
 
 
 def of(form: Form, adaptation: str) -> Any:
-    """The file with head and codec for ``form`` under ``adaptation``. Raises `bench.adapt.NotApplicable` where it has
+    """The file with head and codec for ``form`` under ``adaptation``. Raises `bench.errors.NotApplicable` where it has
     none."""
     return importlib.import_module(f"ptmbench.bench.adapt.{load(adaptation).head(form)}")
 

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench import summaries
-from ptmbench.bench.adapt import NotApplicable, heads, parts
+from ptmbench.bench.adapt import heads, parts, summaries
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 

@@ -1,7 +1,7 @@
 """Mask and infill: a masked language model that knows the wanted label rewrites what says the other one.
 
 Wu et al. (2019), section 3, AC-MLM; survey, section 7.3. The words that say a text's label
-(`bench.attributes`) become blanks. With x less those words and v the label, the model learns to write them again,
+(`bench.adapt.attributes`) become blanks. With x less those words and v the label, the model learns to write them again,
 
     L = - 1/M sum_m ln p(x_m | x without x_m ... x_M, v)
 
@@ -33,9 +33,9 @@ class Own(Learning):
     beam: int = settings.setting(1, "1: every blank gets its likeliest piece", lambda value: value == 1)
     layers: str = settings.one_reading("the model fills blanks as it learnt to")
     salience: float = settings.setting(0.0)
-    """From where on a run of words says the label (gamma of `bench.attributes`); 0 is the task's own."""
+    """From where on a run of words says the label (gamma of `bench.adapt.attributes`); 0 is the task's own."""
     smoothing: float = settings.positive(1.0)
-    """lambda of `bench.attributes`."""
+    """lambda of `bench.adapt.attributes`."""
 
 
 class Infilling(Adaptation):

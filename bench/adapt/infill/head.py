@@ -11,10 +11,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench import attributes
-from ptmbench.bench.adapt import NotApplicable, heads, parts
+from ptmbench.bench.adapt import attributes, heads, parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.infill import Own
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 

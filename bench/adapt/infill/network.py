@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.infill import Own
-from ptmbench.bench.cost import Traced
+from ptmbench.bench.engine.cost import Traced
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
 

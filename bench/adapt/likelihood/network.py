@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.cost import Traced, phase
+from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example
 

@@ -6,10 +6,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.lm_seq2seq import Own, flops
 from ptmbench.bench.adapt.lm_seq2seq.head import Said
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Size
 from ptmbench.models.layers.operations import HIDDEN, attention, dense, dropout, fold, shape

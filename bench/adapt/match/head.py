@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench import summaries
-from ptmbench.bench.adapt import NotApplicable, heads, parts
+from ptmbench.bench.adapt import heads, parts, summaries
 from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.match import Own
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.metrics.rouge import rouge
 from ptmbench.tasks.task import Example, Task

@@ -6,9 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.multitask import Own
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import dense, shape
 from ptmbench.models.layers.recurrent import cell, remember
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.likelihood.network import scorer
 from ptmbench.bench.adapt.prompt import Own
-from ptmbench.bench.cost import phase
+from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task

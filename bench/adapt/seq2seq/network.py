@@ -5,10 +5,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.seq2seq import Own, topped_flops, turn
 from ptmbench.bench.engine.rates import rate_at
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.architectures.encoder_decoders import bart
 from ptmbench.models.card import Size
 from ptmbench.models.layers.blocks import Block, Stack

@@ -24,10 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ptmbench.bench.adapt import NotApplicable, settings
+from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.settings import Learning
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
 
 

@@ -7,10 +7,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.taglm import Own
 from ptmbench.bench.engine.step import TrainStep
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import dropout
 from ptmbench.models.layers.recurrent_config import BothWaysConfig
 from ptmbench.models.layers.recurrent_networks import built, by_rows

@@ -9,13 +9,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import NotApplicable, parts
+from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.course import Bookmark, Course
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.ulmfit import Own
 from ptmbench.bench.engine.stopping import Stop, check_finished
-from ptmbench.bench.errors import Diverged
+from ptmbench.bench.errors import Diverged, NotApplicable
 from ptmbench.models.layers.operations import HIDDEN
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import NotApplicable
 from ptmbench.bench.adapt.heads import Row, generation, layout
 from ptmbench.bench.adapt.unsupervised import Own
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.task import Example, Task
 

@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.adapt.seq2seq.network import Decoding as NewDecoder
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.adapt.unsupervised.head import Text, row, symbols
-from ptmbench.bench.generate import Writing
+from ptmbench.bench.engine.generate import Writing
 from ptmbench.models.layers.operations import HIDDEN
 from ptmbench.models.text.tokenizers import Vocabulary
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.heads import against
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.cost import Traced, phase
+from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form, Rank
 from ptmbench.tasks.metrics.ranks import rank

@@ -341,7 +341,7 @@ def sources() -> np.ndarray:
 
 def beams(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
     """What each search writes [B, K, S], padded with zeros after the end, and the scores of the hypotheses."""
-    from ptmbench.bench.generate import Generator, Writing
+    from ptmbench.bench.engine.generate import Generator, Writing
 
     end = int(frozen.given["end"])
     built, found = build(name, frozen), {}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ptmbench.bench.__main__ import main
-from ptmbench.bench.checkpoint import read as checkpoint
+from ptmbench.bench.engine.checkpoint import read as checkpoint
 from ptmbench.models.published import PublishedError, vectors
 from ptmbench.models.text.tokenizers import Tokenizer
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.models import published
 from tests.models.references.common import (
     SIZE,

@@ -8,7 +8,7 @@ import pytest
 
 from ptmbench import models
 from ptmbench.bench.engine import networks
-from ptmbench.bench.generate import Generator, Writing
+from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import _vocabulary, folder

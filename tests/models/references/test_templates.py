@@ -11,8 +11,8 @@ from tokenizers import normalizers, processors
 from ptmbench import models
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.adapt.heads import layout
-from ptmbench.bench.checkpoint import read
 from ptmbench.bench.engine import networks
+from ptmbench.bench.engine.checkpoint import read
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, folder

@@ -1,0 +1,91 @@
+"""Rows without a network: what a constant answer, a linear model over words, or the text itself reach. No TensorFlow.
+
+A benchmark number means little without its floor. One file is one row, named like it with "_" for "-", and defines
+
+    LABEL               its name on the board
+    PREDICTORS          for each form that it can do, (task, training examples, examples to predict) to predictions
+    beside(task)        whether a run with ``task`` brings the row by itself; without it, the row is asked for by name
+    TRAINING            what its predictors do with training examples (`Training`), by form where that is not NEEDED
+
+`names` only looks into the folder, so that listing costs no import.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ptmbench.bench.console import say
+from ptmbench.bench.errors import BrokenFile, NotApplicable
+from ptmbench.models._importing import fits, imported
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+
+class Training(Enum):
+    """What a row does with training examples."""
+
+    NEEDED = "without the file the cell is not applicable"
+    REPLACEABLE = "without the file it learns from the dev split, or else from the reported one, and its label says so"
+    UNUSED = "the file is not read"
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The rows that there are, sorted."""
+    files = (path.stem for path in Path(__file__).parent.glob("[!_.]*.py"))
+    return tuple(sorted(name.replace("_", "-") for name in files))
+
+
+def label(name: str) -> str:
+    """What the board calls the row ``name``."""
+    return _module(name).LABEL
+
+
+def beside(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """The rows that a run with ``tasks`` brings by itself; a row whose file is broken is named on stderr, and left
+    out."""
+    found, brought = list(tasks), []
+    for name in names():
+        try:
+            wanted = getattr(_module(name), "beside", None)
+        except BrokenFile as error:
+            say(str(error))
+            continue
+        if wanted and any(wanted(task) for task in found):
+            brought.append(name)
+    return tuple(brought)
+
+
+def training(name: str, form: Form) -> Training:
+    """What the row ``name`` does with training examples of tasks of ``form``."""
+    return getattr(_module(name), "TRAINING", {}).get(form, Training.NEEDED)
+
+
+def predict(name: str, task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Any]:
+    """Predictions of the row ``name``; `NotApplicable` where it has no meaning for the form or the task."""
+    predictor = _module(name).PREDICTORS.get(task.form)
+    if predictor is None:
+        raise NotApplicable("no-baseline", f"because {name} has no meaning for a {task.form} task.")
+    return predictor(task, train, examples)
+
+
+def _module(name: str) -> ModuleType:
+    """The file of the row ``name``; `BrokenFile` when it cannot be imported or lacks what a row defines."""
+    path = Path(__file__).parent / f"{name.replace('-', '_')}.py"
+    module = imported(f"{__name__}.{path.stem}", path, BrokenFile)
+    found, predictors = [], getattr(module, "PREDICTORS", None)
+    if not isinstance(getattr(module, "LABEL", None), str):
+        found.append("It has no LABEL, a text.")
+    if not isinstance(predictors, Mapping) or not all(
+        form in tuple(Form) and callable(one) and fits(one, 3) for form, one in predictors.items()
+    ):
+        found.append("It has no PREDICTORS, a dict from forms to functions (task, train, examples).")
+    wanted = getattr(module, "beside", None)
+    if wanted is not None and not (callable(wanted) and fits(wanted, 1)):
+        found.append("beside is a function (task).")
+    if found:
+        raise BrokenFile(f"{path} is no baseline's file. {' '.join(found)}")
+    return module

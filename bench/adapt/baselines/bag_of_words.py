@@ -1,0 +1,140 @@
+"""What a linear model over words reaches. No TensorFlow.
+
+TF-IDF with logistic or ridge regression, the most frequent tag of each word, the nearest training example's answer, or
+the words that stand nearest to the question's (`bench.adapt.baselines._spans`).
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ptmbench.bench.adapt.baselines import _spans
+from ptmbench.bench.adapt.baselines._shared import check_targets, classified, most_common
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Question, Task
+
+LABEL = "bag of words"
+
+
+def beside(task: Task) -> bool:
+    return True
+
+
+def _vectors(train: Sequence[Any], examples: Sequence[Any]) -> tuple[Any, Any]:
+    """TF-IDF of each text, and for pairs the size of their difference, as sparse matrices."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(token_pattern=r"\S+", sublinear_tf=True, min_df=1)
+    vectorizer.fit([text for e in train for text in e.inputs])
+
+    def transform(rows: Sequence[Example]) -> Any:
+        parts = [vectorizer.transform([e.inputs[i] for e in rows]) for i in range(len(rows[0].inputs))]
+        if len(parts) == 2:
+            parts += [abs(parts[0] - parts[1]), parts[0].multiply(parts[1]).sum(axis=1)]
+        return hstack([part if hasattr(part, "tocsr") else np.asarray(part) for part in parts]).tocsr()
+
+    return transform(train), transform(examples)
+
+
+def _logistic(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
+    """Probabilities of ``answers`` to each of ``asked``, [N, C], by logistic regression on TF-IDF."""
+    from sklearn.linear_model import LogisticRegression
+
+    gold = [str(question.gold) for question in train]
+    shares, seen = np.zeros((len(asked), len(answers))), set(gold)
+    if len(seen) < 2:  # nothing to tell apart: the one answer, or all alike
+        shares[:, [place for place, answer in enumerate(answers) if not seen or answer in seen]] = 1.0
+        return shares / shares.sum(axis=1, keepdims=True)
+    x, y = _vectors(train, asked)
+    model = LogisticRegression(C=4.0, max_iter=1000).fit(x, gold)
+    shares[:, [answers.index(answer) for answer in model.classes_]] = model.predict_proba(y)
+    return shares
+
+
+def _ridge(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[float]:
+    from sklearn.linear_model import Ridge
+
+    gold = np.array([e.gold for e in train], float)
+    x, y = _vectors(train, examples)
+    return [float(v) for v in np.clip(Ridge(alpha=1.0).fit(x, gold).predict(y), gold.min(), gold.max())]
+
+
+def _tag_of_word(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
+    """Each word's most frequent tag, the overall most frequent one for words never seen."""
+    counts: dict[str, Counter] = defaultdict(Counter)
+    for example in train:
+        for word, tag in zip(example.inputs, example.gold, strict=True):
+            counts[word][tag] += 1
+    usual = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+    other = most_common([tag for e in train for tag in e.gold])
+    return [[usual.get(word, other) for word in e.inputs] for e in examples]
+
+
+def _words_of_choices(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[int]:
+    """A logistic model over (context, choice) pairs, right or wrong; the choice that it finds most likely right."""
+    pairs = [
+        [Example(id="", inputs=(e.inputs[0], c), gold=str(int(k == e.gold))) for k, c in enumerate(e.inputs[1:])]
+        for e in train
+    ]
+    asked = [[Example(id="", inputs=(e.inputs[0], c)) for c in e.inputs[1:]] for e in examples]
+    from sklearn.linear_model import LogisticRegression
+
+    flat = [pair for row in pairs for pair in row]
+    x, y = _vectors(flat, [pair for row in asked for pair in row])
+    right = LogisticRegression(C=4.0, max_iter=1000).fit(x, [p.gold for p in flat]).predict_proba(y)[:, 1]
+    edges = np.cumsum([len(row) for row in asked])[:-1]
+    return [int(np.argmax(scores)) for scores in np.split(right, edges)]
+
+
+def _nearest_class(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """The class whose solved texts are nearest by TF-IDF, weighed by the words of the training texts."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(token_pattern=r"\S+", sublinear_tf=True)
+    vectorizer.fit(dict.fromkeys(str(text) for example in train for text in example.inputs))
+    found = []
+    for query, *solved in (example.inputs for example in examples):
+        near = vectorizer.transform(solved) @ vectorizer.transform([query]).T  # [N K, 1]
+        sums: Counter = Counter()
+        for text, value in zip(solved, near.toarray()[:, 0], strict=True):
+            sums[text.name] += float(value)
+        found.append(sums.most_common(1)[0][0])
+    return found
+
+
+def _nearest_target(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    """The target of the training source that shares most words."""
+    check_targets(train)
+    from sklearn.neighbors import NearestNeighbors
+
+    x, y = _vectors(train, examples)
+    nearest = NearestNeighbors(n_neighbors=1, metric="cosine").fit(x).kneighbors(y, return_distance=False)[:, 0]
+    return [train[i].gold[0] for i in nearest]
+
+
+def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[tuple[float, int, int]]:
+    """Unigram likelihood with add-one smoothing; all words never seen share one entry of the vocabulary."""
+    counts = Counter(word for e in train for word in e.inputs[0].split())
+    total = sum(counts.values()) + len(counts) + 1
+    scored = []
+    for text in (e.inputs[0] for e in examples):
+        words = text.split()
+        scored.append((-sum(math.log((counts[word] + 1) / total) for word in words), len(words), len(text)))
+    return scored
+
+
+PREDICTORS = {
+    Form.CLASSIFICATION: partial(classified, _logistic),
+    Form.REGRESSION: _ridge,
+    Form.TAGGING: _tag_of_word,
+    Form.CHOICE: _words_of_choices,
+    Form.SPAN: _spans.nearest,
+    Form.GENERATION: _nearest_target,
+    Form.LANGUAGE_MODELLING: _unigrams,
+    Form.FEW_SHOT: _nearest_class,
+}

@@ -1,0 +1,22 @@
+"""What is to be translated or rewritten, as it is. No TensorFlow."""
+
+from collections.abc import Sequence
+
+from ptmbench.bench.adapt import attributes
+from ptmbench.bench.adapt.baselines import Training
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+LABEL = "the source as it is"
+
+
+def beside(task: Task) -> bool:
+    return attributes.named(task)
+
+
+def _sources(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    return [example.inputs[0] for example in examples]
+
+
+PREDICTORS = {Form.GENERATION: _sources}
+TRAINING = {Form.GENERATION: Training.UNUSED}

@@ -1,0 +1,23 @@
+"""A text less the words that say its label (`bench.adapt.attributes`). No TensorFlow."""
+
+from collections.abc import Sequence
+
+from ptmbench.bench.adapt import attributes
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+LABEL = "the source less its label's words"
+
+
+def beside(task: Task) -> bool:
+    return attributes.named(task)
+
+
+def _less(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
+    if not attributes.named(task):
+        raise NotApplicable("no-baseline", "because delete has no meaning where texts have no label to exchange.")
+    return attributes.without(task, train, examples)
+
+
+PREDICTORS = {Form.GENERATION: _less}

@@ -1,0 +1,97 @@
+"""Misspellings: letters of some words are inserted, deleted, swapped, or replaced by their neighbours on the keyboard.
+
+The four kinds of Pruthi, Dhingra and Lipton (2019), section 3 ("swap", "drop", "add", "keyboard"): of a word with four
+letters or more, only letters inside it change, since people read such words without effort. A share ``share`` of these
+words, and at least one of each example where there is one, gets one misspelling of a kind that is drawn evenly among
+``kinds``. Keyboard neighbours are those of the QWERTY layout; case is kept, and a letter without one is swapped.
+
+Forms are those whose gold is no piece of the text: labels, scores, choices, ranks.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+KINDS = ("insert", "delete", "swap", "mistype")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    share: float = 0.1
+    """Share of the words with four letters or more that are misspelt."""
+    kinds: tuple[str, ...] = KINDS
+    """Which misspellings there are."""
+
+
+def neighbours() -> dict[str, str]:
+    """The letters beside each one: in its row to the left and right, and those that touch it above and below. A row is
+    moved to the right by half a key against the one above it."""
+    found: dict[str, str] = {}
+    for y, row in enumerate(ROWS):
+        for x, letter in enumerate(row):
+            around = [(y, x - 1), (y, x + 1), (y - 1, x), (y - 1, x + 1), (y + 1, x - 1), (y + 1, x)]
+            found[letter] = "".join(
+                ROWS[j][i] for j, i in around if 0 <= j < len(ROWS) and 0 <= i < len(ROWS[j])
+            )  # in this order, which draws depend on
+    return found
+
+
+NEIGHBOURS = neighbours()
+
+
+def misspelt(word: str, kind: str, rng: np.random.Generator) -> str:
+    """``word``, of four letters or more, with one misspelling of this ``kind`` inside it."""
+    place = int(rng.integers(1, len(word) - 1))  # never the first letter, never the last
+    letter = word[place]
+    near = NEIGHBOURS.get(letter.lower(), "")
+    if kind == "delete":
+        return word[:place] + word[place + 1 :]
+    if kind == "swap" or not near:
+        other = place + 1 if place + 1 < len(word) - 1 else place - 1
+        first, second = sorted((place, other))
+        return word[:first] + word[second] + word[first] + word[second + 1 :]
+    typed = near[int(rng.integers(len(near)))]
+    typed = typed.upper() if letter.isupper() else typed
+    return word[: place + (kind == "insert")] + typed + word[place + 1 :]
+
+
+class Misspellings:
+    """`bench.adapt.conditions.contract.Condition`; asks the predictor nothing."""
+
+    summary = "letters inside words are inserted, deleted, swapped or mistyped"
+    settings = Settings
+    version = 1
+
+    def fits(self, form: Form) -> bool:
+        return form in (Form.CLASSIFICATION, Form.REGRESSION, Form.CHOICE)
+
+    def changed(
+        self, task: Task, examples: Sequence[Example], settings: Settings, seed: int, predictor: Any = None
+    ) -> list[Example]:
+        return [replace(one, inputs=self._inputs(one, settings, seed)) for one in examples]
+
+    def _inputs(self, example: Example, settings: Settings, seed: int) -> tuple[str, ...]:
+        digest = hashlib.sha256(f"{seed} {example.id}".encode()).digest()
+        rng = np.random.default_rng(list(digest))
+        words = [(n, found.span()) for n, text in enumerate(example.inputs) for found in _WORD.finditer(text)]
+        if not words:
+            return example.inputs
+        count = max(1, round(settings.share * len(words)))
+        inputs = list(example.inputs)
+        for i in sorted(rng.choice(len(words), count, replace=False), reverse=True):  # from the end, so spans stay
+            n, (begin, end) = words[i]
+            kind = settings.kinds[int(rng.integers(len(settings.kinds)))]
+            inputs[n] = inputs[n][:begin] + misspelt(inputs[n][begin:end], kind, rng) + inputs[n][end:]
+        return tuple(inputs)
+
+
+CONDITION = Misspellings()

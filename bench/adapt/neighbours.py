@@ -1,0 +1,84 @@
+"""Other pre-trained models whose vectors stand beside those of a cell's own: its *neighbours*. No TensorFlow.
+
+They are named by a setting (`bench.adapt.settings.Settings.models`), planned like any pre-training
+(`bench.runs.artefacts.Cell.neighbours`), and frozen wherever they are read. Each has its checkpoint, with a shape and a
+tokenizer of its own.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ptmbench import models
+from ptmbench.bench.engine.checkpoint import Checkpoint
+from ptmbench.bench.errors import UsageError
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Tokenizer
+
+
+class Neighbour(NamedTuple):
+    """What a neighbour's network is built from."""
+
+    model: str
+    shape: Size
+    tokenizer: Tokenizer
+
+
+def unfit(model: str | None, others: Iterable[str]) -> str:
+    """Why ``model`` cannot be read together with the ``others``; "" if it can."""
+    return f"{model} would stand beside itself." if model in others else ""
+
+
+def kind_of(name: str, size: str, cut: str) -> str:
+    """The kind of tokens that the model ``name`` reads as a neighbour: ``cut``, or else its paper's.
+
+    `UnknownModel` where there is no such model of that ``size``.
+    """
+    module = models.load(name)
+    if size not in module.SIZES:
+        raise models.UnknownModel(
+            f"{name}, named in --set beside, has no size '{size}'; it has {', '.join(module.SIZES)}."
+        )
+    return cut or module.CARD.tokenizer
+
+
+def given(checkpoints: Sequence[Checkpoint], name: str, cut: str) -> Checkpoint:
+    """The one of the model ``name`` among the ``checkpoints`` that ``evaluate`` was given; `UsageError` without one, or
+    where it reads another kind of tokens than ``cut``."""
+    models.load(name)
+    found = next((one for one in checkpoints if one.about["model"] == name), None)
+    if found is None:
+        others = ", ".join(f"{one.folder} is {one.about['model']}" for one in checkpoints)
+        raise UsageError(
+            f"A cell reads {name} besides, and no checkpoint of it is given. Name its folder with --beside, or others "
+            f"by --adaptation stacked:beside=MODEL.{f' {others}.' if others else ''}"
+        )
+    kind = found.about["tokenizer"]["kind"]
+    if cut not in ("", kind):
+        raise UsageError(f"{found.folder} reads {kind} tokens, but a cell asks for tokenizer={cut}.")
+    return found
+
+
+def of(found: Checkpoint) -> Neighbour:
+    """The neighbour that a pre-training left as ``found``."""
+    return Neighbour(found.about["model"], Size(**found.about["shape"]), tokenizer(found.path("tokenizer.json")))
+
+
+def kept(found: Checkpoint) -> tuple[Neighbour, ...]:
+    """The neighbours of the adapted model in ``found``."""
+    return tuple(
+        Neighbour(about["model"], Size(**about["shape"]), tokenizer(found.path(file_of(number))))
+        for number, about in enumerate(found.about.get("neighbours", ()), 1)
+    )
+
+
+def file_of(number: int) -> str:
+    """The file in an adapted checkpoint that has the tokenizer of its ``number``-th neighbour, counted from 1."""
+    return f"tokenizer_{number}.json"
+
+
+@lru_cache(maxsize=8)
+def tokenizer(path: Path) -> Tokenizer:
+    """Read once a process, so that cells with the same neighbours share a traced network."""
+    return Tokenizer.load(path)

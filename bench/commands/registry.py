@@ -1,0 +1,69 @@
+"""Names that users give, matched with the names that the registries list; called by the command line's options.
+
+Letter case, "-" and "_" do not count where that leaves one name: "BERT" is bert, "SST-2" is sst2. A name that matches
+nothing, or several, comes back as it was given, and whoever loads it says what is wrong.
+"""
+
+from collections.abc import Iterable
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """The names of one kind ("models", "objectives", "tasks", "adaptations" or "suites"), as its own registry lists
+    them."""
+    from ptmbench import models, tasks
+    from ptmbench.bench import adapt
+    from ptmbench.bench.runs import suites
+
+    registries = {
+        "models": models.names,
+        "objectives": models.objective_names,
+        "tasks": tasks.names,
+        "adaptations": adapt.names,
+        "suites": suites.names,
+    }
+    return registries[kind]()
+
+
+def resolve(kind: str, name: str) -> str:
+    """The registered name that ``name`` stands for.
+
+    A model's may begin with "random-" or be a baseline's; a task may have a variant behind a dash ("multi30k-de-fr"),
+    and an adaptation settings behind a colon ("prompt:shots=4").
+    """
+    if kind == "adaptations":
+        head, colon, settings = name.partition(":")
+        return match(head, names(kind)) + colon + settings
+    if kind == "models":
+        from ptmbench.bench.adapt import baselines
+        from ptmbench.bench.runs.artefacts import RANDOM
+
+        head, model = name[: len(RANDOM)], name[len(RANDOM) :]
+        if head.lower().replace("_", "-") == RANDOM:
+            return RANDOM + match(model, names(kind))
+        return match(name, (*names(kind), *baselines.names()))
+    found = match(name, names(kind))
+    if kind == "tasks" and found == name and "-" in name:
+        return _variant(name)
+    return found
+
+
+def match(name: str, known: Iterable[str]) -> str:
+    """``name`` itself if it is ``known``, otherwise the only known name that differs in case, "-" and "_" alone."""
+    known = tuple(known)
+    alike = [one for one in known if fold(one) == fold(name)]
+    return alike[0] if name not in known and len(alike) == 1 else name
+
+
+def fold(name: str) -> str:
+    """``name`` without what does not count."""
+    return name.casefold().replace("-", "").replace("_", "")
+
+
+def _variant(name: str) -> str:
+    """The longest part before a dash that is a task's name, and the variant behind it in lower case."""
+    known = names("tasks")
+    for place in reversed([i for i, letter in enumerate(name) if letter == "-"]):
+        found = match(name[:place], known)
+        if found in known:
+            return f"{found}-{name[place + 1 :].lower()}"
+    return name

@@ -1,0 +1,191 @@
+"""What a piece of work cost: seconds by phase, peak memory, energy, and FLOPs by the models' formulas. No TensorFlow.
+
+    with Meter() as meter:
+        with phase("load"):
+            ...
+    meter.cost()    # {"seconds": {"load": ..., "other": ..., "total": ...}, "peak_memory_bytes": ..., "energy": ...}
+
+Phases nest, and the time of an inner one is not counted in the outer one: a step that is traced in the middle of an
+evaluation adds to "trace". So the phases of a meter always add up to its total. `phase` finds the meter by itself
+(the innermost one of its thread), as spans find their trace: what is deep down need not be handed one.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ptmbench.bench import environment
+from ptmbench.bench.engine import energy
+
+OTHER = "other"
+"""The phase of what belongs to no phase."""
+
+_innermost: ContextVar["Meter | None"] = ContextVar("meter", default=None)
+
+
+class Meter:
+    """Measures its ``with`` block. ``seconds`` are wall-clock, by phase, each second in exactly one of them."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.earlier: Mapping[str, float] = {}
+        """Seconds by phase that earlier processes spent on this piece of work, and which led to where it goes on."""
+        self.peak_memory_bytes = 0
+        self._phases = [OTHER]
+
+    def __enter__(self) -> "Meter":
+        environment.reset_peak_memory()
+        self._energy = energy.Counter()
+        self._token = _innermost.set(self)
+        self._since = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turn()
+        _innermost.reset(self._token)
+        self.peak_memory_bytes = environment.peak_memory_bytes()
+        self._joules = self._energy.stop()
+
+    def spent(self) -> dict[str, float]:
+        """Seconds by phase, until the one under way began; those of earlier processes are in them."""
+        both = {**self.earlier, **self.seconds}
+        return {name: self.earlier.get(name, 0.0) + self.seconds.get(name, 0.0) for name in both}
+
+    def cost(self) -> dict[str, Any]:
+        """The measured part of a record's ``cost``, after the block has ended.
+
+        ``seconds`` {phase: s, "total": s}, of all processes; ``peak_memory_bytes`` of this one; ``energy`` as
+        `energy.Counter.stop` gives it, which knows this process only.
+        """
+        seconds = self.spent()
+        energy = {"joules": None, "reason": "It was interrupted, and went on in another process."}
+        return {
+            "seconds": {name: round(value, 3) for name, value in {**seconds, "total": sum(seconds.values())}.items()},
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "energy": energy if self.earlier and self._joules["joules"] is not None else self._joules,
+        }
+
+    def _turn(self) -> None:
+        """Give the time since the last turn to the phase under way."""
+        now = time.perf_counter()
+        self.seconds[self._phases[-1]] = self.seconds.get(self._phases[-1], 0.0) + now - self._since
+        self._since = now
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        self._turn()
+        self._phases.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._phases.pop()
+
+
+def spent() -> dict[str, float]:
+    """`Meter.spent` of the meter around; empty without one."""
+    meter = _innermost.get()
+    return meter.spent() if meter else {}
+
+
+def earlier(seconds: Mapping[str, float]) -> None:
+    """Tell the meter around what earlier processes spent, by phase, on what it measures."""
+    meter = _innermost.get()
+    if meter:
+        meter.earlier = seconds
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Count the block's time under ``name`` in the meter around it; without a meter, just the block."""
+    meter = _innermost.get()
+    if meter is None:
+        yield
+    else:
+        with meter._phase(name):
+            yield
+
+
+class Traced:
+    """What ``trace()`` returns, to be called like it.
+
+    Tracing counts as "trace", and the first call as "compile": TensorFlow optimises the graph then, compiles it where
+    XLA is on, and takes one step.
+    """
+
+    def __init__(self, trace: Callable[[], Callable]):
+        with phase("trace"):
+            self._function = trace()
+        self._called = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._called:
+            return self._function(*arguments)
+        self._called = True
+        with phase("compile"):
+            return self._function(*arguments)
+
+
+def encoder_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "tokens") -> float:
+    """FLOPs of one forward pass of the encoder of ``module`` at ``shape`` over ``rows`` (`bench.adapt.heads.Row`), of
+    which it reads the array ``name``.
+
+    Counted over the rows' own tokens, as if each were computed at its own length: padding is overhead, no work. Heads
+    are left out; on a pooled vector or one output per token they cost thousandths of the encoder.
+    """
+    lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays[name], axis=-1)) for row in rows])
+    sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    each = [int(n) * module.encoder_flops_per_token(shape, int(n)) for n in sizes]
+    return float(np.dot(each, counts))
+
+
+def embedding_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "tokens") -> float:
+    """As `encoder_flops`, of the embeddings alone."""
+    return embedding_flops_per_token(module, shape) * sum(np.count_nonzero(row.arrays[name]) for row in rows)
+
+
+def embedding_flops_per_token(module: Any, shape: Any) -> float:
+    """0 where vectors are looked up; a module that makes them of something says what that takes."""
+    formula = optional(module, "embedding_flops_per_token")
+    return formula(shape) if formula else 0.0
+
+
+def optional(module: Any, name: str) -> Any:
+    """What the file of a model defines as ``name``; None where it does not have to, and does not."""
+    return getattr(module, name, None)
+
+
+def decoder_flops(module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any]) -> float:
+    """FLOPs of one forward pass of `Pretrainable.decode` over ``rows`` with their whole targets, the vocabulary
+    included."""
+    lengths = [int(np.count_nonzero(row.arrays["targets"])) for row in rows]
+    return sum(module.decode_flops(shape, vocabulary, row.tokens, n) for row, n in zip(rows, lengths, strict=True))
+
+
+def writing_flops(
+    module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any], written: Sequence[np.ndarray], hypotheses: int = 1
+) -> float:
+    """FLOPs of writing ``written`` with so many ``hypotheses`` side by side, each as long as the one that was chosen.
+
+    The source is read once, then a token of each hypothesis at a time: that is one token's share of
+    `Pretrainable.decode` over as many targets. A model that ``READS_AGAIN`` takes a whole ``decode`` for each token.
+    """
+    return sum(
+        _writing(module, shape, vocabulary, row.tokens, int(np.count_nonzero(ids)), hypotheses)
+        for row, ids in zip(rows, written, strict=True)
+    )
+
+
+def _writing(module: Any, shape: Any, vocabulary: Any, source: int, length: int, hypotheses: int) -> float:
+    passes = [module.decode_flops(shape, vocabulary, source, n) for n in range(1, length + 1)]
+    if optional(module, "READS_AGAIN"):
+        return hypotheses * sum(passes)
+    start = module.decode_flops(shape, vocabulary, source, 0)
+    return start + hypotheses * sum((whole - start) / n for n, whole in enumerate(passes, start=1))

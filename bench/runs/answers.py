@@ -1,0 +1,253 @@
+"""Adapts a model to a cell's task, predicts the reported examples, and accounts for the cost."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench import models, tasks
+from ptmbench.bench.adapt import load, neighbours
+from ptmbench.bench.adapt.contract import Predictor
+from ptmbench.bench.adapt.neighbours import Neighbour
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.data.overlap import Overlap
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import Checkpoint
+from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import examples
+from ptmbench.bench.runs.examples import Parts
+from ptmbench.bench.runs.plan import Cell
+from ptmbench.leaderboard.record import slug
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a cell needs besides its plan. ``weights`` is the checkpoint of a pre-trained row."""
+
+    data: Path
+    out: Path
+    shape: Size | None = None
+    tokenizer: Tokenizer | None = None
+    weights: Checkpoint | None = None
+    neighbours: tuple[Checkpoint, ...] = ()
+    """Those of models that are read besides, in the order in which the cell names them."""
+    adapted: Checkpoint | None = None
+    """The model, adapted to an intermediate task, whose weights the cell begins with in place of those of
+    ``weights``."""
+    intermediate: Mapping[str, Any] = field(default_factory=dict)
+    """The task of ``adapted`` and what its adaptation cost, for the record."""
+    command: str = ""
+    overlap: Overlap | None = None
+    """What the reported examples have in common with what the cell learns from, where it has been counted."""
+    keep: bool = False
+    """Keep the adapted weights, for ``predict``."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    unfinished: Path | None = None
+    """Where the cell saves what it has learnt, to go on from if it is stopped; None for a cell that does not save."""
+    save_every: float = SAVE_SECONDS
+
+    @property
+    def also(self) -> tuple[Neighbour, ...]:
+        """What the networks of ``neighbours`` are built from."""
+        return tuple(map(neighbours.of, self.neighbours))
+
+
+@dataclass
+class Outcome:
+    scores: dict[str, Any] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
+    """How scorers have computed some of ``scores``."""
+    cost: dict[str, Any] = field(default_factory=dict)
+    curve: list[dict[str, float]] = field(default_factory=list)
+    predictions: dict[str, str] | None = None
+    examples: int = 0
+    learned_from: str = "train"
+    """The split that a baseline without a training file has learnt from."""
+    left_out: int = 0
+    """Examples that the score under "clean" leaves out."""
+
+
+def predictions_of(
+    cell: Cell, context: Context, task: Task, settings: Settings, parts: Parts, outcome: Outcome
+) -> list[Any]:
+    """Predictions of a network for the report of ``parts``; what they cost goes to ``outcome``."""
+    with phase("import"):  # TensorFlow, in the first cell of a process
+        importlib.import_module("ptmbench.bench.adapt.predictor")
+    if reason := neighbours.unfit(cell.row.model, cell.neighbours):
+        raise NotApplicable("beside-itself", f"because {reason}")
+    attempt = _Attempt(cell, context, task, settings, parts, outcome)
+    outcome.cost |= attempt.size()
+    learns = load(cell.method).learns
+    predictor = attempt.trained() if learns else attempt.responding()
+    answers = predictor.answer(parts.report)
+    outcome.cost = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0} | outcome.cost
+    outcome.cost["flops_evaluate"] += answers.flops
+    if context.keep and learns:  # of what learns nothing, the pre-trained checkpoint is all there is
+        with phase("keep"):
+            predictor.save(attempt.kept_at(), {"size": cell.row.size, "cell": cell.key, "limit": cell.limit})
+    return answers.predictions
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """The network of one cell at its task: what it learns, and what that costs."""
+
+    cell: Cell
+    context: Context
+    task: Task
+    settings: Settings
+    parts: Parts
+    outcome: Outcome
+
+    @cached_property
+    def own(self) -> Neighbour:
+        """What the row's own network is built from."""
+        return Neighbour(self.cell.row.model, self.context.shape, self.context.tokenizer)
+
+    @cached_property
+    def module(self) -> Any:
+        return models.load(self.cell.row.model)
+
+    @cached_property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
+        from ptmbench.bench.adapt.adapted import random_weights
+
+        found = self.context.adapted or self.context.weights
+        if found is not None:
+            return weights_of(found)
+        return random_weights(*self.own, self.cell.seed)
+
+    def size(self) -> dict[str, int]:
+        """Parameters of all that is read, and their place as float32."""
+        read = (self.own, *self.context.also)
+        counts = [models.load(one.model).parameters(one.shape, one.tokenizer.vocabulary) for one in read]
+        everything, embedding = (sum(part) for part in zip(*counts, strict=True))
+        return {"parameters": everything, "parameters_embedding": embedding, "disk_bytes": 4 * everything}
+
+    def kept_at(self) -> Path:
+        """The folder below the run's that ``--keep`` saves the predictor in."""
+        cell = self.cell
+        name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.adaptation)}.s{cell.seed}"
+        return self.context.out / "adapted" / name
+
+    def responding(self) -> Predictor:
+        """The network as it is, under an adaptation that trains nothing."""
+        from ptmbench.bench.adapt.asking import Asked
+        from ptmbench.bench.adapt.predictor import Responding
+        from ptmbench.bench.engine import networks
+
+        with phase("build"):
+            network = networks.build(*self.own, 0)
+            networks.assign(network.loss.variables, self.arrays)
+            network.encoder.dropout = 0.0
+        asked = Asked(
+            network=network,
+            module=self.module,
+            shape=self.context.shape,
+            tokenizer=self.context.tokenizer,
+            task=self.task,
+            settings=self.settings,
+            train=self.parts.train,
+            report=self.parts.report,
+            seed=self.cell.seed,
+        )
+        return Responding(adaptation=load(self.cell.method), asked=asked)
+
+    def trained(self) -> Predictor:
+        """The network under a head, after both have learnt."""
+        from ptmbench.bench.adapt.course import Bookmark
+
+        codec = self._codec(self.cell.method, self.settings)
+        with phase("encode"):
+            if self.context.neighbours:
+                codec.join([other.tokenizer for other in self.context.also])
+        bookmark, first = Bookmark(self.context.unfinished, self.context.save_every), None
+        if codec.first:  # what the codec goes on from is the answers of another adaptation
+            method, settings = codec.first
+            first = self._taught(self._codec(method, settings), method, settings, bookmark)
+            first.weights = first.network.arrays()
+            for part in (self.parts.train, self.parts.selection):
+                self.outcome.cost["flops_evaluate"] += first.follow(codec, part, during="train")
+        made = self._taught(codec, self.cell.method, self.settings, bookmark, self.context.also)
+        made.first = first
+        if added := made.network.added:
+            self.outcome.cost["parameters"] += added
+            self.outcome.cost["disk_bytes"] = 4 * self.outcome.cost["parameters"]
+        return made
+
+    def _codec(self, method: str, settings: Settings) -> Any:
+        from ptmbench.bench.adapt import heads
+
+        kind = heads.of(self.cell.form, method).Codec
+        with phase("encode"):
+            return kind(self.task, self.context.tokenizer, settings, self.parts.train)
+
+    def _taught(
+        self, codec: Any, method: str, settings: Settings, bookmark: Any, also: tuple[Neighbour, ...] = ()
+    ) -> Any:
+        """The predictor that learnt the task under the adaptation ``method``, from the cell's weights or from where
+        ``bookmark`` is."""
+        from ptmbench.bench.adapt import loop
+        from ptmbench.bench.adapt.predictor import Trained
+
+        cell, selection = self.cell, self.parts.selection
+        with phase("load"):
+            others = examples.beside(cell, self.context.data, settings, [*selection, *self.parts.report])
+        with phase("encode"):
+            rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(selection)}
+            beside = codec.beside(others) if others else []
+        with phase("build"):
+            given = {"own": self.own, "others": also, "task": self.task, "seed": cell.seed}
+            made = Trained(**given, method=method, settings=settings, codec=codec)
+            network = made.network
+            network.reset(self.arrays, cell.seed, [weights_of(found) for found in self.context.neighbours[: len(also)]])
+
+        # A task without a training set takes the model of another one, just as that one chooses it.
+        judge = tasks.load(self.task.extra.get("trained_on", self.task.name))
+        sign = 1.0 if judge.higher_is_better else -1.0
+
+        def selection_score() -> float:
+            if network.decoding:  # decoding the selection set each time would cost more than training
+                return -network.mean_loss(rows["selection"])
+            numbers = loop.outputs(network, rows["selection"], codec.together)
+            found = codec.predictions(selection, rows["selection"], numbers)
+            return sign * judge.score([e.gold for e in selection], found)["headline"]
+
+        with phase("train"):
+            read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark)
+            course = loop.Course()
+            if joint := settings.joint():
+                course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score, bookmark)
+            course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
+        network.holder = made
+        self.outcome.curve = course.curve
+        prepared = self.module.flops_per_token(self.context.shape, self.context.tokenizer.vocabulary, settings.length)
+        spent = {
+            "steps": course.steps + read.steps,
+            "tokens": course.tokens + read.tokens,
+            "flops": course.flops + read.tokens * prepared,
+            "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]),
+        }
+        for name, value in spent.items():
+            self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
+        return made
+
+
+@lru_cache(maxsize=4)
+def _weights(folder: Path, sha256: str) -> dict[str, np.ndarray]:
+    return checkpoint.read(folder).arrays()
+
+
+def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
+    """The weights of a checkpoint, read once a process."""
+    return _weights(found.folder, found.weights_sha256)

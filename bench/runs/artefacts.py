@@ -1,0 +1,344 @@
+"""What a run makes, as a graph: each artefact has a key, and names the artefacts that it needs.
+
+`bench.runs.plan` plans them, `bench.runs.schedule` deals them out by key, needs, group and weight alone, and
+`bench.runs.work` makes them. A key is a hash of all that a result depends on: two runs that plan the same artefact
+agree on its key, so an interrupted run knows what is done. Nothing here reads data or imports TensorFlow.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from ptmbench.bench.adapt import baselines
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.checkpoint import digest
+from ptmbench.leaderboard.record import FOLDER, slug
+from ptmbench.tasks.forms import Form
+
+RANDOM = "random-"
+"""What a random twin's name begins with."""
+VERSION = 3
+"""Raised when the harness itself changes what the same cell scores."""
+COST = "cost.json"
+"""The file in the place of an adapted model that says what it cost."""
+GIVEN = "checkpoint:"
+"""What the keys of checkpoints begin with that a user gave."""
+
+
+class Artefact(Protocol):
+    """Anything with a content key that something else can depend on."""
+
+    kind: ClassVar[str]
+    """How plans in JSON and workers tell artefacts apart; the schedule does not ask."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Keys of the artefacts that it is made of."""
+
+    def relation(self, key: str) -> str:
+        """What the artefact called ``key``, one of its needs, is to it: the subject of a sentence."""
+
+    @property
+    def group(self) -> str:
+        """Artefacts of one group share a traced step, so that one worker makes them."""
+
+    @property
+    def weight(self) -> float:
+        """How long it takes, compared with others that nothing depends on."""
+
+    def place(self, out: Path) -> Path:
+        """Its sealed result below the run folder ``out``: a file or a folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of the board: a model at a size, its random twin, or a baseline."""
+
+    name: str
+    kind: str
+    """pretrained, published, random or baseline (the kinds of `leaderboard.record`)."""
+    model: str | None = None
+    size: str | None = None
+    division: str = "controlled"
+
+    @classmethod
+    def parse(cls, name: str, size: str | None) -> "Row":
+        """ "bert", "random-bert", "majority": whatever ``--models`` takes."""
+        if name in baselines.names():
+            return cls(name=name, kind="baseline")
+        kind = "random" if name.startswith(RANDOM) else "pretrained"
+        return cls(name=name, kind=kind, model=name.removeprefix(RANDOM), size=size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A checkpoint, or the tokenizer of one, that a user gave: made already, at ``path``."""
+
+    kind: ClassVar[str] = "given"
+    key: str
+    path: str
+    """Absolute, or below the run folder of a worker that it was sent to."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    weight: ClassVar[float] = 0.0
+
+    @property
+    def title(self) -> str:
+        return self.path
+
+    @property
+    def group(self) -> str:
+        return self.key
+
+    def relation(self, key: str) -> str:
+        raise KeyError(key)
+
+    def place(self, out: Path) -> Path:
+        return out / self.path
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerTraining:
+    """One tokenizer to train: a kind and a size of vocabulary, on a corpus."""
+
+    kind: ClassVar[str] = "tokenizer"
+    tokenizer: str
+    vocabulary: int
+    corpus: tuple[str, ...]
+    corpus_sha256: str
+    needs: ClassVar[tuple[str, ...]] = ()
+    weight: ClassVar[float] = 0.0
+
+    @property
+    def key(self) -> str:
+        return tokenizer_key(self.corpus_sha256, self.tokenizer, self.vocabulary)
+
+    @property
+    def title(self) -> str:
+        return f"Tokenizer {self.tokenizer} of {self.vocabulary}"
+
+    @property
+    def group(self) -> str:
+        return self.key
+
+    def relation(self, key: str) -> str:
+        raise KeyError(key)
+
+    def place(self, out: Path) -> Path:
+        return out / "tokenizers" / f"{self.tokenizer}-{self.vocabulary}.{self.key[:12]}.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretraining:
+    """One model to pre-train, from random weights or from those of another pre-training."""
+
+    kind: ClassVar[str] = "pretraining"
+    model: str
+    size: str
+    corpus: tuple[str, ...]
+    corpus_sha256: str
+    corpus_name: str
+    tokenizer: str
+    vocabulary: int
+    budget: Budget
+    recipe: Mapping[str, float]
+    seed: int = 0
+    base: str = ""
+    """Key of the pre-training, or of the given checkpoint, whose weights it continues from."""
+    other_tokenizer: str = ""
+    """Key of the tokenizer that it reads; "" for the one that is trained on its own corpus."""
+    weight: ClassVar[float] = 0.0
+
+    @property
+    def key(self) -> str:
+        matters = asdict(self)
+        del matters["corpus"], matters["corpus_name"]  # where the text lies does not matter, what it says does
+        return digest({"pretraining": _without(matters, base="", other_tokenizer="")})
+
+    @property
+    def tokenizer_key(self) -> str:
+        """Key of the tokenizer that it reads."""
+        return self.other_tokenizer or tokenizer_key(self.corpus_sha256, self.tokenizer, self.vocabulary)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.tokenizer_key, *filter(None, (self.base,)))
+
+    def relation(self, key: str) -> str:
+        return "The pre-training that it continues" if key == self.base else "Its tokenizer"
+
+    @property
+    def name(self) -> str:
+        """Which model, and what it reads: one run may train a model over tokens of two kinds."""
+        return f"{self.model}-{self.size} ({self.tokenizer}{', continued' if self.base else ''})"
+
+    @property
+    def title(self) -> str:
+        return f"Pre-training {self.name}"
+
+    @property
+    def group(self) -> str:
+        return self.key
+
+    def place(self, out: Path) -> Path:
+        return out / "pretrained" / f"{self.model}-{self.size}.{self.key[:12]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One score to be: (model, size, budget, task, adaptation, seed)."""
+
+    kind: ClassVar[str] = "cell"
+    row: Row
+    task: str
+    task_version: int
+    form: Form
+    data_sha256: str
+    adaptation: str
+    """With the settings that set it apart, if any: "features", "features:layers=top", "ulmfit:unfreeze=0+concat=0"."""
+    settings: Mapping[str, float | str]
+    seed: int
+    tokenizer: str
+    """Key of the tokenizer, "" for a baseline: a random twin reads the same tokens."""
+    pretraining: str | None = None
+    """Key of a `Pretraining`, or of a given checkpoint."""
+    adaptation_version: int = 1
+    limit: int = 0
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Auxiliary tasks by name: "title", "version" and "data_sha256" of each."""
+    neighbours: Mapping[str, str] = field(default_factory=dict)
+    """Extra encoders (`bench.adapt.neighbours`) by name: keys as in ``pretraining``."""
+    adapted: str = ""
+    """Key of the `AdaptedModel` whose weights it begins with; "" for those of its pre-training."""
+
+    @property
+    def key(self) -> str:
+        # Cells without a newer field keep the keys that they had before there was such a thing.
+        matters = _without(asdict(self), adaptation_version=1, beside={}, neighbours={}, adapted="")
+        return digest({"cell": matters, "version": VERSION})
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.tokenizer, self.pretraining, *self.neighbours.values(), self.adapted)))
+
+    def relation(self, key: str) -> str:
+        if key == self.tokenizer:
+            return "Its tokenizer"
+        if key == self.adapted:
+            return "The adaptation to its intermediate task"
+        beside = next((name for name, other in self.neighbours.items() if other == key), "")
+        return f"The pre-training of {beside}" if beside and key != self.pretraining else "Its pre-training"
+
+    @property
+    def method(self) -> str:
+        """The adaptation without settings: the name of its file."""
+        return self.adaptation.partition(":")[0]
+
+    @property
+    def who(self) -> str:
+        """The row and its size."""
+        return f"{self.row.name}-{self.row.size}" if self.row.size else self.row.name
+
+    @property
+    def title(self) -> str:
+        return f"{self.who} {self.task} {self.adaptation} seed {self.seed}"
+
+    @property
+    def group(self) -> str:
+        row = self.row
+        return f"{row.model or row.name}.{row.size or 'none'}.{self.form}.{self.adaptation}"
+
+    @property
+    def weight(self) -> float:
+        return 0 if self.row.kind == "baseline" else 1 + (self.method == "finetune")
+
+    def place(self, out: Path) -> Path:
+        records = out / FOLDER
+        return next(records.glob(f"*.{self.key[:12]}.json"), records / f"{self.key[:12]}.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptedModel:
+    """A model adapted to a task, which several cells begin with: the training part of ``cell``, kept.
+
+    A cell whose adapted model nothing else needs trains and is scored in one piece, and has no artefact of this kind.
+    """
+
+    kind: ClassVar[str] = "adapted"
+    cell: Cell
+
+    @property
+    def key(self) -> str:
+        return digest({"adapted": self.cell.key})
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.cell.needs
+
+    def relation(self, key: str) -> str:
+        return self.cell.relation(key)
+
+    @property
+    def title(self) -> str:
+        return f"Adapting {self.cell.title}"
+
+    @property
+    def group(self) -> str:
+        return self.cell.group
+
+    @property
+    def weight(self) -> float:
+        return self.cell.weight
+
+    def place(self, out: Path) -> Path:
+        """A folder like one of a run, with the checkpoint below ``adapted/`` and `COST` written after it."""
+        return out / "intermediate" / self.key[:12]
+
+    def checkpoint(self, out: Path) -> Path:
+        """The checkpoint in `place`."""
+        cell = self.cell
+        return self.place(out) / "adapted" / f"{cell.who}.{cell.task}.{slug(cell.adaptation)}.s{cell.seed}"
+
+
+KINDS: Mapping[str, type] = {one.kind: one for one in (Given, TokenizerTraining, Pretraining, AdaptedModel, Cell)}
+
+
+def to_dict(artefact: Artefact) -> dict[str, Any]:
+    """``artefact`` as JSON can hold it."""
+    return {"kind": artefact.kind, **asdict(artefact)}  # type: ignore[call-overload]
+
+
+def from_dict(content: Mapping[str, Any]) -> Artefact:
+    """The artefact that `to_dict` made ``content`` of."""
+    values = dict(content)
+    kind = KINDS[values.pop("kind")]
+    if kind is AdaptedModel:
+        return AdaptedModel(cell=_cell(values["cell"]))
+    if kind is Cell:
+        return _cell(values)
+    if "budget" in values:
+        values["budget"] = Budget(**values["budget"])
+    if "corpus" in values:
+        values["corpus"] = tuple(values["corpus"])
+    return kind(**values)
+
+
+def _cell(values: Mapping[str, Any]) -> Cell:
+    return Cell(**{**values, "row": Row(**values["row"]), "form": Form(values["form"])})
+
+
+def tokenizer_key(corpus_sha256: str, kind: str, size: int) -> str:
+    """The key of the tokenizer of that ``kind`` and ``size`` which is trained on that corpus."""
+    return digest({"corpus": corpus_sha256, "kind": kind, "size": size})
+
+
+def _without(matters: dict[str, Any], **empty: Any) -> dict[str, Any]:
+    """``matters`` without the fields that have their ``empty`` value."""
+    return {name: value for name, value in matters.items() if name not in empty or value != empty[name]}

@@ -1,0 +1,225 @@
+"""One cell, from data to record. Everything that can go wrong in it ends as a record with a reason."""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from ptmbench import models, tasks
+from ptmbench.bench import environment
+from ptmbench.bench.adapt import baselines
+from ptmbench.bench.adapt.settings import read
+from ptmbench.bench.engine.checkpoint import Checkpoint
+from ptmbench.bench.engine.cost import Meter, phase
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs.answers import Context, Outcome, predictions_of
+from ptmbench.bench.runs.examples import parts_of
+from ptmbench.bench.runs.plan import Cell
+from ptmbench.bench.scoring import score
+from ptmbench.leaderboard.record import Record
+from ptmbench.models.channels import lacking
+from ptmbench.tasks.task import DataError, MissingData, Task
+
+
+def run(cell: Cell, context: Context) -> Record:
+    """Run ``cell`` and return its record, unwritten. Only a signal from outside gets through as an exception."""
+    task, outcome, meter = tasks.load(cell.task), Outcome(), Meter()
+    status, reason = "ok", None
+    try:
+        with meter:
+            _run(cell, context, task, outcome)
+    except Exception as error:  # one failing cell never stops the others
+        status, reason = failure(error, task.title)
+    outcome.cost |= meter.cost() | {"threads": environment.threads()}
+    if status == "ok" and cell.row.model:  # in the batches of the evaluation; tracing is a phase of its own
+        outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
+    device = environment.device() if cell.row.model else environment.processor()
+    return _record(cell, context, task, outcome, status, reason, device)
+
+
+def adapt(cell: Cell, context: Context) -> dict[str, Any]:
+    """Adapt the model of ``cell`` to its task and keep it below ``context.out``, unscored; returns its cost. Raises
+    what goes wrong."""
+    task, outcome = tasks.load(cell.task), Outcome()
+    with Meter() as meter:
+        settings = read(cell.method, cell.settings)
+        with phase("load"):
+            parts = parts_of(cell, context.data, task, settings)
+        predictions_of(cell, replace(context, keep=True), task, settings, parts, outcome)
+    return outcome.cost | meter.cost() | {"threads": environment.threads()}
+
+
+def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
+    """The record of a cell that could not be run, because of ``reason`` ("code", "text"); no device has seen it."""
+    return _record(cell, context, tasks.load(cell.task), Outcome(), status, reason)
+
+
+def _record(
+    cell: Cell,
+    context: Context,
+    task: Task,
+    outcome: Outcome,
+    status: str,
+    reason: Mapping[str, str] | None,
+    device: str | None = None,
+) -> Record:
+    return Record(
+        key=cell.key,
+        status=status,
+        reason=reason,
+        row=row_of(cell) | _read_by(cell, context) | _marked(cell, outcome),
+        pretraining=_pretraining(context.weights),
+        task=_sheet(task, cell, context, outcome),
+        adaptation=_adaptation(cell, context),
+        seed=cell.seed,
+        scores=outcome.scores,
+        cost=outcome.cost,
+        curve=tuple(outcome.curve),
+        predictions=outcome.predictions,
+        versions=environment.versions(),
+        commit=environment.commit(),
+        device=device,
+        command=context.command,
+        finished=now(),
+    )
+
+
+def row_of(cell: Cell) -> dict[str, Any]:
+    """The ``row`` part of a record: who stands on this line of the board."""
+    row = cell.row
+    if row.kind == "baseline":
+        label, card = baselines.label(row.name), None
+    else:
+        module = models.load(row.model)
+        label, card = module.CARD.title, asdict(module.CARD)
+        card["layers"] = card["layers"] or str(module.SIZES["base"].layers)
+        if row.division == "published":  # papers report their base size; other checkpoints stand by their own name
+            label = row.name
+            if row.size != "base":
+                card["reported"] = ()
+    return {
+        "name": row.name,
+        "label": label,
+        "kind": row.kind,
+        "size": row.size or "",
+        "division": row.division,
+        "card": card,
+    }
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
+    settings = read(cell.method, cell.settings)
+    with phase("load"):
+        parts = parts_of(cell, context.data, task, settings)
+    outcome.examples, outcome.learned_from = len(parts.report), parts.learned_from
+    if cell.row.kind == "baseline":
+        with phase("train"):
+            predictions = baselines.predict(cell.row.name, task, parts.train, parts.report)
+    else:
+        if reason := lacking(models.load(cell.row.model).CARD.reads, task.needs):
+            raise NotApplicable("no-channel", reason)
+        predictions = predictions_of(cell, context, task, settings, parts, outcome)
+    with phase("score"):
+        outcome.scores = score.scores(task, parts.report, predictions)
+        if context.overlap is not None:
+            clean, outcome.left_out = score.clean(task, parts.report, predictions, context.overlap.overlapping)
+            outcome.scores |= clean
+        outcome.signatures = score.signatures(task, parts.report)
+        outcome.predictions = score.keep_predictions(context.out, cell.key, parts.report, predictions)
+
+
+def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[str, Any]:
+    sheet = {
+        "name": task.name,
+        "title": task.title,
+        "version": task.version,
+        "form": str(task.form),
+        "source": context.source.get("name", "official") + (f", first {cell.limit}" if cell.limit else ""),
+        "split": task.report,
+        "examples": outcome.examples,
+        "data_sha256": cell.data_sha256,
+        "headline": task.headline,
+        "higher_is_better": task.higher_is_better,
+        "chance": task.chance,
+        "licence": context.source.get("licence", task.source.licence),
+    }
+    counts = context.overlap.counts | {"left_out": outcome.left_out} if context.overlap is not None else {}
+    more = {
+        "signatures": outcome.signatures,
+        "overlap": counts,
+        "beside": {name: dict(about) for name, about in cell.beside.items()},
+    }
+    return sheet | {name: value for name, value in more.items() if value}
+
+
+def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    about = found.about
+    names = ("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256", "tokenizer")
+    newer = ("peak_memory_bytes", "energy", "threads", "device")  # checkpoints of before lack them
+    newer += ("base", "including")  # where it was continued from, and the cost with all before it
+    return {
+        "corpus": about.get("corpus", ""),
+        "weights_sha256": found.weights_sha256,
+        **{name: about[name] for name in names},
+        **{name: about[name] for name in newer if name in about},
+    }
+
+
+def _marked(cell: Cell, outcome: Outcome) -> dict[str, Any]:
+    """The label of a baseline that had no training file, so that it is a line of its own on the board."""
+    if outcome.learned_from == "train":
+        return {}
+    return {"label": f"{baselines.label(cell.row.name)} (of the {outcome.learned_from} split)"}
+
+
+def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
+    """The tokenizer of a network that nothing was pre-trained for; that of others stands with their pre-training."""
+    return {"tokenizer": context.tokenizer.about} if cell.row.kind == "random" and context.tokenizer else {}
+
+
+def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
+    """With what it reads besides, by model, each with the `_pretraining` that it comes from."""
+    about = {"name": cell.adaptation, "version": cell.adaptation_version, "settings": dict(cell.settings)}
+    found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
+    more = {"neighbours": found, "intermediate": dict(context.intermediate)}
+    return about | {name: value for name, value in more.items() if value}
+
+
+def failure(error: Exception, title: str = "") -> tuple[str, dict[str, str]]:
+    """Status and reason of what ended in ``error``; ``title`` is that of its task."""
+    from ptmbench.bench.errors import Diverged
+    from ptmbench.models.text.pieces import CorpusUnfit
+
+    if isinstance(error, MissingData):
+        return "not_applicable", {"code": "missing-data", "text": f"because {_lower(str(error), title)}"}
+    if isinstance(error, NotApplicable):
+        return "not_applicable", {"code": error.code, "text": str(error)}
+    if isinstance(error, DataError):
+        return "failed", {"code": "malformed-data", "text": str(error)}
+    if isinstance(error, MemoryError):
+        return "failed", {"code": "out-of-memory", "text": "The machine ran out of memory."}
+    if isinstance(error, Diverged):
+        return "diverged", {"code": "diverged", "text": str(error)}
+    if isinstance(error, CorpusUnfit):
+        return "not_applicable", {"code": "unfit-corpus", "text": f"because {str(error)[:1].lower()}{str(error)[1:]}"}
+    kind = type(error).__name__
+    if kind == "ResourceExhaustedError":
+        return "failed", {
+            "code": "out-of-memory",
+            "text": "TensorFlow ran out of memory. Try a smaller batch or length.",
+        }
+    return "failed", {
+        "code": "error",
+        "text": f"{kind}: {str(error).splitlines()[0][:500] if str(error) else 'no message'}",
+    }
+
+
+def _lower(text: str, name: str) -> str:
+    """``text`` in the middle of a sentence: a ``name`` keeps its capital."""
+    return text if text.startswith(name) or not text[1:2].islower() else text[:1].lower() + text[1:]

@@ -1,0 +1,192 @@
+"""What a plan will cost, before anything runs: FLOPs by formula, time by a short look at this machine. No
+TensorFlow."""
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ptmbench import models, tasks
+from ptmbench.bench.adapt import baselines
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.baselines import Training
+from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.adapt.neighbours import unfit as unfit_beside
+from ptmbench.bench.console import duration
+from ptmbench.bench.engine.budget import steps_of
+from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.recipe import Recipe, recipe_of
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Pretraining
+from ptmbench.bench.runs.examples import read, unfit
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Vocabulary
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import DataError, Task
+
+_EFFICIENCY = 0.4
+"""Share of a matrix product's rate that small networks reach in training."""
+_TOKENS_PER_WORD = 1.4
+_VOCABULARY = 8000
+"""Words that a decoder chooses among, where a cell has not been given its tokenizer yet."""
+_STEP = 0.004
+"""Seconds that a step of pre-training takes besides its arithmetic, with its batch: what word vectors' steps consist
+of."""
+_FIXED = 1.0
+"""Seconds that a cell takes besides its arithmetic: weights, batches, scores."""
+
+
+def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> str:
+    """The plan as tab-separated lines, each with its cost estimate, and a total as the last line.
+
+    ``shape`` is that of the one network of all cells, where there is one (a checkpoint's), ``neighbours`` are those of
+    the checkpoints beside it, by model; otherwise each is as its size says.
+    """
+    rate, lines, total = flops_per_second() * _EFFICIENCY, [], 0.0
+    lines.append("what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime")
+    for pretraining in plan.pretrainings:
+        tokens, flops, seconds = _pretraining(pretraining, rate)
+        total += seconds
+        cost = f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
+        lines.append(f"pre-train\t{pretraining.name}\t\t\t{pretraining.seed}\t{cost}")
+    examples: dict[str, Any] = {}
+    for piece in plan.artefacts:
+        if not isinstance(piece, AdaptedModel | Cell):
+            continue
+        what, cell = ("cell", piece) if isinstance(piece, Cell) else ("adapt", piece.cell)
+        tokens, flops, note = _cell(cell, data, examples, shape, neighbours)
+        seconds = flops / rate + _FIXED
+        total += 0.0 if note else seconds
+        cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
+        lines.append(f"{what}\t{cell.who}\t{cell.task}\t{cell.adaptation}\t{cell.seed}\t{cost}")
+    count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
+    lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
+    return "\n".join(lines)
+
+
+def seconds_of(
+    cell: Cell,
+    data: Path,
+    seen: dict[str, Any],
+    shape: Size | None = None,
+    neighbours: Mapping[str, Size] | None = None,
+) -> float:
+    """Seconds that ``cell`` takes on one core here, infinite where it is not applicable; arguments as in `table`.
+    ``seen`` is {} at first, and keeps what is read of the data for the next cell."""
+    _, flops, note = _cell(cell, data, seen, shape, neighbours)
+    return math.inf if note else flops / (flops_per_second() * _EFFICIENCY) + _FIXED
+
+
+def flops_per_second() -> float:
+    """What one core's matrix product reaches here, float32, in FLOP/s; a quarter of a second of measuring.
+
+    Time is the processor's, so other work on the machine does not change it; in one thread, for a second one would
+    count while it waits.
+    """
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    a = np.ones((512, 512), np.float32)
+    best, until = 0.0, time.process_time() + 0.25
+    with threadpool_limits(1):
+        while time.process_time() < until:
+            started = time.process_time()
+            a @ a
+            best = max(best, 2 * 512**3 / (time.process_time() - started))
+    return best
+
+
+def _pretraining(pretraining: Pretraining, rate: float) -> tuple[float, float, float]:
+    module, recipe = models.load(pretraining.model), recipe_of(pretraining.recipe)
+    shape = sized(module, pretraining.size, recipe.length)
+    per_step = recipe.batch * recipe.length
+    per_token = module.flops_per_token(shape, Vocabulary(size=pretraining.vocabulary), recipe.length)
+    steps = steps_of(pretraining.budget, per_step, per_step * per_token)
+    if steps is None:
+        seconds = pretraining.budget.minutes * 60
+        return seconds * rate / per_token, seconds * rate, seconds
+    flops = steps * per_step * per_token
+    return steps * per_step, flops, flops / rate + steps * _STEP
+
+
+def _cell(
+    cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None, neighbours: Mapping[str, Size] | None = None
+) -> tuple[float, float, str]:
+    """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
+    examples."""
+    task = tasks.load(cell.task)
+    if cell.row.kind == "baseline" and baselines.training(cell.row.name, cell.form) is not Training.NEEDED:
+        try:
+            read(task, data, task.report)
+        except DataError as error:
+            return 0.0, 0.0, str(error)
+        return 0.0, 0.0, ""
+    for name in (cell.task, *cell.beside):
+        _look(name, data, seen)
+        reason = seen[name] if isinstance(seen[name], str) else unfit(tasks.load(name), cell.form)
+        if reason:
+            return 0.0, 0.0, reason
+    if cell.row.kind == "baseline":
+        return 0.0, 0.0, ""
+    if reason := unfit_beside(cell.row.model, cell.neighbours):
+        return 0.0, 0.0, reason
+    settings = adaptation_settings.read(cell.method, cell.settings)
+    train, *others = (_limited(seen[name].get("train", Split()), cell) for name in (cell.task, *cell.beside))
+    report = _limited(seen[cell.task][task.report], cell)
+    trained, predicted = settings.tokens(task, train, report, others)
+    if cell.form is Form.LANGUAGE_MODELLING:
+        trained, predicted = 0.0, predicted * settings.length
+    elif cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):  # nothing learns
+        trained = 0.0
+    elif cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates
+        candidates = seen[cell.task, "candidates"]
+        each = min(candidates.tokens, settings.length)
+        trained += settings.seen(train) * each
+        predicted += (settings.epochs * settings.evaluations + 1) * candidates.examples * each
+    beside = tuple(_network(name, cell.row.size, (neighbours or {}).get(name)) for name in cell.neighbours)
+    network = _network(cell.row.model, cell.row.size, shape)._replace(neighbours=beside)
+    try:
+        learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
+    except NotApplicable as error:
+        return 0.0, 0.0, str(error).removeprefix("because ")
+    return trained + predicted, learning * trained + answering * predicted, ""
+
+
+def _network(model: str, size: str, shape: Size | None) -> Network:
+    module = models.load(model)
+    return Network(module, shape or sized(module, size, Recipe().length), Vocabulary(size=_VOCABULARY))
+
+
+def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
+    """Notes in ``seen`` what the splits of the task ``name`` are, or why it has none."""
+    if name in seen:
+        return
+    task = tasks.load(name)
+    try:
+        asked = [split for split in dict.fromkeys(("train", task.report)) if split in task.files]
+        splits = {split: read(task, data, split) for split in asked}
+        seen[name] = {split: _split(task, part) for split, part in splits.items()}
+        seen[name, "candidates"] = _candidates(splits[task.report])
+    except DataError as error:
+        seen[name] = str(error)
+
+
+def _limited(split: Split, cell: Cell) -> Split:
+    return split._replace(examples=min(split.examples, cell.limit or split.examples))
+
+
+def _split(task: Task, examples: list[Any]) -> Split:
+    """What ``examples`` are to a network; special tokens are counted as one each."""
+    looked = examples[:1000]
+    asked = [question for example in looked for question in task.questions(example)] if task.ask else looked
+    words = [sum(len(text.split()) for text in row.inputs) + 1 + len(row.inputs) for row in asked]
+    return Split(len(examples), len(asked) / len(looked), sum(words) / len(words) * _TOKENS_PER_WORD)
+
+
+def _candidates(examples: list[Any]) -> Split:
+    """The candidates that the examples of a ranking share; none for other forms."""
+    texts = list((getattr(examples[0].gold, "candidates", None) or {}).values()) if examples else []
+    words = sum(len(text.split()) + 2 for text in texts[:1000]) / max(len(texts[:1000]), 1)
+    return Split(len(texts), 1.0, words * _TOKENS_PER_WORD)

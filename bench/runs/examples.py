@@ -1,0 +1,143 @@
+"""Which examples a cell learns from, stops by and reports."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ptmbench import tasks
+from ptmbench.bench.adapt import baselines
+from ptmbench.bench.adapt.baselines import Training
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.data import sums
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs.artefacts import Cell
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, MissingData, Task
+
+
+class Parts(NamedTuple):
+    """Examples to learn from, to stop by, and to report."""
+
+    train: Sequence[Example]
+    selection: Sequence[Example]
+    report: Sequence[Example]
+    learned_from: str = "train"
+    """The split that ``train`` is of; another one for a baseline without a training file."""
+
+    def by_name(self) -> dict[str, Sequence[Example]]:
+        """The three lists of examples, by their names here."""
+        return {"train": self.train, "selection": self.selection, "report": self.report}
+
+
+def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
+    """`splits` for this cell's seed, or the text to model."""
+    if cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):  # nothing learns
+        return Parts([], [], read(task, data, task.report)[: cell.limit or None])
+    if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
+        train = read(task, data, "train") if cell.row.kind == "baseline" else []
+        return Parts(train, [], read(task, data, task.report)[: cell.limit or None])
+    parts = _untrained(cell, data, task) or splits(task, data, settings, cell.limit)
+    return parts._replace(train=drawn(parts.train, cell.seed, settings))
+
+
+def _untrained(cell: Cell, data: Path, task: Task) -> Parts | None:
+    """The parts of a baseline that reads no training file, or has none; None where training examples are read."""
+    use = baselines.training(cell.row.name, cell.form) if cell.row.kind == "baseline" else Training.NEEDED
+    if use is Training.NEEDED or (use is Training.REPLACEABLE and _is_there(task, data, "train")):
+        return None
+    report = read(task, data, task.report)[: cell.limit or None]
+    _check_labels(task, report)
+    if use is Training.UNUSED:
+        return Parts([], [], report)
+    split = "dev" if _is_there(task, data, "dev") else task.report
+    return Parts(read(task, data, split)[: cell.limit or None], [], report, split)
+
+
+def _is_there(task: Task, data: Path, split: str) -> bool:
+    try:
+        return bool(task.paths(data, split))
+    except MissingData:
+        return False
+
+
+def _check_labels(task: Task, report: Sequence[Example]) -> None:
+    if all(example.gold is None for example in report):
+        raise NotApplicable("no-labels", f"because the {task.report} split of {task.title} has no public labels.")
+
+
+def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
+    """The parts of a task that is learnt.
+
+    Where the test labels are public, they are reported and the dev set says when to stop. Where they are not, the dev
+    set is reported; stopping by it too would choose the best of many looks at the answer, so a part of the training
+    set, the same for every seed and model, is held out for that. Examples of one group (the questions about one text)
+    stay on one side.
+    """
+    train, report = read(task, data, "train"), read(task, data, task.report)
+    train, report = train[: limit or None], report[: limit or None]
+    _check_labels(task, report)
+    if task.report != "dev" and "dev" in task.files:
+        return Parts(train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report)
+    held = _held(train, max(1, min(settings.selection, len(train) // 10)))
+    kept, stop = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
+    return Parts(kept, stop, report)
+
+
+def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:
+    """What the cell learns of its `Cell.beside`, by task: of each training set as much as of its own, without texts
+    that are those of ``kept_out``, since tasks may share sentences."""
+    texts, found = {example.inputs for example in kept_out}, {}
+    for name in cell.beside:
+        task = tasks.load(name)
+        if reason := unfit(task, cell.form):
+            raise NotApplicable("another-form", f"because {reason}")
+        whole = [e for e in read(task, data, "train")[: cell.limit or None] if e.gold is not None]
+        if not whole:
+            reason = f"because the train split of {task.title}, named in --set beside, has no labels."
+            raise NotApplicable("no-labels", reason)
+        whole = [example for example in whole if example.inputs not in texts]
+        if not whole:
+            reason = f"because {task.title}, named in --set beside, trains on nothing but what this cell is judged by."
+            raise NotApplicable("nothing-beside", reason)
+        found[name] = drawn(whole, cell.seed, settings)
+    return found
+
+
+def unfit(task: Task, form: Form) -> str:
+    """Why ``task`` cannot be learnt beside one of ``form``; "" where it can."""
+    return f"{task.title}, named in --set beside, is {task.form} and not {form}." if task.form is not form else ""
+
+
+def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[Example]:
+    """As many of ``train`` as ``settings`` allow, drawn from a cell's ``seed``, in their order."""
+    if not settings.train_limit or len(train) <= settings.train_limit:
+        return train
+    places = np.random.default_rng([seed, 3]).choice(len(train), settings.train_limit, replace=False)
+    return [train[i] for i in sorted(places)]
+
+
+def _held(train: Sequence[Example], count: int) -> np.ndarray:
+    """About ``count`` of ``train``, by whole groups where there are several: bool [N]."""
+    names = [i if example.group is None else example.group for i, example in enumerate(train)]
+    if len(set(names)) == 1:
+        names = list(range(len(train)))
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    groups = np.array([number[name] for name in names])  # [N]
+    order = np.random.default_rng(len(train)).permutation(len(number))
+    ends = np.cumsum(np.bincount(groups)[order])
+    return np.isin(groups, order[: max(1, np.searchsorted(ends, count, side="right"))])
+
+
+def read(task: Task, data: Path, split: str) -> list[Example]:
+    """Examples of one split, read once a process. `DataError` where a file has changed since it was fetched."""
+    return _read(task.name, data, split)
+
+
+@lru_cache(maxsize=16)
+def _read(name: str, data: Path, split: str) -> list[Example]:
+    task = tasks.load(name)
+    sums.check(task, data, split)
+    return task.examples(data, split)

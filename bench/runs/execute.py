@@ -1,0 +1,270 @@
+"""Drives a plan to its end: deals pieces to workers, shows how far they are, and builds the board.
+
+This process trains nothing and never imports TensorFlow; workers do (`bench.runs.work`), here or on other machines
+(`bench.runs.executors`). So the crash of a worker is seen, told and survived, and the same command goes on where it
+stopped.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ptmbench.bench import environment
+from ptmbench.bench.console import Bar, duration, progress, say
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import MANIFEST, write_text
+from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
+from ptmbench.bench.options import WorkerOptions
+from ptmbench.bench.runs.artefacts import Artefact, Cell, TokenizerTraining
+from ptmbench.bench.runs.executors import Died, Done, Event, Executor, Ready
+from ptmbench.bench.runs.limits import Limits
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
+from ptmbench.bench.runs.work import CORPUS, FAILED, Job, Worker, failure_of, recorded, settled
+
+TIMES = "times.jsonl"
+"""Below the run folder: a line per command, of where its workers' time went."""
+
+
+def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Executor:
+    """Where ``workers`` ask the pieces of ``whole`` to be done; not yet started."""
+    if workers.executor == "ray":
+        from ptmbench.bench.runs.executors.ray import Ray
+
+        return Ray(whole, job, out, workers.jobs, workers.threads, workers.ray_address)
+    if workers.ray_address:
+        raise UsageError("--ray-address is for --executor ray.")
+    from ptmbench.bench.runs.executors.local import Local
+
+    # Tiny networks gain more from two processes than from two threads. More workers than groups would sit idle.
+    count = max(1, min(workers.jobs or environment.cores(), len(whole.groups())))
+    return Local(out, count, workers.threads or max(1, environment.cores() // count))
+
+
+def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: bool = False) -> int:
+    """Run the cells of ``whole`` that have no record yet, then build the board; the exit status says whether any cell
+    failed."""
+    from ptmbench.leaderboard import board
+
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(out / "run.lock").acquire(timeout=0)
+    except Timeout:
+        raise EnvironmentProblem(f"Another run is at work in {out}. Wait for its end, or give another --out.") from None
+    with lock:
+        write_text(out / "plan.json", whole.to_json())
+        write_text(out / "job.json", json.dumps(asdict(job), indent=1))
+        if retry:
+            set_failures_aside(out)
+        keys = {cell.key[:12] for cell in whole.cells}
+        before = keys & recorded(out)
+        if before:
+            say(f"{len(before)} of {len(keys)} cells have their record already.")
+        started = time.monotonic()
+        if before != keys:
+            _work(whole, job, out, workers)
+        if not recorded(out):
+            raise EnvironmentProblem("No worker could record a cell. `ptmbench doctor` looks for the reason.")
+        counts, missing = _outcomes(whole, out)
+        page = board.build([out], out / "board")
+    told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
+    say(
+        f"{len(keys) - missing} of {len(keys)} cells recorded ({told}) in {duration(time.monotonic() - started)}. "
+        f"Board: {page}"
+    )
+    if missing:
+        say("The same command goes on with what is left.")
+    return CELLS_FAILED if missing or counts.get("failed") or counts.get("diverged") else OK
+
+
+def _work(whole: Plan, job: Job, out: Path, workers: WorkerOptions) -> None:
+    """Have what is left done, and note where the time of the workers went."""
+    with progress("Cells", len(whole.cells), "cells") as bar, executor_of(workers, whole, job, out) as executor:
+        drive = _Drive(whole, job, out, executor, bar, workers.cell_timeout)
+        try:
+            drive.run()
+        finally:
+            with open(out / TIMES, "a", encoding="utf-8") as file:
+                file.write(json.dumps(drive.times()) + "\n")
+
+
+class _Drive:
+    """Deals what is left of ``whole`` to the workers of ``executor`` until nothing is left or nobody is there."""
+
+    def __init__(
+        self, whole: Plan, job: Job, out: Path, executor: Executor, bar: Bar, cell_timeout: float | None = None
+    ):
+        self.limits = Limits(whole, job, out, cell_timeout)
+        self.killed: dict[int, str] = {}
+        """Workers that were ended because a cell took too long, with the time that it took, in words."""
+        self.given: dict[int, float] = {}
+        """When each worker got its piece."""
+        self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
+        there = settled(out, whole)
+        self.schedule = Schedule(whole.artefacts, there, executor.workers)
+        self.bar.skip(sum(cell.key in there for cell in whole.cells))
+        self.idle: set[int] = set()
+        self.alive = set(range(executor.workers))
+        self.began = time.time()
+        self.clocks = {worker: _Clock() for worker in self.alive}
+
+    def run(self) -> None:
+        while self.alive and not self.schedule.over:
+            for worker in sorted(self.idle):
+                piece = self.schedule.take(worker)
+                if piece is not None:
+                    self.idle.discard(worker)
+                    self.clocks[worker].turn("work")
+                    self.given[worker] = time.monotonic()
+                    self.executor.give(worker, piece)
+            self._end_hanging()
+            event = self.executor.event(timeout=1.0)
+            if event is not None:
+                self._on_event(event)
+
+    def times(self) -> dict[str, object]:
+        """When this began (Unix time), its wall time, and seconds of all workers together: starting, at work, idle."""
+        for clock in self.clocks.values():
+            clock.turn("gone")
+        sums: Counter[str] = sum((Counter(clock.seconds) for clock in self.clocks.values()), Counter())
+        return {
+            "began": self.began,
+            "wall": time.time() - self.began,
+            "workers": self.executor.workers,
+            **{name: sums[name] for name in ("start", "work", "idle")},
+        }
+
+    def _end_hanging(self) -> None:
+        """Kill the workers whose cells have used up their time."""
+        for worker in self.alive - self.killed.keys():
+            cell, running = self.schedule.held(worker), time.monotonic() - self.given.get(worker, 0.0)
+            if isinstance(cell, Cell) and self.limits.passed(cell, running):
+                self.killed[worker] = duration(running)
+                self.executor.kill(worker)
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Ready(worker):
+                self._on_idle(worker)
+            case Done(worker, said):
+                piece = self.schedule.done(worker)
+                self._count(piece)
+                if said:
+                    say(said)
+                self._check_corpus(piece)
+                if worker not in self.killed:  # it ended its cell at the last moment, and is being replaced
+                    self._on_idle(worker)
+            case Died(worker, how):
+                self._on_death(worker, how)
+
+    def _check_corpus(self, piece: Artefact) -> None:
+        """`EnvironmentProblem` where ``piece`` is a tokenizer that could not be trained, because of its corpus: no
+        model can go on, and the next run tries again."""
+        if isinstance(piece, TokenizerTraining) and (note := failure_of(self.out, piece)).exists():
+            reason = json.loads(note.read_text())
+            if reason["code"] == CORPUS:
+                note.unlink()
+                raise EnvironmentProblem(reason["text"])
+
+    def _on_idle(self, worker: int) -> None:
+        self.clocks[worker].turn("idle")
+        self.idle.add(worker)
+
+    def _on_death(self, worker: int, how: str) -> None:
+        self.idle.discard(worker)
+        self.clocks[worker].turn("gone")
+        if worker in self.killed:
+            self._on_timeout(worker, self.killed.pop(worker))
+            return
+        piece, given_up = self.schedule.died(worker)
+        if piece is None:  # it died before it did anything, and would do so again
+            say(how)
+            self.alive.discard(worker)
+            return
+        say(f"{how} It was at {piece.title}, which is {'given up' if given_up else 'tried once more'}.")
+        if given_up:
+            text = f"{ATTEMPTS} workers died over it, the last one so: {how}"
+            Worker(self.out, self.whole, self.job).give_up(piece, {"code": "worker-died", "text": text})
+            self._count(piece)
+        self.clocks[worker].turn("start")
+        self.executor.restart(worker)
+
+    def _on_timeout(self, worker: int, time_taken: str) -> None:
+        """Record the cell that a killed worker was at as failed, and start the worker anew."""
+        if self.schedule.held(worker) is not None:
+            cell = self.schedule.give_up(worker)
+            text = f"timed out after {time_taken}"
+            say(f"{cell.title}: failed: {text}. --retry runs it again, --cell-timeout gives it more time.")
+            Worker(self.out, self.whole, self.job).give_up(cell, {"code": "timed-out", "text": text})
+            self._count(cell)
+        self.clocks[worker].turn("start")
+        self.executor.restart(worker)
+
+    def _count(self, piece: Artefact) -> None:
+        self.bar.advance(int(isinstance(piece, Cell)))
+
+
+class _Clock:
+    """Seconds of one worker in each of its states."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._state, self._since = "start", time.perf_counter()
+
+    def turn(self, state: str) -> None:
+        now = time.perf_counter()
+        self.seconds[self._state] = self.seconds.get(self._state, 0.0) + now - self._since
+        self._state, self._since = state, now
+
+
+def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:
+    """How many cells of the plan ended how, and how many have no record."""
+    files = {path.name.split(".")[-2]: path for path in (out / "records").glob("*.json")}
+    counts: Counter[str] = Counter()
+    missing = 0
+    for cell in whole.cells:
+        path = files.get(cell.key[:12])
+        if path is None:
+            missing += 1
+        else:
+            counts[_status(path, say)] += 1
+    return counts, missing
+
+
+def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
+    """How the cell of a record ended; one that is damaged is named to ``tell``, and counts as failed."""
+    from ptmbench.leaderboard import record
+
+    try:
+        return record.read(path).status
+    except record.RecordError as error:
+        tell(str(error))
+        return "failed"
+
+
+def set_failures_aside(out: Path) -> None:
+    """Move records of failed and diverged cells and damaged checkpoints to ``superseded/`` and forget what else failed,
+    so that all of it is made again."""
+    aside = out / "superseded"
+    for path in (out / "records").glob("*.json"):
+        if _status(path) in ("failed", "diverged"):
+            aside.mkdir(exist_ok=True)
+            os.replace(path, aside / f"{path.stem}.{int(path.stat().st_mtime)}.json")
+    for note in out.glob(f"*/*{FAILED}"):
+        note.unlink()
+    for manifest in (*out.glob(f"pretrained/*/{MANIFEST}"), *out.glob(f"intermediate/*/adapted/*/{MANIFEST}")):
+        folder = manifest.parent
+        try:
+            found = checkpoint.read(folder)
+            for name in found.files:
+                found.path(name)
+        except checkpoint.CheckpointError as error:
+            say(f"{error} It is set aside.")
+            aside.mkdir(exist_ok=True)
+            os.replace(folder, aside / f"{folder.name}.{int(manifest.stat().st_mtime)}")

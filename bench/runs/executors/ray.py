@@ -1,0 +1,265 @@
+"""Workers as actors of a Ray cluster, whose machines need not share a disk.
+
+Each machine needs this clone, the packages, and the data and the corpus at the same path; workers compare them with
+what the plan says. A worker has a folder of its own, in which `bench.runs.work.Worker` works as it does anywhere; what
+it makes there travels back, and only the process of the command line writes into the run folder. Checkpoints travel to
+workers once.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ptmbench import tasks
+from ptmbench.bench import environment
+from ptmbench.bench.data import corpora
+from ptmbench.bench.data.sources import fingerprint
+from ptmbench.bench.engine.checkpoint import MANIFEST, digest, write_bytes
+from ptmbench.bench.errors import EnvironmentProblem
+from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given, Pretraining, TokenizerTraining
+from ptmbench.bench.runs.executors import Died, Done, Event, Ready
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.work import Job, Worker, failure_of
+
+Files = Mapping[str, bytes]
+"""Path below a run folder to content."""
+_MADE = ("records", "predictions", "adapted")
+"""Folders that only cells write into: a worker empties them after each."""
+_GIVEN = "given"
+"""The folder of what a user gave, in a worker's folder."""
+
+
+class Remote:
+    """A worker on a machine of the cluster. ``plan`` is `portable`, as JSON."""
+
+    def __init__(self, plan: str, job: Job, threads: int):
+        environment.prepare(threads)
+        self._folder = tempfile.TemporaryDirectory(prefix="ptmbench-")
+        self.out = Path(self._folder.name)
+        self.worker = Worker(self.out, Plan.from_json(plan), job)
+
+    def introduce(self) -> tuple[str, str]:
+        """This machine's name and its commit."""
+        return os.uname().nodename, environment.commit()
+
+    def do(self, key: str, *needed: Files) -> tuple[str, Files]:
+        """Do a piece, with files that it needs; what people are told, and the files that it made."""
+        for files in needed:
+            place(self.out, files)
+        piece = self.worker.plan.by_key[key]
+        problem = self._other_data(piece)
+        if problem:
+            self.worker.give_up(piece, {"code": "other-data", "text": problem})
+            said = f"{piece.title} failed: {problem}"
+        else:
+            said = self.worker.do(key)
+        if not isinstance(piece, Cell):
+            return said, result_of(self.out, piece)
+        made = read(self.out, *_MADE)
+        for path in made:
+            (self.out / path).unlink()
+        return said, made
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    def _other_data(self, piece: Artefact) -> str:
+        """What to tell when this machine's files are not those that the plan was made with, else ""."""
+        if isinstance(piece, AdaptedModel):
+            return self._other_data(piece.cell)
+        if isinstance(piece, Pretraining | TokenizerTraining):
+            where, right = ", ".join(piece.corpus), [piece.corpus_sha256]
+            found = [corpora.fingerprint([Path(file) for file in piece.corpus])]
+        else:
+            data = Path(self.worker.job.data)
+            read = {piece.task: piece.data_sha256, **{name: its["data_sha256"] for name, its in piece.beside.items()}}
+            where, right = str(data), list(read.values())
+            found = [fingerprint(tasks.load(name), data) for name in read]
+        if found == right:
+            return ""
+        return f"{where} on {os.uname().nodename} is not what the plan was made with. Copy the same files there."
+
+
+class Ray:
+    """Actors on the cluster at ``address`` (or RAY_ADDRESS), else on a Ray instance that is started here."""
+
+    def __init__(self, plan: Plan, job: Job, out: Path, workers: int | None, threads: int | None, address: str | None):
+        try:
+            import ray
+        except ImportError:
+            raise EnvironmentProblem(
+                "--executor ray needs the package ray: `pip install -c constraints.txt -e '.[ray]'` in the clone."
+            ) from None
+        self._ray, self._address = ray, address or os.environ.get("RAY_ADDRESS")
+        self.plan, self.job, self.out = plan, job, out
+        self._asked, self._threads = workers, threads
+        self.workers = 0  # known when the cluster is
+        self._actors: dict[int, Any] = {}
+        self._pending: dict[Any, tuple[int, Artefact | None]] = {}
+        """Answers under way: whose, and to which piece; None is the introduction."""
+        self._shipped: dict[str, Any] = {}
+        self._has: dict[int, set[str]] = {}
+
+    def __enter__(self) -> "Ray":
+        self._connect()
+        there = self._ray.cluster_resources()
+        cores, accelerators = int(there.get("CPU", 1)), int(there.get("GPU", 0))
+        # A worker for each accelerator, or else for each core. More workers than groups would sit idle.
+        self.workers = max(1, min(self._asked or accelerators or cores, cores, len(self.plan.groups())))
+        actor = self._ray.remote(Remote).options(
+            num_cpus=1, num_gpus=int(accelerators >= self.workers), scheduling_strategy="SPREAD"
+        )
+        plan = portable(self.plan).to_json()
+        arguments = (plan, self.job, self._threads or max(1, cores // self.workers))
+        self._start = lambda: actor.remote(*arguments)
+        for worker in range(self.workers):
+            self.restart(worker)
+        return self
+
+    def _connect(self) -> None:
+        """Join the cluster, or start one here with a core for each worker that was asked for."""
+        here: dict[str, Any] = {}
+        if self._address:
+            _check_reachable(self._address)
+        else:
+            here = {"num_cpus": max(self._asked or 1, environment.cores()), "include_dashboard": False}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ours = signal.getsignal(signal.SIGTERM)
+        try:
+            self._ray.init(
+                address=self._address or "local",
+                runtime_env={"env_vars": {"PYTHONPATH": str(environment.ROOT)}},
+                log_to_driver=False,
+                logging_level="error",
+                **here,
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise EnvironmentProblem(f"Ray does not start ({self._address or 'here'}): {_line(error)}") from error
+        signal.signal(signal.SIGTERM, ours)  # Ray puts its own there, which ends with another status
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self._ray.wait(
+                [actor.close.remote() for actor in self._actors.values()], num_returns=self.workers, timeout=10
+            )
+        for actor in self._actors.values():
+            self._ray.kill(actor)
+        self._ray.shutdown()
+
+    def give(self, worker: int, piece: Artefact) -> None:
+        needed = []
+        for key in piece.needs:
+            if key not in self._has[worker]:
+                if key not in self._shipped:
+                    self._shipped[key] = self._ray.put(result_of(self.out, self.plan.by_key[key]))
+                needed.append(self._shipped[key])
+                self._has[worker].add(key)
+        self._pending[self._actors[worker].do.remote(piece.key, *needed)] = worker, piece
+
+    def event(self, timeout: float) -> Event | None:
+        if not self._pending:
+            time.sleep(timeout)
+            return None
+        done, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout)
+        return self._ended(done[0]) if done else None
+
+    def kill(self, worker: int) -> None:
+        self._ray.kill(self._actors[worker])
+
+    def restart(self, worker: int) -> None:
+        self._has[worker] = set()
+        self._actors[worker] = self._start()
+        self._pending[self._actors[worker].introduce.remote()] = worker, None
+
+    def _ended(self, answer: Any) -> Event:
+        worker, piece = self._pending.pop(answer)
+        try:
+            found = self._ray.get(answer)
+        except self._ray.exceptions.RayActorError as error:
+            return Died(worker, f"Worker {worker} died on its machine: {_line(error)}")
+        except self._ray.exceptions.RayTaskError as error:
+            self._ray.kill(self._actors[worker])
+            return Died(worker, f"Worker {worker} failed: {_line(error.cause)}")
+        if piece is None:
+            _check_commit(*found)
+            return Ready(worker)
+        said, files = found
+        place(self.out, files)
+        self._has[worker].add(piece.key)
+        return Done(worker, said)
+
+
+def read(out: Path, *paths: str) -> dict[str, bytes]:
+    """The files at and below ``paths`` of ``out``; what is not there is left out."""
+    files = [file for path in paths for file in ((out / path).rglob("*") if (out / path).is_dir() else [out / path])]
+    return {str(file.relative_to(out)): file.read_bytes() for file in files if file.is_file()}
+
+
+def result_of(out: Path, artefact: Artefact) -> dict[str, bytes]:
+    """What ``artefact`` left below ``out``, its result or the reason of its failure; what a user gave, as it lies in a
+    worker's folder."""
+    if isinstance(artefact, Given):
+        path = artefact.place(out)
+        home = _given(artefact).path
+        files = [file for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+        return {f"{home}/{file.relative_to(path)}" if path.is_dir() else home: file.read_bytes() for file in files}
+    return read(out, *(str(path.relative_to(out)) for path in (artefact.place(out), failure_of(out, artefact))))
+
+
+def portable(plan: Plan) -> Plan:
+    """``plan`` with what a user gave in a worker's folder."""
+    return Plan(tuple(_given(one) if isinstance(one, Given) else one for one in plan.artefacts))
+
+
+def _given(artefact: Given) -> Given:
+    return replace(artefact, path=f"{_GIVEN}/{digest(artefact.key)[:12]}")
+
+
+def place(out: Path, files: Files) -> None:
+    """Write ``files`` below ``out``: checkpoints whole or not at all, records last, since they say that all is there,
+    and only where there is none."""
+    checkpoints = {Path(path).parent for path in files if Path(path).name == MANIFEST}
+    arriving = {folder: out / folder.parent / f".{folder.name}.arriving" for folder in checkpoints}
+    for path in sorted(files, key=lambda path: path.startswith("records/")):
+        folder = Path(path).parent
+        if folder in arriving:
+            write_bytes(arriving[folder] / Path(path).name, files[path])
+        elif not (path.startswith("records/") and (out / path).exists()):
+            write_bytes(out / path, files[path])
+    for folder, fresh in arriving.items():
+        if (out / folder / MANIFEST).exists():
+            shutil.rmtree(fresh)
+        else:
+            os.rename(fresh, out / folder)
+
+
+def _check_reachable(address: str) -> None:
+    """Ask before Ray does, which would try for minutes. An address without a port is one of Ray's own words."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"There is no Ray cluster at {address}: {error.strerror or error}. `ray start --head` starts one."
+            ) from error
+
+
+def _check_commit(machine: str, commit: str) -> None:
+    if commit != environment.commit():
+        raise EnvironmentProblem(
+            f"{machine} has commit {commit} of this project and this machine {environment.commit()}: "
+            "records would not be alike. Check the same commit out everywhere."
+        )
+
+
+def _line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,89 @@
+"""Directed graphs of things with a ``key`` and ``needs``: checked and put in order. Knows nothing of what they are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Protocol, TypeVar
+
+from ptmbench.bench.errors import UsageError
+
+
+class Node(Protocol):
+    """What the schedule knows of an artefact (`bench.runs.artefacts.Artefact`)."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+
+Kind = TypeVar("Kind", bound=Node)
+
+
+def ordered(nodes: Iterable[Kind]) -> tuple[Kind, ...]:
+    """``nodes`` without repeats, each behind all that it needs, otherwise in the order in which they come.
+
+    `UsageError` where one needs what is not among them, or where some need each other in a circle.
+    """
+    known = {node.key: node for node in nodes}
+    for node in known.values():
+        if missing := [key for key in node.needs if key not in known]:
+            raise UsageError(
+                f"{node.title} needs {missing[0]}, which the plan does not make. Add it to the plan, or leave out what "
+                "needs it."
+            )
+    try:
+        TopologicalSorter({node.key: node.needs for node in known.values()}).prepare()
+    except CycleError as error:
+        circle = " needs ".join(known[key].title for key in reversed(error.args[1]))
+        raise UsageError(f"A plan cannot go in a circle: {circle}. Leave out one of these dependencies.") from None
+    found: dict[str, Kind] = {}
+    for node in known.values():
+        for key in _lineage(node, known):
+            found.setdefault(key, known[key])
+    return tuple(found.values())
+
+
+def depths(nodes: Sequence[Node]) -> dict[str, int]:
+    """The length of the longest chain of needs behind each of the ``nodes``, which are `ordered`."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        found[node.key] = max((found[key] + 1 for key in node.needs), default=0)
+    return found
+
+
+def required(nodes: Sequence[Node], done: Iterable[str]) -> set[str]:
+    """Keys of the ``nodes`` that are still to be made, when those called ``done`` are made: what nothing depends on,
+    and what is needed for it."""
+    known, done = {node.key: node for node in nodes}, set(done)
+    needed = {key for node in nodes for key in node.needs}
+    waiting, found = [key for key in known if key not in needed], set()
+    while waiting:
+        key = waiting.pop()
+        if key not in found and key not in done:
+            found.add(key)
+            waiting += known[key].needs
+    return found
+
+
+def _lineage(node: Node, known: Mapping[str, Node]) -> list[str]:
+    """Keys of all that ``node`` depends on, the first to make first, and its own."""
+    found: dict[str, None] = {}
+    waiting: list[tuple[str, bool]] = [(node.key, False)]
+    while waiting:
+        key, visited = waiting.pop()
+        if visited:
+            found[key] = None
+        elif key not in found:
+            waiting.append((key, True))
+            waiting += ((need, False) for need in reversed(known[key].needs))
+    return list(found)

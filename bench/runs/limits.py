@@ -1,0 +1,91 @@
+"""How long a cell may take before it counts as hanging. `bench.runs.execute` asks once a second."""
+
+import math
+import re
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ptmbench.bench.runs.artefacts import Cell, Given
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.work import Job, unfinished_of
+
+FLOOR = 3600.0
+"""Seconds that every cell has, unless it is told otherwise."""
+UNKNOWN = 24 * 3600.0
+"""Seconds that a cell without an estimate has, such as a baseline."""
+FACTOR = 50.0
+"""How many times longer than its estimate a cell may take: a poor estimate or a slow machine must end no cell."""
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds_of(text: str) -> float:
+    """ "90", "90s", "30m", "2h" and "1d" in seconds; ValueError for anything else. 0 stands for no limit."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)", text.strip())
+    if found is None:
+        raise ValueError(f"'{text:.30}' is no time such as 90, 90s, 30m, 2h or 1d; 0 is no limit.")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+class Limits:
+    """The time limits of the cells of the plan ``whole``, run in ``out``.
+
+    ``asked`` is the limit of every cell in seconds, 0 for none. Without it (None), a cell has `FLOOR` or `FACTOR` times
+    its estimate since it began or last saved a state, whichever is longer. States that lie on another machine are not
+    seen. A cell without an estimate has `UNKNOWN` seconds. An estimate reads the task's data: it is made only when a
+    cell needs more than `FLOOR`, and by a thread, because the reading may be what hangs.
+    """
+
+    def __init__(self, whole: Plan, job: Job, out: Path, asked: float | None = None):
+        self.whole, self.job, self.out, self.asked = whole, job, out, asked
+        self._seen: dict[str, Any] = {}
+        self._limits: dict[str, float] = {}
+        self._estimating: threading.Thread | None = None
+
+    def passed(self, cell: Cell, running: float) -> bool:
+        """Whether ``cell``, which is ``running`` for so many seconds, has used up its time."""
+        if self.asked is not None:
+            return 0 < self.asked < running
+        if running <= FLOOR or time.time() - self._saved(cell) <= FLOOR:
+            return False
+        limit = self._limit(cell)
+        return running > limit and time.time() - self._saved(cell) > limit
+
+    def _saved(self, cell: Cell) -> float:
+        """When ``cell`` last saved a state (Unix time); 0 where it has none."""
+        newest = 0.0
+        for state in unfinished_of(self.out, cell).glob("*/step-*"):
+            with suppress(OSError):  # it has just given way to a newer one
+                newest = max(newest, state.stat().st_mtime)
+        return newest
+
+    def _limit(self, cell: Cell) -> float:
+        """The limit of ``cell``; `UNKNOWN` until it is estimated."""
+        free = self._estimating is None or not self._estimating.is_alive()
+        if cell.key not in self._limits and cell.row.kind != "baseline" and free:
+            self._estimating = threading.Thread(target=self._estimate, args=(cell,), daemon=True)
+            self._estimating.start()
+            self._estimating.join(timeout=5.0)  # mostly it takes less
+        return self._limits.get(cell.key, UNKNOWN)
+
+    def _estimate(self, cell: Cell) -> None:
+        """Note the limit of ``cell`` by the estimate."""
+        from ptmbench.bench.engine import checkpoint
+        from ptmbench.bench.runs import estimate
+        from ptmbench.models.card import Size
+
+        def shape(key: str | None) -> Size | None:
+            """That of a checkpoint that a user gave."""
+            found = self.whole.by_key.get(key or "")
+            return Size(**checkpoint.read(found.place(self.out)).about["shape"]) if isinstance(found, Given) else None
+
+        try:
+            own = shape(cell.pretraining)
+            given = {name: shape(key) for name, key in cell.neighbours.items()}
+            others = {name: found for name, found in given.items() if found}
+            seconds = estimate.seconds_of(cell, Path(self.job.data), self._seen, own, others)
+        except Exception:  # whatever it trips over, it is no reason to end a cell early
+            seconds = math.inf
+        self._limits[cell.key] = max(FLOOR, FACTOR * seconds) if math.isfinite(seconds) else UNKNOWN

@@ -1,0 +1,164 @@
+"""Use what a run made: predictions of adapted checkpoints as the test server takes them, and hidden vectors of any
+text."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench import tasks
+from ptmbench.bench import environment
+from ptmbench.bench.console import progress, say
+from ptmbench.bench.data import sums
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
+from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks.forms import beside
+from ptmbench.tasks.task import MissingData, Task
+
+
+def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: Path) -> int:
+    """Predict ``split`` with adapted checkpoints (``run --keep`` and ``evaluate --keep`` make them) into files below
+    ``out``.
+
+    Test splits of GLUE and SuperGLUE are packed into their servers' zip as well; a checkpoint of MNLI predicts MNLI-mm
+    and the diagnostic set too, one of SuperGLUE's RTE both of its diagnostic sets.
+    """
+    environment.prepare()
+    opened = [_adapted(Path(folder)) for folder in checkpoints]
+    if data is None:
+        raise UsageError("`predict` reads the task's own files: give the data folder with --data.")
+    from ptmbench.bench.scoring import submission, superglue
+
+    archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
+    for task, found in _asked(opened, split, data).values():
+        sums.check(task, data, split)
+        examples = task.examples(data, split)
+        with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
+            predictions = _predictions(found, examples)
+            bar.advance(len(predictions))
+        lines = [
+            json.dumps({"id": e.id, "prediction": p} | beside(p), ensure_ascii=False)
+            for e, p in zip(examples, predictions, strict=True)
+        ]
+        write_text(out / f"{task.name}.{split}.jsonl", "\n".join(lines) + "\n")
+        print(out / f"{task.name}.{split}.jsonl")
+        if "submission" in task.extra:
+            entered = archives[task.extra["submission"].get("archive", "glue")]
+            entered[task.name] = {e.id: p for e, p in zip(examples, predictions, strict=True)}
+    reports = []
+    if archives["glue"] and split == "test":
+        rows = {name: list(found.values()) for name, found in archives["glue"].items()}
+        reports.append(submission.write_glue(rows, out))
+    if archives["superglue"] and split == "test":
+        reports.append(superglue.write(archives["superglue"], out, data))
+    for report in reports:
+        for line in report.notes:
+            say(line)
+        print(report.path)
+    return OK
+
+
+def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int:
+    """Write the hidden vectors that a pre-trained checkpoint gives to each line of ``source`` as an .npz file.
+
+    ``pooled`` float32 [N, D]; ``tokens`` float32 [M, D], all lines' token vectors one after the other, special tokens
+    included; ``offsets`` int64 [N + 1], where each line's begin; ``ids`` int32 [M].
+    """
+    import io
+
+    environment.prepare()
+    from ptmbench.bench.adapt.heads import Row, layout, stack
+    from ptmbench.bench.engine import networks
+    from ptmbench.bench.engine.checkpoint import read
+
+    found, lines = read(checkpoint), _lines(source)
+    shape, tokenizer = Size(**found.about["shape"]), Tokenizer.load(found.path("tokenizer.json"))
+    network = networks.build(found.about["model"], shape, tokenizer, 0)
+    networks.assign(network.loss.variables, found.arrays())
+    network.encoder.dropout = 0.0
+    rows = [Row(layout(tokenizer.vocabulary, [ids], shape.length), i) for i, ids in enumerate(tokenizer.encode(lines))]
+    import tensorflow as tf
+
+    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in ("tokens", "segments")}
+    forward = tf.function(lambda b: tuple(network.encoder(b, seed=None))[:2], autograph=False).get_concrete_function(
+        spec
+    )
+    pooled, vectors = [], []
+    with progress("encode", len(rows), "lines", brief=True) as bar:
+        for begin in range(0, len(rows), batch):
+            part = rows[begin : begin + batch]
+            hidden, whole = forward({name: tf.constant(value) for name, value in stack(part).items()})
+            pooled.append(whole.numpy())
+            vectors += [h[: row.tokens] for h, row in zip(hidden.numpy(), part, strict=True)]
+            bar.advance(len(part))
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        pooled=np.concatenate(pooled),
+        tokens=np.concatenate(vectors),
+        offsets=np.cumsum([0, *map(len, vectors)]),
+        ids=np.concatenate([row.arrays["tokens"] for row in rows]),
+    )
+    out = out if out.suffix == ".npz" else out.with_name(out.name + ".npz")
+    write_bytes(out, buffer.getvalue())
+    print(out)
+    return OK
+
+
+def _lines(source: Path) -> list[str]:
+    try:
+        lines = source.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise EnvironmentProblem(f"{source}, line {line}: this is not UTF-8 ({error.reason}). Convert it.") from error
+    lines = [line.rstrip("\r") for line in lines[: -1 if lines[-1] == "" else None]]
+    if not lines:
+        raise EnvironmentProblem(f"{source} is empty: give text, one example a line.")
+    return lines
+
+
+def _adapted(folder: Path) -> Checkpoint:
+    found = checkpoint.read(folder)
+    if found.about.get("kind") != "adapted":
+        raise CheckpointError(
+            f"{folder} holds a {found.about.get('kind')} model, but `predict` needs one adapted to a task: "
+            "make it with `run --keep` or `evaluate --keep`, which write below adapted/ of the run folder."
+        )
+    return found
+
+
+def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tuple[Task, Checkpoint]]:
+    """{name: what is predicted, and by which checkpoint}; what is missing is told before the first prediction."""
+    found: dict[str, tuple[Task, Checkpoint]] = {}
+    for one in opened:
+        name = one.about["task"]
+        for task in [tasks.load(name), *_served_by(name)]:
+            try:
+                task.paths(data, split)
+            except MissingData as error:
+                if task.name == name:
+                    raise
+                say(f"Left out: {error}")
+                continue
+            if task.name in found:
+                both = f"{found[task.name][1].folder} and {one.folder}"
+                raise UsageError(f"Two checkpoints predict {task.name}: {both}. Give one for each task.")
+            found[task.name] = task, one
+    return found
+
+
+def _served_by(name: str) -> list[Task]:
+    """Tasks without a training set of their own that a model of task ``name`` answers."""
+    return [task for task in tasks.load_all(say) if task.extra.get("trained_on") == name]
+
+
+def _predictions(found: Checkpoint, examples: Sequence[Any]) -> list[Any]:
+    """Predictions of an adapted checkpoint."""
+    from ptmbench.bench.adapt.predictor import load
+
+    return load(found).answer(examples).predictions

@@ -1,0 +1,311 @@
+"""The only training loop for objectives: a model, a corpus and a budget become a checkpoint.
+
+Which documents a step sees, how they are masked and what dropout removes follow from (seed, step) alone. So a run that
+was killed and goes on from its newest training state ends with the same weights as one that was never interrupted.
+"""
+
+import contextlib
+import math
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ptmbench import models
+from ptmbench.bench import environment
+from ptmbench.bench.console import Bar, progress, say
+from ptmbench.bench.engine import checkpoint, distribute, place
+from ptmbench.bench.engine.budget import Budget, steps_of
+from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
+from ptmbench.bench.engine.cost import Meter, phase
+from ptmbench.bench.engine.course import Course, Losses, TrainingStates
+from ptmbench.bench.engine.networks import assign, build, sized
+from ptmbench.bench.engine.prefetch import prefetch
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
+from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
+from ptmbench.bench.errors import OK, Diverged, UsageError
+from ptmbench.bench.options import PretrainOptions
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Tokenizer
+
+_CALIBRATION_STEPS = 20
+_CHECK_STEPS = 50
+"""After so many steps at most, their losses are fetched and checked."""
+
+
+def pretrain(
+    model: str,
+    size: str,
+    *,
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    budget: Budget,
+    out: Path,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    base: Checkpoint | None = None,
+    about: Mapping[str, Any] | None = None,
+    strategy: Any = None,
+    save_every: float = SAVE_SECONDS,
+    warn: Callable[[str], None] = print,
+) -> Checkpoint:
+    """Train ``model`` at ``size`` on ``corpus`` until ``budget`` is spent, then write the checkpoint at ``out``.
+
+    While it runs, a training state is written to ``<out>.training/`` every ``save_every`` seconds; the newest intact
+    one is where an interrupted run goes on. The network begins with the weights of ``base``, where one is given; the
+    optimizer begins anew. ``about`` is added to the manifest. Of several workers, only the chief writes. Raises
+    `CheckpointError` for a ``base`` with other variables or another tokenizer, `Diverged` when the loss or a weight is
+    not finite, `distribute.WorkerLost` when a worker has gone, `bench.engine.stopping.Unfinished` when the loop ends
+    before the last step. Training states are deleted only after the checkpoint is written.
+    """
+    module, recipe = models.load(model), recipe or Recipe()
+    shape = sized(module, size, recipe.length)
+    recipe = resolved(recipe, module, shape)
+    distribute.check_split(recipe.batch, recipe.accumulate, strategy)
+    tokens_per_step = recipe.batch * recipe.length
+    flops_per_step = tokens_per_step * module.flops_per_token(shape, tokenizer.vocabulary, recipe.length)
+    identity = {
+        "model": model,
+        "size": size,
+        "shape": asdict(shape),
+        "recipe": asdict(recipe),
+        "seed": seed,
+        "budget": asdict(budget),
+        "corpus_sha256": corpus.fingerprint,
+        "tokenizer_sha256": tokenizer.fingerprint,
+        **({"base": base.weights_sha256} if base else {}),
+    }
+    with Meter() as meter, distribute.peers(strategy):
+        with phase("build"):
+            steps = steps_of(budget, tokens_per_step, flops_per_step)
+            flops = steps * flops_per_step if steps else math.inf
+            network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops)
+            writes = distribute.is_chief(strategy)
+            states = TrainingStates(place.states_of(out), identity, network, step_function, writes)
+            course = states.resume(warn)
+            if course is None:
+                course = Course(steps=steps)
+                if base is not None:
+                    _begin(network, base, f"{model} {size}", tokenizer)
+            distribute.check_same_step(course.step, strategy)
+            meter.earlier = course.spent
+            make = network.batches(corpus, recipe.batch, recipe.length)
+        batches = prefetch(lambda step: make(step, seed), course.step)
+
+        def one_step() -> Mapping[str, Any]:
+            with phase("wait"):
+                batch = next(batches)
+            # A budget in minutes has no last step yet while the first steps are timed: hold the warm-up's rate.
+            steps = course.steps or 10_000
+            schedule, warmup = recipe.schedule, recipe.warmup
+            rate = rate_at(course.step, steps, peak=recipe.learning_rate, warmup=warmup, schedule=schedule)
+            return step_function(batch, (seed, course.step), rate)
+
+        def save() -> None:
+            with phase("save"):
+                course.spent = meter.spent()
+                states.save(course)
+
+        with (
+            _progress(f"pre-train {model}-{size}", course, shown=writes) as bar,
+            contextlib.closing(batches),
+            phase("train"),
+            Stop() as stop,
+        ):
+            _train(course, one_step, Losses(states.diverged), bar, stop, save, save_every, budget.minutes)
+        check_finished(course.step, course.steps)
+        arrays = states.finite_weights(course.step)
+    course.spent = meter.spent()
+
+    total, embedding = module.parameters(shape, tokenizer.vocabulary)
+    result = dict(about or {}) | {
+        "kind": "pretrained",
+        **{name: identity[name] for name in ("model", "size", "shape", "seed", "recipe", "corpus_sha256")},
+        "steps": course.step,
+        "tokens": course.step * tokens_per_step,
+        "flops": course.step * flops_per_step,
+        "seconds": round(sum(course.spent.get(name, 0.0) for name in ("trace", "compile", "train", "wait")), 3),
+        "spent": {name: round(value, 3) for name, value in course.spent.items()},
+        "peak_memory_bytes": meter.peak_memory_bytes,
+        "energy": meter.cost()["energy"],
+        "threads": environment.threads(),
+        "device": environment.device(),
+        "replicas": strategy.num_replicas_in_sync if strategy is not None else 1,
+        "parameters": total,
+        "parameters_embedding": embedding,
+        "loss": course.curve[-1]["loss"] if course.curve else None,
+        "curve": course.curve,
+        "tokenizer": tokenizer.about,
+    }
+    if base is not None:
+        result |= {"base": _told(base), "including": _including(result, base)}
+    if not writes:
+        return Checkpoint(out, result, {})
+    texts = {"tokenizer.json": tokenizer.to_json()}
+    finished = checkpoint.write(out, about=result, arrays={"weights": arrays}, texts=texts)
+    shutil.rmtree(states.folder, ignore_errors=True)
+    return finished
+
+
+def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:
+    """Give ``network`` the weights of ``base``; `CheckpointError` where that is no base of ``what``."""
+    theirs = base.about["tokenizer"]
+    if theirs["sha256"] != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{base.folder} was pre-trained over another tokenizer ({theirs['kind']} of {theirs['size']}) than the one "
+            f"that is to be read ({tokenizer.kind} of {tokenizer.vocabulary.size}). Continue with its own."
+        )
+    try:
+        assign(network.loss.variables, base.arrays())
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{what} cannot continue from {base.folder}. {error} Give a checkpoint of the same model and size."
+        ) from error
+
+
+def _told(base: Checkpoint) -> dict[str, Any]:
+    """What a checkpoint says of the one that it continued from."""
+    names = ("model", "size", "corpus", "corpus_sha256", "steps", "tokens", "flops", "seconds")
+    return {"weights_sha256": base.weights_sha256, **{name: base.about.get(name) for name in names}}
+
+
+def _including(own: Mapping[str, Any], base: Checkpoint) -> dict[str, Any]:
+    """Steps, tokens, FLOPs and seconds of this pre-training and of all before it; None where one of them is not
+    known."""
+    before = base.about.get("including", base.about)
+    both = {name: (own[name], before.get(name)) for name in ("steps", "tokens", "flops", "seconds")}
+    return {name: None if None in values else sum(values) for name, values in both.items()}
+
+
+def _step_of(
+    model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed: int, strategy: Any, flops: float
+) -> tuple[Any, Any]:
+    """The network, freshly initialised, and the step that ``recipe`` asks for in a training of ``flops``."""
+    from ptmbench.bench.engine import numerics
+    from ptmbench.bench.engine.step import TrainStep
+
+    with distribute.scope(strategy), numerics.computing_in(recipe.precision):
+        network = build(model, shape, tokenizer, seed)
+        network.encoder.dropout = recipe.dropout
+        variables = list(network.loss.trainable_variables)
+        return network, TrainStep(
+            numerics.rematerialised(network.loss) if recipe.rematerialise else network.loss,
+            variables,
+            totals=network.loss.totals,
+            optimizer=recipe.optimizer,
+            adam=adam_of(recipe, models.load(model)),
+            weight_decay=recipe.weight_decay,
+            clip=recipe.clip,
+            accumulate=recipe.accumulate,
+            strategy=strategy,
+            jit=numerics.compiles(recipe.xla, network.encoder, flops),
+        )
+
+
+def _train(
+    course: Course,
+    one_step: Callable[[], Mapping[str, Any]],
+    losses: Losses,
+    bar: Bar,
+    stop: Stop,
+    save: Callable[[], None],
+    save_every: float,
+    minutes: float | None,
+) -> None:
+    """Go on from the course's step to its last one, or to a save when a signal asks to stop."""
+    first, saved, timed = course.step, time.monotonic(), 0.0
+    bar.skip(first)
+    while course.steps is None or course.step < course.steps:
+        scalars = one_step()
+        course.step += 1
+        losses.add(course.step, scalars)
+        if course.steps is None and course.step - first == 1:  # the step that traced is not timed
+            losses.settle()
+            timed = time.perf_counter()
+        elif course.steps is None and course.step - first == 1 + _CALIBRATION_STEPS:
+            losses.settle()
+            per_step = (time.perf_counter() - timed) / _CALIBRATION_STEPS
+            bar.total = course.steps = max(course.step, math.floor(minutes * 60 / per_step))
+        last = course.step == course.steps
+        if last or course.step % max(1, (course.steps or 1000) // 100) == 0:
+            if values := losses.settle():
+                course.curve.append({"step": course.step, **{name: round(value, 6) for name, value in values.items()}})
+                bar.advance(0, loss=values["loss"])
+        elif course.step % _CHECK_STEPS == 0:
+            losses.settle()
+        bar.advance(1)
+        if stop.signal or (time.monotonic() - saved > save_every and not last):
+            losses.settle()
+            save()
+            saved = time.monotonic()
+        if stop.signal:
+            return
+
+
+def _progress(title: str, course: Course, shown: bool) -> Any:
+    """A bar on stderr, or one that nobody sees."""
+    return progress(title, course.steps) if shown else contextlib.nullcontext(Bar(title, course.steps, "steps"))
+
+
+def pretrain_command(options: PretrainOptions) -> int:
+    """What ``ptmbench pretrain`` does; returns the exit status."""
+    from ptmbench.bench.data import corpora
+    from ptmbench.bench.runs import stages
+
+    model, size, out, training = options.model, options.size, options.out, options.training
+    budget = training.budget
+    sized(models.load(model), size, 8)
+    if not training.corpus:
+        raise UsageError("`pretrain` needs text: give files or folders with --corpus.")
+    if budget.unit is None:
+        raise UsageError("`pretrain` needs a budget: give one of --steps, --tokens, --flops, --minutes.")
+    changes = dict(training.recipe)
+    recipe = recipe_of(changes)
+    place.check_unfinished(out)
+    environment.prepare()
+    devices = distribute.strategy_of(options.strategy)
+    if budget.minutes and distribute.workers(devices) > 1:
+        raise UsageError(
+            "A budget in --minutes would end at another step on every worker. Give --steps, --tokens or --flops."
+        )
+    writes = distribute.is_chief(devices)
+    tell = say if writes else lambda text: None
+    files = corpora.files_of(training.corpus, (), None)
+    base = stages.base_of(training, model, size, recipe.length)
+    if base is not None:
+        path = base.path("tokenizer.json")
+    else:
+        path = corpora.tokenizer(files, training.tokenizer or "wordpiece", training.vocabulary or 8000)
+    trained = Tokenizer.load(path)
+    try:
+        with place.alone(out) if writes else contextlib.nullcontext():
+            finished = pretrain(
+                model,
+                size,
+                corpus=corpora.load(tuple(map(str, files)), trained),
+                tokenizer=trained,
+                budget=budget,
+                out=out,
+                recipe=recipe,
+                seed=options.seed,
+                base=base,
+                about={"corpus": corpora.name_of(files)},
+                strategy=devices,
+                save_every=options.save_every,
+                warn=tell,
+            )
+            if writes:
+                place.divergence_of(out).unlink(missing_ok=True)  # of an earlier one, with other settings
+    except Diverged as error:
+        if writes:
+            place.record_divergence(
+                error, out, {"model": model, "size": size, "settings": changes, "budget": budget.flag()}
+            )
+        raise
+    about = finished.about
+    tell(f"{about['steps']} steps, {about['tokens']} tokens, {about['flops']:.3g} FLOPs, loss {about['loss']:.3f}.")
+    print(out)
+    return OK

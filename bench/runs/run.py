@@ -1,0 +1,225 @@
+"""What ``run`` and ``evaluate`` do: options become a plan, and what its cells share is prepared.
+
+`bench.runs.execute` drives the plan.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ptmbench import models, tasks
+from ptmbench.bench.adapt import neighbours
+from ptmbench.bench.adapt.baselines import beside, label
+from ptmbench.bench.console import say
+from ptmbench.bench.data import sources
+from ptmbench.bench.engine.checkpoint import Checkpoint
+from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.recipe import recipe_of
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.options import EvaluateOptions, RunOptions
+from ptmbench.bench.runs import plan, suites
+from ptmbench.bench.runs.artefacts import GIVEN, AdaptedModel, Cell, Given, Row
+from ptmbench.bench.runs.execute import execute
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.stages import Trainings, pretrained_in
+from ptmbench.bench.runs.suites import Suite
+from ptmbench.bench.runs.work import Job
+from ptmbench.models.card import Size
+from ptmbench.tasks.task import Task
+
+
+def run_suite(options: RunOptions) -> int:
+    """Run the suite that ``options`` name, changed by them; returns the exit status."""
+    suite, asked, training, output = options.suite, options.cells, options.training, options.output
+    chosen, data = suites.load(suite), options.data
+    changes = dict(chosen.recipe) | dict(training.recipe)
+    trained = recipe_of(changes).length  # what does not fit is told before anything is made
+    out = output.out or Path("runs") / suite
+    if data is None and not chosen.embedded:
+        raise UsageError(
+            f"The suite '{suite}' needs data: give its folder with --data. `ptmbench data ls` shows which."
+        )
+    found = _tasks(asked.tasks or chosen.tasks)
+    floor = beside(found) if options.baselines else None
+    rows = plan.rows_of(options.models or chosen.models, options.sizes or chosen.sizes, floor)
+    check_rows(rows)
+    if data is None:
+        data = sources.embedded(out)
+    training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
+    own = {row: training_of(row.model, row.size) for row in rows if row.kind == "pretrained"}
+
+    adapted = _Intermediate()
+
+    def neighbour(row: Row, name: str, cut: str) -> str:
+        """The key of what ``name`` is pre-trained as, which may be a row of the run as well."""
+        return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut)).key
+
+    cells = plan.cells_of(
+        rows,
+        found,
+        adaptations=asked.adaptations or chosen.adaptations,
+        seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or chosen.seeds),
+        data_sha256=sources.Fingerprints(data),
+        pretraining_of={row: pretraining.key for row, pretraining in own.items()},
+        tokenizer=training_of.tokenizer().key if training_of else "",
+        suite_settings=chosen.settings,
+        settings=asked.settings,
+        limit=asked.limit or 0,
+        neighbour=neighbour,
+        adapted=adapted,
+    )
+    check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
+    whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
+    if options.dry_run:
+        from ptmbench.bench.runs.estimate import table
+
+        print(table(whole, data))
+        return OK
+    if training_of:
+        training_of.check()
+    workers = options.workers
+    job = Job(
+        data=str(data.resolve()),
+        source=sources.source_of(data),
+        command=options.command(),
+        keep=output.keep,
+        length=trained,
+        strategy=workers.strategy,
+        save_every=output.save_every,
+    )
+    if workers.strategy != "one":  # a training that has all devices leaves none to a second one
+        workers = replace(workers, jobs=workers.jobs or 1)
+    return execute(whole, job, out, workers, output.retry)
+
+
+def evaluate(options: EvaluateOptions) -> int:
+    """Adapt the pre-trained model of ``options`` to tasks, those of the suite in its ways where none are named, and
+    score it; returns the exit status."""
+    asked, output = options.cells, options.output
+    usual = suites.load(options.suite) if options.suite else Suite(summary="", models=(), tasks=())
+    found, others = pretrained_in(options.checkpoint), [pretrained_in(folder) for folder in options.beside]
+    out = output.out or Path("runs") / options.checkpoint.name
+    data = options.data or sources.embedded(out)
+    division, about = found.about.get("division", "controlled"), found.about
+    row = Row(
+        name=about.get("name", about["model"]),
+        kind="published" if division == "published" else "pretrained",
+        model=about["model"],
+        size=about["size"],
+        division=division,
+    )
+    chosen = _tasks(asked.tasks or usual.tasks)
+    read: dict[str, Checkpoint] = {}
+    adapted = _Intermediate()
+
+    def neighbour(row: Row, name: str, cut: str) -> str:
+        one = read[name] = neighbours.given(others, name, cut)
+        return _key(one)
+
+    cells = plan.cells_of(
+        [row],
+        chosen,
+        adaptations=asked.adaptations or usual.adaptations,
+        seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or usual.seeds),
+        data_sha256=sources.Fingerprints(data),
+        pretraining_of={row: f"{GIVEN}{found.weights_sha256}"},
+        tokenizer=found.about["tokenizer"]["sha256"],
+        suite_settings=usual.settings,
+        settings=asked.settings,
+        limit=asked.limit or 0,
+        neighbour=neighbour,
+        adapted=adapted,
+    )
+    for other in others:
+        if other not in read.values():
+            raise UsageError(
+                f"No cell reads {other.about['model']} in {other.folder} besides. `--adaptation "
+                f"stacked:beside={other.about['model']}` does, for tagging tasks."
+            )
+    for cell in (*cells, *(one.cell for one in adapted.models)):
+        for one in (found, *(read[name] for name in cell.neighbours)):
+            longest = int(one.about["shape"]["length"])
+            if cell.settings["length"] > longest:
+                raise UsageError(
+                    f"{one.about.get('name', one.about['model'])} in {one.folder} reads at most {longest} tokens, but "
+                    f"{cell.task} asks for {cell.settings['length']:g}. Add --set length={longest}."
+                )
+    cut = found.about["tokenizer"]["sha256"]
+    whole = Plan(
+        (
+            Given(key=f"{GIVEN}{found.weights_sha256}", path=str(found.folder.resolve())),
+            Given(key=cut, path=str(found.path("tokenizer.json").resolve())),
+            *(Given(key=_key(one), path=str(one.folder.resolve())) for one in read.values()),
+            *adapted.models,
+            *cells,
+        )
+    )
+    if options.dry_run:
+        from ptmbench.bench.runs.estimate import table
+
+        shapes = {name: Size(**one.about["shape"]) for name, one in read.items()}
+        print(table(whole, data, Size(**about["shape"]), shapes))
+        return OK
+    job = Job(
+        data=str(data.resolve()),
+        source=sources.source_of(data),
+        command=options.command(),
+        keep=output.keep,
+        length=int(about["shape"]["length"]),
+        model_options=False,
+        save_every=output.save_every,
+    )
+    return execute(whole, job, out, options.workers, output.retry)
+
+
+class _Intermediate:
+    """Adapts models to intermediate tasks, once for all cells that begin with the same one."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, AdaptedModel] = {}
+
+    @property
+    def models(self) -> tuple[AdaptedModel, ...]:
+        return tuple(self._planned.values())
+
+    def __call__(self, cell: Cell) -> str:
+        """The key of the model that ``cell`` adapts."""
+        planned = AdaptedModel(cell=cell)
+        self._planned[planned.key] = planned
+        return planned.key
+
+
+def _key(extra: Checkpoint) -> str:
+    """The key of a given checkpoint of an ``extra`` encoder, which reads tokens of its own."""
+    return f"{GIVEN}{extra.weights_sha256}.{extra.about['tokenizer']['sha256']}"
+
+
+def check_rows(rows: Sequence[Row]) -> None:
+    """Unknown models and sizes, and files of models and baselines that are broken, are told before anything is
+    trained."""
+    for row in rows:
+        if row.kind == "baseline":
+            label(row.name)
+        if row.model:
+            module = models.load(row.model)
+            if row.size not in module.SIZES:
+                raise models.UnknownModel(f"{row.model} has no size '{row.size}'; it has {', '.join(module.SIZES)}.")
+
+
+def check_lengths(cells: Sequence[Cell], trained: int) -> None:
+    """Inputs that are longer than the networks are made for, with ``trained`` tokens in pre-training, are told before
+    anything is trained."""
+    for cell in cells:
+        for name in (cell.row.model, *cell.neighbours) if cell.row.model else ():
+            longest = sized(models.load(name), cell.row.size, trained).length
+            if cell.settings["length"] > longest:
+                raise UsageError(
+                    f"{name} reads at most {longest} tokens, but {cell.task} asks for {cell.settings['length']:g}. "
+                    f"Add --set length={longest}, or --recipe length={cell.settings['length']:g} to pre-train with as "
+                    "many."
+                )
+
+
+def _tasks(names: Sequence[str] | None) -> list[Task]:
+    """The tasks called ``names``, or all there are whose files are sound."""
+    return [tasks.check_headline(task) for task in (map(tasks.load, names) if names else tasks.load_all(say))]

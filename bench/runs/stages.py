@@ -1,0 +1,188 @@
+"""The pre-trainings of a run and their tokenizers, planned: on which text, from which weights, with which recipe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ptmbench import models
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint as checkpoints
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
+from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.recipe import adam_of, recipe_of
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.options import TrainingOptions
+from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given, Pretraining, TokenizerTraining, tokenizer_key
+from ptmbench.bench.runs.suites import Suite
+
+Planned = TypeVar("Planned", bound=Artefact)
+
+
+class Trainings:
+    """The pre-trainings of a run of ``suite``, changed by ``asked``, and the tokenizers that they read. Each is planned
+    once, when it is called for.
+
+    `UsageError` for bases that do not fit what is asked for, `CorpusError` where there is no text.
+    """
+
+    def __init__(self, suite: Suite, asked: TrainingOptions, data: Path):
+        self._suite, self._asked = suite, asked
+        self._changes = dict(suite.recipe) | dict(asked.recipe)
+        self._text = _Text(corpora.files_of(asked.corpus, suite.corpus, data))
+        self._stage = None if asked.bases else suite.base
+        self._first = _Text(corpora.files_of((), self._stage.corpus, data)) if self._stage else self._text
+        self._bases = {(one.about["model"], one.about["size"]): one for one in map(pretrained_in, asked.bases)}
+        self._kind, self._size = asked.tokenizer or suite.tokenizer, asked.vocabulary or suite.vocabulary
+        self._planned: dict[str, Artefact] = {}
+        for base in self._bases.values():
+            check_tokenizer(base, asked)
+        if len({base.about["tokenizer"]["sha256"] for base in self._bases.values()}) > 1:
+            raise UsageError("The checkpoints of --base have different tokenizers. Run each of their models by itself.")
+
+    @property
+    def artefacts(self) -> tuple[Artefact, ...]:
+        return tuple(self._planned.values())
+
+    def tokenizer(self, kind: str = "") -> Artefact:
+        """The tokenizer of that ``kind``; "" for the one of the run, which is that of the bases, if any are given."""
+        base = self._any_base
+        if base is not None and kind in ("", base.about["tokenizer"]["kind"]):
+            path = base.path("tokenizer.json")
+            return self._plan(Given(key=base.about["tokenizer"]["sha256"], path=str(path.resolve())))
+        text = self._first
+        return self._plan(
+            TokenizerTraining(
+                tokenizer=kind or self._kind, vocabulary=self._size, corpus=text.files, corpus_sha256=text.sha256
+            )
+        )
+
+    def __call__(self, model: str, size: str) -> Pretraining:
+        """The pre-training that the row of ``model`` at ``size`` stands for."""
+        if self._bases and (model, size) not in self._bases:
+            known = ", ".join(f"{name} {size}" for name, size in self._bases)
+            raise UsageError(
+                f"No checkpoint of --base is of {model} {size}; there is {known}. Give one, or choose models with "
+                "--models and --sizes."
+            )
+        return self.other(model, size, "")
+
+    def other(self, model: str, size: str, kind: str) -> Pretraining:
+        """The pre-training of ``model`` at ``size`` over tokens of ``kind``, which may be no row of the run."""
+        cut, given, asked = self.tokenizer(kind), self._bases.get((model, size)), self._asked.budget
+        if isinstance(cut, Given):
+            about = self._any_base.about["tokenizer"]
+            kind, vocabulary = about["kind"], about["size"]
+        else:
+            kind, vocabulary = cut.tokenizer, cut.vocabulary
+
+        def stage(text: _Text, budget: Budget, changes: Mapping[str, Any], base: str = "") -> Pretraining:
+            own = tokenizer_key(text.sha256, kind, vocabulary)
+            return self._plan(
+                Pretraining(
+                    model=model,
+                    size=size,
+                    corpus=text.files,
+                    corpus_sha256=text.sha256,
+                    corpus_name=text.name,
+                    tokenizer=kind,
+                    vocabulary=vocabulary,
+                    budget=budget,
+                    recipe=recipe_for(model, changes),
+                    base=base,
+                    other_tokenizer="" if cut.key == own else cut.key,
+                )
+            )
+
+        base = ""
+        if given is not None and isinstance(cut, Given):
+            check_length(given, model, size, recipe_of(self._changes).length)
+            base = self._plan(given_base(given)).key
+        elif self._stage is not None:
+            base = stage(self._first, self._stage.budget, self._changes | dict(self._stage.recipe)).key
+        budget = asked if asked.unit else self._suite.budgets.get(model, self._suite.budget)
+        return stage(self._text, budget, self._changes, base)
+
+    def check(self) -> None:
+        """`CorpusError` where a corpus was tokenised by another tokenizer than the one that is planned for it."""
+        for one in self._planned.values():
+            if isinstance(one, TokenizerTraining):
+                corpora.tokenised_by([Path(file) for file in one.corpus], one.tokenizer, one.vocabulary)
+
+    @property
+    def _any_base(self) -> Checkpoint | None:
+        """A given base; all of them have one tokenizer."""
+        return next(iter(self._bases.values()), None)
+
+    def _plan(self, artefact: Planned) -> Planned:
+        return self._planned.setdefault(artefact.key, artefact)  # type: ignore[return-value]
+
+
+class _Text:
+    """The text of one stage. Its paths are absolute, because workers have another working directory."""
+
+    def __init__(self, files: Sequence[Path]):
+        self.files = tuple(str(file.resolve()) for file in files)
+        self.sha256, self.name = corpora.fingerprint(files), corpora.name_of(files)
+
+
+def recipe_for(model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``changes`` to the recipe, with Adam's settings as ``model`` has them: other ones make another checkpoint."""
+    return {**changes, **adam_of(recipe_of(changes), models.load(model))}
+
+
+def pretrained_in(folder: Path) -> Checkpoint:
+    """The checkpoint in ``folder``, which `CheckpointError` says is no pre-trained one."""
+    found = checkpoints.read(folder)
+    if found.about.get("kind") != "pretrained":
+        raise CheckpointError(
+            f"{folder} holds a model that is {found.about.get('kind')}, not pretrained. Use `predict` with it."
+        )
+    return found
+
+
+def base_of(asked: TrainingOptions, model: str, size: str, length: int) -> Checkpoint | None:
+    """The checkpoint that one pre-training of ``model`` at ``size``, with inputs of ``length`` tokens, continues from;
+    None where none is asked for. `UsageError` where it does not fit."""
+    if len(asked.bases) > 1:
+        raise UsageError("A pre-training continues from one checkpoint. Give --base once.")
+    for base in map(pretrained_in, asked.bases):
+        check_tokenizer(base, asked)
+        check_length(base, model, size, length)
+        return base
+    return None
+
+
+def given_base(base: Checkpoint) -> Given:
+    """The artefact of a checkpoint that a user gave."""
+    return Given(key=f"{GIVEN}{base.weights_sha256}", path=str(base.folder.resolve()))
+
+
+def check_tokenizer(base: Checkpoint, asked: TrainingOptions) -> None:
+    """`UsageError` where another tokenizer is asked for than ``base`` has."""
+    about = base.about["tokenizer"]
+    if asked.tokenizer not in (None, about["kind"]):
+        raise UsageError(
+            f"{base.folder} reads tokens of --tokenizer {about['kind']}, not {asked.tokenizer}. Leave --tokenizer out."
+        )
+    if (asked.vocabulary or about["size"]) < about["size"]:  # a small text yields fewer tokens than were asked for
+        raise UsageError(
+            f"{base.folder} has a vocabulary of {about['size']} tokens, more than --vocabulary {asked.vocabulary}. "
+            "Leave --vocabulary out."
+        )
+
+
+def check_length(base: Checkpoint, model: str, size: str, length: int) -> None:
+    """`UsageError` where ``base`` is no network of ``model`` at ``size`` for inputs of ``length`` tokens."""
+    there, shape = dict(base.about["shape"]), asdict(sized(models.load(model), size, length))
+    if base.about["model"] != model or there | {"length": 0} != shape | {"length": 0}:
+        raise UsageError(
+            f"{base.folder} is {base.about['model']} {base.about['size']}, and {model} {size} is to be pre-trained. "
+            "Give a checkpoint of that model and size."
+        )
+    if there != shape:
+        raise UsageError(
+            f"{base.folder} is made for inputs of {there['length']} tokens, and the recipe asks for a network of "
+            f"{shape['length']}. Give both pre-trainings the same length."
+        )

@@ -1,0 +1,92 @@
+"""Named runs as Python: one file per suite, each with a ``SUITE``. The folder is the registry; nothing here imports
+TensorFlow."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.errors import BrokenFile, UsageError
+from ptmbench.models._importing import imported
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """An earlier stage of pre-training, whose checkpoints the models of a suite continue from."""
+
+    budget: Budget
+    corpus: tuple[str, ...]
+    """Unlabelled text, as patterns below the data folder. The tokenizer of both stages is trained on it."""
+    recipe: Mapping[str, float] = field(default_factory=dict)
+    """Changes to the suite's recipe."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What a run does when no option says otherwise."""
+
+    summary: str
+    models: tuple[str, ...]
+    tasks: tuple[str, ...]
+    sizes: tuple[str, ...] = ("tiny",)
+    seeds: int = 3
+    adaptations: tuple[str, ...] = ("finetune",)
+    budget: Budget = field(default_factory=lambda: Budget(tokens=20_000_000))
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """Those of models for which the common one makes no sense; one from the command line is for all."""
+    corpus: tuple[str, ...] = ()
+    """Unlabelled text, as patterns below the data folder."""
+    tokenizer: str = "wordpiece"
+    vocabulary: int = 8000
+    recipe: Mapping[str, float] = field(default_factory=dict)
+    """Changes to `bench.engine.recipe.Recipe`."""
+    settings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Changes to the adaptations' settings, the general before the particular: under "" for all, by form, by
+    "<form>/<adaptation>", by task, by "<task>/<adaptation>"."""
+    base: Stage | None = None
+    """Where the models continue from; None for random weights."""
+    embedded: bool = False
+    """Runs on the microworld when no data folder is given."""
+
+
+def names() -> tuple[str, ...]:
+    """Every suite's name, sorted."""
+    return tuple(sorted(file.stem for file in Path(__file__).parent.glob("[!_.]*.py")))
+
+
+def load(name: str) -> Suite:
+    """The suite called ``name``; `UsageError` with the nearest names when there is none, `BrokenFile` when its file
+    cannot be imported or has no sound ``SUITE``."""
+    if name not in names():
+        near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
+        raise UsageError(f"There is no suite '{name}'. Nearest: {', '.join(near)}. `ptmbench ls suites` shows all.")
+    path = Path(__file__).parent / f"{name}.py"
+    suite = getattr(imported(f"ptmbench.bench.runs.suites.{name}", path, BrokenFile), "SUITE", None)
+    if found := _mistakes(suite):
+        raise BrokenFile(f"{path} is no suite's file. {' '.join(found)}")
+    return suite
+
+
+def _mistakes(suite: object) -> list[str]:
+    """What is wrong with ``suite``, in sentences. Names of models and tasks are looked up by the run."""
+    if not isinstance(suite, Suite):
+        return ["It has no SUITE, a bench.runs.suites.Suite."]
+    found = []
+    for name in ("models", "tasks", "sizes", "adaptations", "corpus"):
+        value = getattr(suite, name)
+        if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
+            found.append(f"SUITE.{name} is a tuple of texts, not {value!r:.80}.")
+    for name in ("budgets", "recipe", "settings"):
+        if not isinstance(getattr(suite, name), Mapping):
+            found.append(f"SUITE.{name} is a dict, not {getattr(suite, name)!r:.80}.")
+    for name in ("seeds", "vocabulary"):
+        value = getattr(suite, name)
+        if type(value) is not int or value < 1:
+            found.append(f"SUITE.{name} is a whole number of at least 1, not {value!r}.")
+    budgets = [suite.budget, *(suite.budgets.values() if isinstance(suite.budgets, Mapping) else ())]
+    if not all(isinstance(one, Budget) and one.unit for one in budgets):
+        found.append("SUITE.budget and SUITE.budgets hold a bench.engine.budget.Budget with a unit.")
+    if not (suite.base is None or (isinstance(suite.base, Stage) and suite.base.budget.unit)):
+        found.append("SUITE.base is a bench.runs.suites.Stage whose budget has a unit, or None.")
+    return found

@@ -1,0 +1,26 @@
+"""From one language to others (survey, section 4.2): learn a task in English, answer it in another language.
+
+    ptmbench run crosslingual --data DIR --models bert --out runs/crosslingual
+
+XNLI and XQuAD zero-shot, and XNLI trained on translations beside. The text has English, German and Chinese in one
+vocabulary; --corpus gives it more.
+"""
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.suites import Suite
+
+SUITE = Suite(
+    summary="XNLI and XQuAD, zero-shot and on translations, by models of several languages",
+    models=("bert", "gpt", "electra"),
+    sizes=("mini",),
+    tasks=("xnli", "xnli-zh", "xnli-zh-translated", "xnli_zh", "xquad_en", "xquad_de", "xquad_zh"),
+    budget=Budget(tokens=20_000_000),
+    recipe={"batch": 4},
+    corpus=(
+        "wikitext-2/wiki.train.tokens",
+        "multi30k/train.en*",
+        "multi30k/train.de*",
+        "zh_corpus/*.txt",
+        "corpus/*.txt",
+    ),
+)

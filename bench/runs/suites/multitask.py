@@ -1,0 +1,27 @@
+"""Multi-task learning with recurrent networks (Liu, Qiu and Huang, 2016): does a task learn from others beside it?
+
+    ptmbench run multitask --data DIR --out runs/multitask
+
+Films and questions: SST-2, SST-5, IMDb and TREC, each alone and with the other three learnt in turns, by the same
+network and as many passes over its own texts (see `bench.adapt.multitask`). A pre-trained model is the paper's shared
+layer that begins as a language model, its random twin the one that does not; fine-tuning is the network without layers
+of the tasks' own. The paper has SUBJ in the place of TREC. A cell whose others are not all in DIR says so: name those
+that are, or run the microworld's:
+
+    ptmbench run demo --models lm_lstm --tasks sst2,cola --adaptation multitask,multitask:beside=sst2+cola
+"""
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.suites import Suite
+
+SUITE = Suite(
+    summary="multi-task learning: each of four tasks alone and beside the others, by recurrent networks",
+    models=("lm_lstm", "sa_lstm"),
+    sizes=("mini",),
+    tasks=("sst2", "sst5", "imdb", "trec"),
+    adaptations=("finetune", "multitask", "multitask:beside=sst2+sst5+imdb+trec"),
+    budget=Budget(tokens=20_000_000),
+    recipe={"batch": 8},
+    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+    settings={"": {"train_limit": 10_000}, "classification/finetune": {"learning_rate": 1e-3}},
+)

@@ -1,0 +1,21 @@
+"""Summaries (survey, section 7.6): subject lines, news, chats; written, and put together of the text's own sentences.
+
+    ptmbench run summarization --data DIR --models t5,bart,bert --out runs/summarization
+
+Encoder-decoders write by themselves, encoders under a new decoder (seq2seq); extract chooses sentences. The first
+sentences of the text and the best that a choice of sentences can do stand beside them (`lead`, `oracle`).
+"""
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.suites import Suite
+
+SUITE = Suite(
+    summary="summaries, written by encoder-decoders or chosen among the text's sentences",
+    models=("t5", "bart", "pegasus", "bert"),
+    sizes=("mini",),
+    tasks=("aeslc", "cnn_dailymail", "xsum", "gigaword", "samsum", "dialogsum"),
+    adaptations=("finetune", "seq2seq", "extract"),
+    budget=Budget(tokens=20_000_000),
+    recipe={"batch": 4},
+    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+)

@@ -1,0 +1,28 @@
+"""The survey's table 2 under one roof: every pre-trained model at the same size, corpus, vocabulary and FLOPs.
+
+    ptmbench run table2 --data DIR --out runs/table2
+    ptmbench run table2 --data DIR --flops 1.3e18 --size small --strategy mirrored --recipe batch=256
+
+The first line is for two cores over several evenings: stop it at any moment, the same command goes on. The second is
+for accelerators; 1.3e18 FLOPs are about what ELECTRA-small took, four days of one V100 (1.4e18; Clark et al.,
+2020, table 1). Fine-tuning is capped in steps, so that a cell takes minutes: scores compare with each other, not with
+published ones. CoVe and BiSkip, which learn from pairs, are not applicable over running text: their twins stand alone.
+"""
+
+from ptmbench import models
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.suites import Suite
+
+SUITE = Suite(
+    summary="the survey's table 2: every model at one size, corpus, vocabulary and number of FLOPs",
+    models=models.names(),
+    sizes=("mini",),
+    tasks=("cola", "sst2", "mrpc", "stsb", "rte", "wnli", "conll2003", "xquad_en"),
+    budget=Budget(flops=3e13),
+    recipe={"batch": 8},
+    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+    settings={
+        "": {"batch": 16, "max_steps": 400},
+        "tagging": {"batch": 32, "max_steps": 600, "learning_rate": 1e-3},
+    },
+)

@@ -1,0 +1,19 @@
+"""Vectors of single words (survey, section 2.2): similarity and analogy questions, asked of every model as it is.
+
+    ptmbench run words --data DIR --models word2vec,glove,fasttext,elmo,bert --out runs/words
+
+Nothing learns. A word's vector is read from the embedding, the top or all layers (--set layers=embedding|top|all).
+"""
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.suites import Suite
+
+SUITE = Suite(
+    summary="similarity and analogies of words, of models as they are",
+    models=("word2vec", "cbow", "glove", "fasttext", "elmo", "bert", "gpt"),
+    sizes=("mini",),
+    tasks=("word_similarity", "word_analogy"),
+    budget=Budget(tokens=20_000_000),
+    recipe={"batch": 4},
+    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+)

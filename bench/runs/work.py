@@ -1,0 +1,368 @@
+"""A worker: does the pieces of a plan that it is told to do, one at a time, and leaves their results in a folder.
+
+    python -m ptmbench.bench.runs.work RUN-FOLDER THREADS
+
+reads keys of pieces from stdin and answers on stdout, for `bench.runs.executors.local`; elsewhere a `Worker` is called.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptmbench import models, tasks
+from ptmbench.bench import environment
+from ptmbench.bench.console import say
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import write_bytes, write_text
+from ptmbench.bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench.runs.artefacts import COST, AdaptedModel, Artefact, Cell, Given, Pretraining, TokenizerTraining
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.models.text.corpus import CorpusError
+from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
+
+if TYPE_CHECKING:
+    from ptmbench.bench.runs.answers import Context
+
+CORPUS = "corpus"
+"""The code of a failure that is a mistake in the corpus."""
+FAILED = ".failed.json"
+"""What stands behind the name of an artefact's result in the name of the note that it failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What the workers of a run share besides the plan: where things are, and how a cell is repeated."""
+
+    data: str
+    source: dict[str, Any]
+    command: str
+    keep: bool
+    length: int
+    """Tokens that a pre-training reads at a time: a random twin is the same network, as long as that."""
+    model_options: bool = True
+    """The command takes ``--models`` and ``--sizes``; that of an evaluation has its one checkpoint."""
+    strategy: str = "one"
+    """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
+    save_every: float = SAVE_SECONDS
+
+    def command_of(self, cell: Cell) -> str:
+        """The command that repeats one cell."""
+        only = (
+            ["--tasks", cell.task, "--adaptation", cell.adaptation]
+            if cell.method not in ("likelihood", "probe", "words", "baseline")
+            else ["--tasks", cell.task]
+        )
+        who = ["--models", cell.row.name, "--no-baselines"] if self.model_options else []
+        size = ["--sizes", cell.row.size] if cell.row.size and self.model_options else []
+        return " ".join([self.command, *who, *size, *only, "--seed", str(cell.seed)])
+
+    def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
+        """What ``cell`` needs besides its plan; ``found`` are the parts of a network's row."""
+        from ptmbench.bench.runs.answers import Context
+
+        where = {"data": Path(self.data), "out": out, "unfinished": unfinished_of(out, cell)}
+        how = {"command": self.command_of(cell), "keep": self.keep, "save_every": self.save_every}
+        return Context(**where, **how, source=self.source, **found)
+
+
+class Unmade(Exception):
+    """An artefact cannot be made, because one that it needs is not there: with what ``status`` it ends, and why."""
+
+    def __init__(self, status: str, code: str, text: str):
+        super().__init__(text)
+        self.status, self.reason = status, {"code": code, "text": text}
+
+
+def unfinished_of(out: Path, cell: Cell) -> Path:
+    """Where a cell that takes long saves what it has learnt, until it has its record."""
+    return out / "unfinished" / cell.key[:12]
+
+
+def failure_of(out: Path, artefact: Artefact) -> Path:
+    """Where the reason is noted when an artefact other than a cell failed; a cell has it in its record."""
+    place = artefact.place(out)
+    return place.with_name(place.name + FAILED)
+
+
+def intact(out: Path, artefact: Artefact) -> bool:
+    """Whether the sealed result of ``artefact`` is there and can be read; if not, it is made again."""
+    place = artefact.place(out)
+    try:
+        if isinstance(artefact, TokenizerTraining):
+            return bool(_loaded(place))
+        if isinstance(artefact, Pretraining):
+            return bool(checkpoint.read(place))
+        if isinstance(artefact, AdaptedModel):
+            return bool(checkpoint.read(artefact.checkpoint(out))) and (place / COST).exists()
+    except (checkpoint.CheckpointError, TokenizerError, OSError):
+        return False
+    return place.exists()
+
+
+def settled(out: Path, plan: Plan) -> set[str]:
+    """Keys of the artefacts of ``plan`` that are made or have failed."""
+    cells = recorded(out)
+    return {
+        one.key
+        for one in plan.artefacts
+        if (one.key[:12] in cells if isinstance(one, Cell) else failure_of(out, one).exists() or intact(out, one))
+    }
+
+
+def recorded(out: Path) -> set[str]:
+    """The first twelve digits of the keys of all cells that have a record."""
+    return {path.name.split(".")[-2] for path in (out / "records").glob("*.json")}
+
+
+@lru_cache(maxsize=8)
+def _loaded(path: Path) -> Tokenizer:
+    return Tokenizer.load(path)
+
+
+class Worker:
+    """Makes artefacts of ``plan`` in the folder ``out``. ``do`` returns the line that people are told."""
+
+    def __init__(self, out: Path, plan: Plan, job: Job):
+        self.out, self.plan, self.job = out, plan, job
+        self._makers: dict[str, Callable[[Any], str]] = {
+            TokenizerTraining.kind: self._train_tokenizer,
+            Pretraining.kind: self._pretrain,
+            AdaptedModel.kind: self._adapt,
+            Cell.kind: self._cell,
+        }
+
+    def do(self, key: str) -> str:
+        """Make the artefact called ``key``. What goes wrong in it is a result too; only signals get through."""
+        piece = self.plan.by_key[key]
+        try:
+            self._check_needs(piece)
+            return self._makers[piece.kind](piece)
+        except Unmade as error:
+            self.give_up(piece, error.reason, error.status)
+            if isinstance(piece, Cell):
+                return f"{piece.title}: {error.status}: {error} (0.0 s)"
+            return f"{piece.title} {error.status.replace('_', ' ')}: {error}"
+
+    def give_up(self, piece: Artefact, reason: dict[str, str], status: str = "failed") -> None:
+        """Leave ``reason`` ("code", "text") in the place of a result of ``piece``, unless that is there: who dies just
+        after the last write has done the work."""
+        if isinstance(piece, Cell):
+            from ptmbench.bench.runs import cell as cells
+
+            self._record(cells.unrun(piece, self.job.context(self.out, piece), status, reason))
+        elif not intact(self.out, piece):
+            write_text(failure_of(self.out, piece), json.dumps({"status": status, **reason}))
+
+    def _check_needs(self, piece: Artefact) -> None:
+        """`Unmade` where something that ``piece`` needs has failed."""
+        for key in piece.needs:
+            needed = self.plan.by_key[key]
+            if not isinstance(needed, Given) and (path := failure_of(self.out, needed)).exists():
+                failed = json.loads(path.read_text())
+                told = failed["status"] == "not_applicable" or failed["code"] == "checkpoint"
+                text = failed["text"] if told else f"{piece.relation(key)} failed: {failed['text']}"
+                raise Unmade(failed["status"], failed["code"], text)
+
+    def _record(self, result: Any) -> None:
+        from ptmbench.leaderboard import record
+
+        with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
+            record.write(self.out, result)
+
+    def _cell(self, cell: Cell) -> str:
+        from ptmbench.bench.runs import cell as cells
+
+        begun = time.perf_counter()
+        result = cells.run(cell, replace(self._context(cell, self.out), overlap=self._overlap(cell)))
+        self._record(result)
+        shutil.rmtree(unfinished_of(self.out, cell), ignore_errors=True)
+        seconds = time.perf_counter() - begun
+        value = (
+            f"{result.headline['value']:.2f}" if result.status == "ok" else f"{result.status}: {result.reason['text']}"
+        )
+        return f"{cell.title}: {value} ({seconds:.1f} s)"
+
+    def _context(self, cell: Cell, out: Path) -> "Context":
+        """What ``cell`` needs besides its plan, with a result below ``out``."""
+        weights = self._checkpoint(cell.pretraining) if cell.pretraining else None
+        neighbours = tuple(self._checkpoint(key) for key in cell.neighbours.values())
+        tokenizer = self._tokenizer(cell.tokenizer) if cell.row.model else None
+        return self.job.context(
+            out,
+            cell,
+            shape=self._shape(cell, weights),
+            tokenizer=tokenizer,
+            weights=weights,
+            neighbours=neighbours,
+            **(self._intermediate(self.plan.by_key[cell.adapted]) if cell.adapted else {}),
+        )
+
+    def _intermediate(self, artefact: AdaptedModel) -> dict[str, Any]:
+        """What the context of a cell says of the adapted model that it begins with; `Unmade` where that is damaged."""
+        try:
+            found = checkpoint.read(artefact.checkpoint(self.out))
+            cost = json.loads((artefact.place(self.out) / COST).read_text())
+        except (checkpoint.CheckpointError, OSError, ValueError) as error:
+            raise Unmade("failed", "checkpoint", str(error)) from error
+        cell = artefact.cell
+        about = {"task": cell.task, "version": cell.task_version, "data_sha256": cell.data_sha256}
+        about |= {"adaptation": cell.adaptation, "settings": dict(cell.settings), "cost": cost}
+        return {"adapted": found, "intermediate": about}
+
+    def _checkpoint(self, key: str) -> checkpoint.Checkpoint:
+        """What the pre-training called ``key`` left, or the checkpoint that a user gave; `Unmade` for a damaged one."""
+        try:
+            return checkpoint.read(self.plan.by_key[key].place(self.out))
+        except checkpoint.CheckpointError as error:
+            raise Unmade("failed", "checkpoint", str(error)) from error
+
+    def _tokenizer(self, key: str) -> Tokenizer:
+        return _loaded(self.plan.by_key[key].place(self.out))
+
+    def _overlap(self, cell: Cell) -> Any:
+        """What the cell's report split shares with its training data, counted outside the cell's time and cost."""
+        from ptmbench.bench.runs import counted
+
+        try:
+            return counted.of_cell(cell, self.plan, Path(self.job.data))
+        except Exception as error:  # a record without the counts is worth more than none
+            say(f"{cell.title}: the overlap with its training data was not counted: {type(error).__name__}: {error}")
+            return None
+
+    def _shape(self, cell: Cell, weights: Any) -> Any:
+        if cell.row.model is None:
+            return None
+        from ptmbench.bench.engine.networks import sized
+        from ptmbench.models.card import Size
+
+        if weights is not None:
+            return Size(**weights.about["shape"])
+        return sized(models.load(cell.row.model), cell.row.size, self.job.length)
+
+    def _made(self, piece: Artefact, make: Callable[[], object]) -> str:
+        """``make`` the result of ``piece`` unless it is there, as where a worker died between its last write and its
+        answer. Returns "" or, where that failed, the line that people are told: what depends on it says why."""
+        try:
+            if not intact(self.out, piece):
+                make()
+        except Unmade:
+            raise
+        except Exception as error:
+            from ptmbench.bench.runs.cell import failure
+
+            task = tasks.load(piece.cell.task).title if isinstance(piece, AdaptedModel) else ""
+            status, reason = failure(error, task)
+            self.give_up(piece, reason, status)
+            return f"{piece.title} {status.replace('_', ' ')}: {reason['text']}"
+        return ""
+
+    def _train_tokenizer(self, piece: TokenizerTraining) -> str:
+        from ptmbench.bench.data import corpora
+
+        def train() -> None:
+            try:
+                found = corpora.tokenizer([Path(file) for file in piece.corpus], piece.tokenizer, piece.vocabulary)
+            except CorpusError as error:
+                raise Unmade("failed", CORPUS, str(error)) from error
+            write_bytes(piece.place(self.out), found.read_bytes())
+
+        return self._made(piece, train)
+
+    def _adapt(self, piece: AdaptedModel) -> str:
+        from ptmbench.bench.runs import cell as cells
+
+        def adapt() -> None:
+            home = piece.place(self.out)
+            cost = cells.adapt(piece.cell, self._context(piece.cell, home))  # no scores, so no overlap is counted
+            write_text(home / COST, json.dumps(cost, indent=1))
+            shutil.rmtree(home / "unfinished", ignore_errors=True)
+
+        return self._made(piece, adapt) or f"{piece.title}: done"
+
+    def _pretrain(self, pretraining: Pretraining) -> str:
+        failed = self._made(pretraining, lambda: self._pretrained_now(pretraining))
+        if failed:
+            return failed
+        about = self._checkpoint(pretraining.key).about
+        return f"{pretraining.title}: {about['steps']} steps, loss {about['loss']:.3f}"
+
+    def _pretrained_now(self, pretraining: Pretraining) -> None:
+        from ptmbench.bench.data import corpora
+        from ptmbench.bench.engine import distribute
+        from ptmbench.bench.engine.recipe import recipe_of
+        from ptmbench.bench.runs import pretrain
+
+        tokenizer = self._tokenizer(pretraining.tokenizer_key)
+        pretrain.pretrain(
+            pretraining.model,
+            pretraining.size,
+            corpus=corpora.load(pretraining.corpus, tokenizer),
+            tokenizer=tokenizer,
+            budget=pretraining.budget,
+            out=pretraining.place(self.out),
+            recipe=recipe_of(pretraining.recipe),
+            seed=pretraining.seed,
+            base=self._checkpoint(pretraining.base) if pretraining.base else None,
+            about={"corpus": pretraining.corpus_name},
+            strategy=distribute.strategy_of(self.job.strategy),
+            save_every=self.job.save_every,
+            warn=say,
+        )
+
+
+def _keys(busy: threading.Event) -> queue.Queue:
+    """Keys from stdin as they come, then None. A worker outlives its run by nothing: when the pipe closes while it is
+    ``busy``, it stops where it is."""
+    keys: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        held = b""
+        while part := os.read(0, 4096):  # not sys.stdin, whose lock would be held when the interpreter ends
+            *lines, held = (held + part).split(b"\n")
+            for line in lines:
+                keys.put(line.decode())
+        if busy.is_set():
+            os._exit(1)
+        keys.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return keys
+
+
+def main(out: Path, threads: int) -> None:
+    """Do what stdin names, until it closes. Answers are JSON lines: {"said": null} when ready, then a line a piece."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print is for people
+    environment.prepare(threads)
+    busy = threading.Event()
+    keys = _keys(busy)
+    plan = Plan.from_json((out / "plan.json").read_text())
+    worker = Worker(out, plan, Job(**json.loads((out / "job.json").read_text())))
+    said = None
+    while True:
+        busy.clear()
+        print(json.dumps({"said": said}), file=answers, flush=True)
+        key = keys.get()
+        if key is None:
+            return
+        busy.set()
+        said = worker.do(key)
+
+
+if __name__ == "__main__":
+    import signal
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # also where it was ignored: the run stops workers by it
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -10,7 +10,7 @@ tell all of them. Wrong entities are others of the same batch. One candidate is 
 The candidates are the entities of the row, as in the paper. The authors' code takes those of all rows of a device; then
 the loss of a row would depend on how a batch is split. Their loop over the tokens of a mention also aligns its third
 and fifth token, against the comment there and the paper; here the first token is aligned. They leave out rows with
-fewer than five mentions, and none is left out here.
+few mentions (fewer than five in the code), and none is left out here.
 """
 
 from typing import Any

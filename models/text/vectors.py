@@ -24,6 +24,9 @@ FILE = "vectors.safetensors"
 """Where a tokenised corpus keeps its vectors."""
 
 
+_LARGEST = float(np.finfo(np.float32).max)
+
+
 def paths(folder: Path) -> tuple[Path, Path]:
     """The two files of ``folder``: names and vectors. Raises `CorpusError` if one is missing."""
     found = tuple(folder / name for name in VECTORS)
@@ -110,8 +113,8 @@ def _numbers(path: Path, number: int, line: str) -> list[float]:
         values = [float(value) for value in line.strip().split("\t")]
     except ValueError as error:
         raise CorpusError(f"{path}, line {number}: expected numbers divided by tabs, found {line[:60]!r}.") from error
-    if not all(map(math.isfinite, values)):
-        raise CorpusError(f"{path}, line {number}: a number is not finite. Train the vectors again.")
+    if not math.isfinite(sum(values)) or max(map(abs, values)) > _LARGEST:
+        raise CorpusError(f"{path}, line {number}: a number is not finite in 32 bits. Train the vectors again.")
     return values
 
 

@@ -134,6 +134,8 @@ VECTORS = {
     "1\t2\n3\n5\t6\n": "entity2vec.vec, line 2: it has 1 numbers, but line 1 has 2",
     "1\t2\n3\tx\n5\t6\n": "entity2vec.vec, line 2: expected numbers divided by tabs",
     "1\t2\n3\tnan\n5\t6\n": "entity2vec.vec, line 2: a number is not finite",
+    "1\t2\n3\t-inf\n5\t6\n": "entity2vec.vec, line 2: a number is not finite",
+    "1\t2\n3\t4e38\n5\t6\n": "entity2vec.vec, line 2: a number is not finite",
     "1\t2\n3\t4\n": "entity2vec.vec has 2 lines, but .*entity2id.txt has 3 entities",
     "": "entity2vec.vec, line 1: expected numbers",
     None: "There is no .*entity2vec.vec. A folder of vectors has",

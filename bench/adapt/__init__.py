@@ -16,7 +16,7 @@ from ptmbench.tasks.forms import Form
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.contract import Adaptation
 
-_MACHINERY = {"baselines", "conditions", "heads", "transforms"}
+_MACHINERY = {"conditions", "heads", "transforms"}
 
 
 def check(name: str) -> None:

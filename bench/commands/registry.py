@@ -34,7 +34,7 @@ def resolve(kind: str, name: str) -> str:
         head, colon, settings = name.partition(":")
         return match(head, names(kind)) + colon + settings
     if kind == "models":
-        from ptmbench.bench.adapt import baselines
+        from ptmbench.bench import baselines
         from ptmbench.bench.runs.artefacts import RANDOM
 
         head, model = name[: len(RANDOM)], name[len(RANDOM) :]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import adapt, baselines
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.leaderboard.record import FOLDER, slug
@@ -257,7 +257,7 @@ class Cell:
 
     @property
     def weight(self) -> float:
-        return 0 if self.row.kind == "baseline" else 1 + (self.method == "finetune")
+        return 0 if self.row.kind == "baseline" else 1 + adapt.load(self.method).learns
 
     def place(self, out: Path) -> Path:
         records = out / FOLDER

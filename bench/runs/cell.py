@@ -6,8 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ptmbench import models, tasks
-from ptmbench.bench import environment
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import baselines, environment
 from ptmbench.bench.adapt.settings import read
 from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.engine.cost import Meter, phase

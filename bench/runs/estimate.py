@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench import models, tasks
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import baselines
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.baselines import Training
 from ptmbench.bench.adapt.effort import Network, Split
 from ptmbench.bench.adapt.neighbours import unfit as unfit_beside
+from ptmbench.bench.baselines import Training
 from ptmbench.bench.console import duration
 from ptmbench.bench.engine.budget import steps_of
 from ptmbench.bench.engine.networks import sized

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import baselines
-from ptmbench.bench.adapt.baselines import Training
+from ptmbench.bench import baselines
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.baselines import Training
 from ptmbench.bench.data import sums
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs.artefacts import Cell

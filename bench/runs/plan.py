@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ptmbench.bench.adapt import baselines, only
+from ptmbench.bench import baselines
 from ptmbench.bench.adapt import check as check_adaptation
 from ptmbench.bench.adapt import load as load_adaptation
 from ptmbench.bench.adapt import names as adaptation_names
+from ptmbench.bench.adapt import only
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import graph

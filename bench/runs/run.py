@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ptmbench import models, tasks
 from ptmbench.bench.adapt import neighbours
-from ptmbench.bench.adapt.baselines import beside, label
+from ptmbench.bench.baselines import beside, label
 from ptmbench.bench.console import say
 from ptmbench.bench.data import sources
 from ptmbench.bench.engine.checkpoint import Checkpoint

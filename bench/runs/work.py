@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptmbench import models, tasks
-from ptmbench.bench import environment
+from ptmbench.bench import adapt, environment
 from ptmbench.bench.console import say
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import write_bytes, write_text
@@ -57,11 +57,9 @@ class Job:
 
     def command_of(self, cell: Cell) -> str:
         """The command that repeats one cell."""
-        only = (
-            ["--tasks", cell.task, "--adaptation", cell.adaptation]
-            if cell.method not in ("likelihood", "probe", "words", "baseline")
-            else ["--tasks", cell.task]
-        )
+        only = ["--tasks", cell.task]
+        if cell.row.kind != "baseline" and not adapt.load(cell.method).only:  # else the form alone decides
+            only += ["--adaptation", cell.adaptation]
         who = ["--models", cell.row.name, "--no-baselines"] if self.model_options else []
         size = ["--sizes", cell.row.size] if cell.row.size and self.model_options else []
         return " ".join([self.command, *who, *size, *only, "--seed", str(cell.seed)])

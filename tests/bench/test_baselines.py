@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import baselines
 from ptmbench.bench.runs.plan import Row
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
@@ -30,7 +30,7 @@ def test_what_a_run_brings_follows_from_its_tasks():
 
 def test_listing_rows_imports_none_of_them():
     code = (
-        "import sys; from ptmbench.bench.adapt import baselines; baselines.names(); "
+        "import sys; from ptmbench.bench import baselines; baselines.names(); "
         "print([m for m in sys.modules if 'numpy' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -20,7 +20,7 @@ FOLDERS = {
     "tasks": "tasks",
     "adaptations": "bench/adapt",
     "suites": "bench/runs/suites",
-    "baselines": "bench/adapt/baselines",
+    "baselines": "bench/baselines",
 }
 BREAKS = {
     "syntax": '"""Broken."""\n\nthis is no Python\n',

@@ -6,8 +6,8 @@
 import numpy as np
 import pytest
 
-from ptmbench.bench.adapt import baselines
-from ptmbench.bench.adapt.baselines import fasttext_classifier as fasttext
+from ptmbench.bench import baselines
+from ptmbench.bench.baselines import fasttext_classifier as fasttext
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs.plan import Row, rows_of
 from ptmbench.tasks import load

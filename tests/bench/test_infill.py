@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench.adapt import baselines, settings
+from ptmbench.bench import baselines
+from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.infill import Own
 from ptmbench.bench.adapt.infill import head as infilling

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import baselines
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.heads import against, ranking, stack
 from ptmbench.bench.adapt.settings import Settings

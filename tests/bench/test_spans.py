@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from ptmbench.bench.adapt import baselines
-from ptmbench.bench.adapt.baselines import _spans as spans
+from ptmbench.bench import baselines
+from ptmbench.bench.baselines import _spans as spans
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Answer
 from ptmbench.tasks.task import Example

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from ptmbench.bench.adapt import baselines, summaries
+from ptmbench.bench import baselines
+from ptmbench.bench.adapt import summaries
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import plan
 from ptmbench.tasks import load

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support, roc_auc_score
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import baselines
 from ptmbench.bench.scoring.score import scores as with_intervals
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.tasks.aspects import YES_NO

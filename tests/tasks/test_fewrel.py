@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import baselines
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.tasks import fewrel
 from ptmbench.tasks.forms import Marked

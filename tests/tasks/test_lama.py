@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import baselines
+from ptmbench.bench import baselines
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.tasks.forms import BLANK, Rank, Target, behind, beside
 from ptmbench.tasks.metrics.ranks import by_relation, directions, rank, ranking

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import baselines
-from ptmbench.bench.adapt.baselines import embeddings
+from ptmbench.bench import baselines
+from ptmbench.bench.baselines import embeddings
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.tasks.forms import Target
 from ptmbench.tasks.task import DataError, Example, MissingData

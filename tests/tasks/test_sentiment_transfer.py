@@ -7,7 +7,8 @@ import pytest
 import sacrebleu
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import attributes, baselines
+from ptmbench.bench import baselines
+from ptmbench.bench.adapt import attributes
 from ptmbench.bench.adapt.attributes import Salience, runs
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import plan

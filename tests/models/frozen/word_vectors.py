@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench.adapt.baselines import fasttext_classifier as classifier
+from ptmbench.bench.baselines import fasttext_classifier as classifier
 from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelled
 from ptmbench.models.card import Size
 from ptmbench.models.objectives import hierarchical_softmax, skipgram

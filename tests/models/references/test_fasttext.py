@@ -8,7 +8,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 
-from ptmbench.bench.adapt.baselines import fasttext_classifier as classifier
+from ptmbench.bench.baselines import fasttext_classifier as classifier
 from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelled
 from tests.models.frozen.word_vectors import BUCKETS, SPELLED, WIDTH, five_letters, labelled, subwords
 

@@ -1,7 +1,7 @@
 """What a linear model over words reaches. No TensorFlow.
 
 TF-IDF with logistic or ridge regression, the most frequent tag of each word, the nearest training example's answer, or
-the words that stand nearest to the question's (`bench.adapt.baselines._spans`).
+the words that stand nearest to the question's (`bench.baselines._spans`).
 """
 
 import math
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt.baselines import _spans
-from ptmbench.bench.adapt.baselines._shared import check_targets, classified, most_common
+from ptmbench.bench.baselines import _spans
+from ptmbench.bench.baselines._shared import check_targets, classified, most_common
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Question, Task
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ptmbench.bench.adapt import attributes
-from ptmbench.bench.adapt.baselines import Training
+from ptmbench.bench.baselines import Training
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 

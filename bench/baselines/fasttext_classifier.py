@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from ptmbench.bench.adapt.baselines._shared import classified
+from ptmbench.bench.baselines._shared import classified
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Question
 

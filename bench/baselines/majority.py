@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt.baselines import Training
-from ptmbench.bench.adapt.baselines._shared import check_targets, most_common
+from ptmbench.bench.baselines import Training
+from ptmbench.bench.baselines._shared import check_targets, most_common
 from ptmbench.tasks.forms import Form, Rank
 from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example, Task

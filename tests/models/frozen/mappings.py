@@ -18,21 +18,22 @@ Arrays = Mapping[str, np.ndarray]
 def transformer_xl(weights: Arrays, size: Size) -> dict[str, np.ndarray]:
     """`transformers.TransfoXLLMHeadModel`, by the paths of our variables."""
     values = {"loss/output_bias": weights["crit.out_layers.0.bias"]}
-    values["encoder/tokens"] = weights["transformer.word_emb.emb_layers.0.weight"]
+    values["encoder/embeddings/tokens/table"] = weights["transformer.word_emb.emb_layers.0.weight"]
     values["encoder/content_bias"] = weights["transformer.r_w_bias"][:, None]
     values["encoder/position_bias"] = weights["transformer.r_r_bias"][:, None]
     for index in range(size.layers):
-        layer, place = f"transformer.layers.{index}.", f"encoder/layer_{index}_"
+        layer, place = f"transformer.layers.{index}.", f"encoder/stack/layer_{index}/"
         qkv = weights[f"{layer}dec_attn.qkv_net.weight"].T
-        values[f"{place}q_kernel"], values[f"{place}kv_kernel"] = np.split(qkv, [size.width], axis=1)
-        values[f"{place}distance_kernel"] = weights[f"{layer}dec_attn.r_net.weight"].T
-        values[f"{place}output_kernel"] = weights[f"{layer}dec_attn.o_net.weight"].T
+        own = f"{place}attention/"
+        values[f"{own}query/kernel"], values[f"{own}key_value/kernel"] = np.split(qkv, [size.width], axis=1)
+        values[f"{own}distance/kernel"] = weights[f"{layer}dec_attn.r_net.weight"].T
+        values[f"{own}projection/kernel"] = weights[f"{layer}dec_attn.o_net.weight"].T
         for ours, theirs in (("inner", "pos_ff.CoreNet.0"), ("outer", "pos_ff.CoreNet.3")):
-            values[f"{place}{ours}_kernel"] = weights[f"{layer}{theirs}.weight"].T
-            values[f"{place}{ours}_bias"] = weights[f"{layer}{theirs}.bias"]
+            values[f"{place}feed_forward/{ours}/kernel"] = weights[f"{layer}{theirs}.weight"].T
+            values[f"{place}feed_forward/{ours}/bias"] = weights[f"{layer}{theirs}.bias"]
         for ours, theirs in (("attention_norm", "dec_attn.layer_norm"), ("norm", "pos_ff.layer_norm")):
-            values[f"{place}{ours}_scale"] = weights[f"{layer}{theirs}.weight"]
-            values[f"{place}{ours}_bias"] = weights[f"{layer}{theirs}.bias"]
+            values[f"{place}{ours}/scale"] = weights[f"{layer}{theirs}.weight"]
+            values[f"{place}{ours}/bias"] = weights[f"{layer}{theirs}.bias"]
     return values
 
 
@@ -55,9 +56,9 @@ def to_torch(value: np.ndarray) -> np.ndarray:
 def lstm(layer: Any, weights: Arrays, names: tuple[str, str, str, str]) -> None:
     """One layer of torch's LSTM, of which ``names`` are the input's and the state's weights, then both biases, which
     add up to our one."""
-    layer.input.assign(from_torch(weights[names[0]]))
-    layer.recurrent.assign(from_torch(weights[names[1]]))
-    layer.bias.assign(from_torch(weights[names[2]] + weights[names[3]]))
+    layer.gates.kernel.assign(from_torch(weights[names[0]]))
+    layer.recurrent.kernel.assign(from_torch(weights[names[1]]))
+    layer.gates.bias.assign(from_torch(weights[names[2]] + weights[names[3]]))
 
 
 def awd_lstm(network: Any, weights: Arrays) -> None:
@@ -74,9 +75,9 @@ def awd_variables(network: Any, output_bias: Any) -> dict[str, Any]:
     """Our variables by fastai's names; the gradients of the recurrent ones are in our layout (`to_torch`)."""
     found = {"1.decoder.bias": output_bias, "0.encoder.weight": network.token_embedding}
     for index, layer in enumerate(network.stack):
-        found[f"0.rnns.{index}.module.weight_ih_l0"] = layer.input
-        found[f"0.rnns.{index}.weight_hh_l0_raw"] = layer.recurrent
-        found[f"0.rnns.{index}.module.bias_ih_l0"] = layer.bias
+        found[f"0.rnns.{index}.module.weight_ih_l0"] = layer.gates.kernel
+        found[f"0.rnns.{index}.weight_hh_l0_raw"] = layer.recurrent.kernel
+        found[f"0.rnns.{index}.module.bias_ih_l0"] = layer.gates.bias
     return found
 
 
@@ -93,63 +94,69 @@ def qrnn(network: Any, weights: Arrays) -> None:
             -bias[cells : 2 * cells],
         )
         window = 1 if index else 2
-        layer.kernel.assign(np.concatenate(np.split(kernel, window)[::-1]))
-        layer.bias.assign(bias)
+        layer.gates.kernel.assign(np.concatenate(np.split(kernel, window)[::-1]))
+        layer.gates.bias.assign(bias)
 
 
 def flair(network: Any, loss: Any, weights: Arrays) -> None:
     """flair's language models of both directions, their names behind "forward." and "backward."; the table of
     characters and the bias of the output layer are one for both."""
     network.token_embedding.assign(weights["encoder.weight"])
-    loss.bias.assign(weights["decoder.bias"])
-    for way, layers in (("forward", network.forward_layers), ("backward", network.backward_layers)):
+    loss.output_bias.assign(weights["decoder.bias"])
+    for way, layers in (("forward", network.forward_stack), ("backward", network.backward_stack)):
         for index, layer in enumerate(layers):
             names = tuple(f"{way}.rnn.{name}_l{index}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
             lstm(layer, weights, names)
 
 
+def filters(speller: Any) -> list[Any]:
+    """The layers of filters of a `models.layers.spelling.Spelled`, by their windows."""
+    return [getattr(speller, f"filters_{window}") for window, _ in speller.config.filters]
+
+
 def elmo(network: Any, weights: Arrays, vocabulary: Vocabulary) -> None:
     """The file of weights that ELMo's authors published theirs in. It has the gates in the order i, g, f, o and leaves
     the 1 out that is added to f; of the special tokens it knows [CLS] and [SEP] and the marks around words."""
-    first = 256 + vocabulary.first
-    letters = np.zeros(network.letters.shape, np.float32)
+    speller, first = network.embeddings, 256 + vocabulary.first
+    letters = np.zeros(speller.letters.table.shape, np.float32)
     letters[[*range(256), 256 + vocabulary.cls, 256 + vocabulary.sep, *range(first, first + 3)]] = weights["char_embed"]
-    network.letters.assign(letters)
-    for index, layer in enumerate(network.filters):
+    speller.letters.table.assign(letters)
+    for index, layer in enumerate(filters(speller)):
         layer.kernel.assign(weights[f"CNN/W_cnn_{index}"][0])
         layer.bias.assign(weights[f"CNN/b_cnn_{index}"])
-    for index, layer in enumerate(network.highways):
+    for index, layer in enumerate((speller.highway_0.gates, speller.highway_1.gates)):
         for kind, variable in (("W", layer.kernel), ("b", layer.bias)):
             parts = [weights[f"CNN_high_{index}/{kind}_{part}"] for part in ("carry", "transform")]
             variable.assign(np.concatenate(parts, axis=-1))
-    network.project.assign(weights["CNN_proj/W_proj"])
-    network.project_bias.assign(weights["CNN_proj/b_proj"])
-    for direction, layers in enumerate((network.forward_layers, network.backward_layers)):
+    speller.projection.kernel.assign(weights["CNN_proj/W_proj"])
+    speller.projection.bias.assign(weights["CNN_proj/b_proj"])
+    for direction, layers in enumerate((network.forward_stack, network.backward_stack)):
         for index, layer in enumerate(layers):
             place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
             both = reordered(weights[f"{place}/W_0"], "gifo", "igfo")
-            layer.input.assign(both[: network.state])
-            layer.recurrent.assign(both[network.state :])
-            bias = weights[f"{place}/B"] + np.repeat(np.float32([0, 0, 1, 0]), network.cells)
-            layer.bias.assign(reordered(bias, "gifo", "igfo"))
-            layer.project.assign(weights[f"{place}/W_P_0"])
+            layer.gates.kernel.assign(both[: network.state])
+            layer.recurrent.kernel.assign(both[network.state :])
+            bias = weights[f"{place}/B"] + np.repeat(np.float32([0, 0, 1, 0]), layer.config.cells)
+            layer.gates.bias.assign(reordered(bias, "gifo", "igfo"))
+            layer.projection.kernel.assign(weights[f"{place}/W_P_0"])
 
 
 def elmo_shapes(network: Any) -> dict[str, tuple[int, ...]]:
     """The names and shapes of the arrays in that file, for a network of ours."""
-    found = {"char_embed": (261, network.letters.shape[1])}
-    for index, layer in enumerate(network.filters):
+    speller = network.embeddings
+    found = {"char_embed": (261, speller.config.symbol_width)}
+    for index, layer in enumerate(filters(speller)):
         found[f"CNN/W_cnn_{index}"] = (1, *layer.kernel.shape)
         found[f"CNN/b_cnn_{index}"] = tuple(layer.bias.shape)
-    wide = network.project.shape[0]
-    for index in range(len(network.highways)):
+    wide = speller.projection.config.inputs
+    for index in range(2):
         for part in ("carry", "transform"):
             found |= {f"CNN_high_{index}/W_{part}": (wide, wide), f"CNN_high_{index}/b_{part}": (wide,)}
     found |= {"CNN_proj/W_proj": (wide, network.state), "CNN_proj/b_proj": (network.state,)}
-    for direction, layers in enumerate((network.forward_layers, network.backward_layers)):
-        for index in range(len(layers)):
+    for direction, layers in enumerate((network.forward_stack, network.backward_stack)):
+        for index, layer in enumerate(layers):
             place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
-            found[f"{place}/W_0"] = (2 * network.state, 4 * network.cells)
-            found[f"{place}/B"] = (4 * network.cells,)
-            found[f"{place}/W_P_0"] = (network.cells, network.state)
+            found[f"{place}/W_0"] = (2 * network.state, 4 * layer.config.cells)
+            found[f"{place}/B"] = (4 * layer.config.cells,)
+            found[f"{place}/W_P_0"] = (layer.config.cells, network.state)
     return found

@@ -13,12 +13,11 @@ from ptmbench.bench.adapt import ulmfit
 from ptmbench.bench.adapt.features import Reading
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.settings.ulmfit import Own
-from ptmbench.models.architectures import awd_lstm
-from ptmbench.models.architectures.awd_lstm import AwdLstm
-from ptmbench.models.architectures.character_lstm import CharacterLstm
-from ptmbench.models.architectures.qrnn import Qrnn
-from ptmbench.models.architectures.string_lstm import StringLstm
+from ptmbench.models.architectures import recurrent_decoders, recurrent_encoders
 from ptmbench.models.card import Size
+from ptmbench.models.layers import core, recurrent
+from ptmbench.models.layers.recurrent_networks import Awd, Bidirectional, built
+from ptmbench.models.layers.vector_heads import BiLmConfig
 from ptmbench.models.objectives import awd_lm
 from ptmbench.models.objectives.bilm import BiLm
 from ptmbench.models.pretrainable import Encoding
@@ -33,9 +32,9 @@ PADDED = TOKENS.copy()
 PADDED[1, 9:], PADDED[2, 1:] = 0, 0
 
 
-def awd(frozen: Frozen) -> AwdLstm:
+def awd(frozen: Frozen) -> Awd:
     """Our AWD-LSTM with fastai's weights, without dropout."""
-    network = AwdLstm(AWD, V)
+    network = built(recurrent_decoders.awd_lstm(AWD, V), name="encoder")
     network.dropout = 0.0
     mappings.awd_lstm(network, frozen.weights)
     return network
@@ -80,7 +79,8 @@ def awd_training(frozen: Frozen) -> dict[str, np.ndarray]:
     seen = deque((rate, frozen.given[f"mask_{index}"]) for index, rate in enumerate(frozen.given["rates"]))
     variables = mappings.awd_variables(network, objective.output_bias)
     with pytest.MonkeyPatch.context() as patch, tf.GradientTape() as tape:
-        patch.setattr(awd_lstm, "dropout", replay(seen))
+        for module in (core, recurrent):
+            patch.setattr(module, "dropout", replay(seen))
         values = objective({"tokens": TOKENS}, seed=tf.constant([1, 2]))
     assert not seen
     slopes = tape.gradient(values["loss"], [variable.value for variable in variables.values()])
@@ -93,7 +93,8 @@ def awd_training(frozen: Frozen) -> dict[str, np.ndarray]:
 
 def awd_rates(frozen: Frozen) -> dict[str, np.ndarray]:
     """ULMFiT's slanted triangle over 40 steps, and the rates of its layers."""
-    paths = ["encoder/tokens", *(f"encoder/layer_{index}_input" for index in range(3)), "head/kernel"]
+    layers = [f"encoder/stack/layer_{index}/gates/kernel" for index in range(3)]
+    paths = ["encoder/tokens/table", *layers, "head/kernel"]
     step = SimpleNamespace(variables=[SimpleNamespace(path=path) for path in paths], shares=tf.Variable(tf.zeros(5)))
     ulmfit.rate(step, 39, 40, Own())
     return {"slanted": np.array([ulmfit.slanted(step, 40) for step in range(41)]), "layers": step.shares.numpy()}
@@ -101,7 +102,7 @@ def awd_rates(frozen: Frozen) -> dict[str, np.ndarray]:
 
 def qrnn(frozen: Frozen) -> dict[str, np.ndarray]:
     """The last layer without padding, and the vector of the last token."""
-    network = Qrnn(QRNN, V)
+    network = built(recurrent_decoders.qrnn(QRNN, V), name="encoder")
     network.dropout = 0.0
     mappings.qrnn(network, frozen.weights)
     encoding = network({"tokens": PADDED})
@@ -138,14 +139,14 @@ def flair(layers: int, frozen: Frozen) -> dict[str, np.ndarray]:
     """The states of both directions at every character, and the losses; vectors of words, at their last and first
     characters, and, with flair's ``with_whitespace``, one character further."""
     tokenizer, rows, spans = flair_rows()
-    network = StringLstm(flair_size(layers), tokenizer.vocabulary)
+    network = built(recurrent_encoders.flair(flair_size(layers), tokenizer.vocabulary), name="encoder")
     network.dropout = 0.0
-    loss = BiLm(network)
+    loss = BiLm.over(network, BiLmConfig(width=network.state, vocabulary=tokenizer.vocabulary.size))
     mappings.flair(network, loss, frozen.weights)
     encoding, found = network({"tokens": rows}), {}
     for number, (row, places) in enumerate(zip(rows, spans, strict=True)):
         tokens = tf.constant(row[None, : np.count_nonzero(row)])
-        ahead, back = (np.asarray(way(tokens)[-1])[:, 0] for way in (network.forward, network.backward))
+        ahead, back = (np.asarray(layers[-1])[:, 0] for layers in network.both(tokens))
         values = loss({"tokens": tokens})
         found[f"{number}/forward"] = ahead[:-1]  # all but [SEP]
         found[f"{number}/backward"] = back[:0:-1]  # all but [CLS]
@@ -159,15 +160,15 @@ def flair(layers: int, frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 ELMO = Size(layers=2, width=8, inner=5, length=30)
-FILTERS = [(1, 2), (2, 3), (7, 4)]
+FILTERS = ((1, 2), (2, 3), (7, 4))
 WORDS = ("the", "a", "Zoë", "unbelievable", "x" * 60, "y" * 48)
 VOCABULARY = Vocabulary(size=37 + len(WORDS), pieces=(*(f"[{number}]" for number in range(37)), *WORDS))
 TEXTS = [["the", "Zoë", "unbelievable", "y" * 48, "a"], ["x" * 60, "the"], ["a"]]
 MIX = np.random.default_rng(0).normal(size=(3, 2, 4, 8))
 
 
-def elmo_network() -> CharacterLstm:
-    network = CharacterLstm(ELMO, VOCABULARY, FILTERS)
+def elmo_network() -> Bidirectional:
+    network = built(recurrent_encoders.elmo_cnn(ELMO, VOCABULARY, FILTERS), name="encoder")
     network.dropout = 0.0
     return network
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.bench.baselines import fasttext_classifier as classifier
-from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelled
 from ptmbench.models.card import Size
+from ptmbench.models.layers.vectors import hashed, ngrams, spelled
 from ptmbench.models.objectives import hierarchical_softmax, skipgram
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -112,7 +112,7 @@ def probabilities(frozen: Frozen) -> dict[str, np.ndarray]:
     """Of every label, from a tree where + is to the right: the nodes' vectors are fastText's times -1."""
     loss, _, _ = tables("cbow_hs", WORDS - 1)
     nodes = random(6, len(LABELS), WIDTH)
-    loss.nodes.assign(np.concatenate([-nodes[:-1], np.zeros((WORDS - len(LABELS), WIDTH))]))
+    loss.nodes.table.assign(np.concatenate([-nodes[:-1], np.zeros((WORDS - len(LABELS), WIDTH))]))
     turns = hierarchical_softmax.tree(LABELS, hierarchical_softmax.depth(len(LABELS)))
     h = frozen.given["hidden"][None, None, None]
     surprise = loss.surprise(tf.constant(turns[None]), tf.tile(h, [1, len(LABELS), 1, 1]))
@@ -122,7 +122,7 @@ def probabilities(frozen: Frozen) -> dict[str, np.ndarray]:
 def documents(name: str, length: int) -> tuple[Pretrainable, list, np.ndarray]:
     """The model, its tables with random values, and two texts of ``length`` words [2, T]."""
     built = models.load(name).build(Size(layers=1, width=WIDTH, inner=4, length=64), Vocabulary(size=WORDS))
-    variables = [built.encoder.answers, built.encoder.documents]
+    variables = [built.encoder.answers.table, built.encoder.documents.table]
     variables += [built.encoder.table] if name == "pv_dm" else []
     for seed, variable in enumerate(variables):
         variable.assign(random(seed, *variable.shape))
@@ -159,7 +159,7 @@ def glove(frozen: Frozen | None = None) -> dict[str, np.ndarray]:
     the mean over those that meet here."""
     counts, arrays = cooccurrences()
     loss = models.load("glove").build(Size(layers=0, width=WIDTH, length=64), Vocabulary(size=WORDS)).loss
-    variables = [loss.encoder.table, loss.encoder.contexts, loss.bias, loss.context_bias]
+    variables = [loss.encoder.table, loss.encoder.contexts.table, loss.bias, loss.context_bias]
     for variable, array in zip(variables, arrays.values(), strict=True):
         variable.assign(array.reshape(variable.shape))
     one, other = np.nonzero(counts)
@@ -191,7 +191,7 @@ def subwords(words: tuple[str, ...] = SPELLED) -> tuple[Pretrainable, Vocabulary
     vocabulary = Vocabulary(size=specials + len(words), pieces=(*map(str, range(specials)), *words))
     built = models.load("fasttext").build(Size(layers=0, width=WIDTH, inner=BUCKETS, length=64), vocabulary)
     rng = np.random.default_rng(0)
-    for table in (built.encoder.table, built.encoder.ngrams):
+    for table in (built.encoder.table, built.encoder.ngrams.table):
         table.assign(rng.normal(0, 2.0, table.shape))  # means of 15 are four times as small
     return built, vocabulary
 
@@ -220,12 +220,13 @@ def fasttext_gradient(frozen: Frozen | None = None) -> dict[str, np.ndarray]:
     of it."""
     words, contexts, text = five_letters()
     built, vocabulary = subwords(words)
-    built.loss.contexts.assign(contexts)
+    built.loss.contexts.table.assign(contexts)
     first, encoder = vocabulary.first, built.encoder
     batch = {"tokens": text[None] + first, "places": np.arange(12)[None], "windows": np.full((1, 12), 3)}
     batch["noise"] = np.full((1, 4), len(words) - 1 + first)
     batch = {name: value.astype(np.int32) for name, value in batch.items()}
-    found = slopes(built.loss, batch, [encoder.table, encoder.ngrams, built.loss.contexts], {"pairs": 1})
+    variables = [encoder.table, encoder.ngrams.table, built.loss.contexts.table]
+    found = slopes(built.loss, batch, variables, {"pairs": 1})
     return {"words": 15 * found[0][first:], "ngrams": 15 * found[1], "contexts": found[2][first:]}
 
 

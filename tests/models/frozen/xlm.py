@@ -2,8 +2,8 @@
 
     python -m tests.models.frozen.xlm
 
-writes ``xlm.npz`` (needs torch and transformers, and no TensorFlow); the file in the repository comes from torch 2.13.0
-and transformers 5.23.0, on a CPU. The reference has no rows of several pairs, so each row has one.
+writes ``logits/xlm.npz`` (needs torch and transformers, and no TensorFlow); the file in the repository comes from torch
+2.13.0 and transformers 5.23.0, on a CPU. The reference has no rows of several pairs, so each row has one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import FOLDER, weight
 
-FILE = FOLDER / "xlm.npz"
+FILE = FOLDER / "logits" / "xlm.npz"
 SIZE = Size(layers=2, width=16, heads=2, inner=64, length=20)
 VOCABULARY = Vocabulary(size=41, symbols={"languages": ("de", "en", "fr")})
 

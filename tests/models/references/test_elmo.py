@@ -87,7 +87,7 @@ def test_all_layers_are_allennlps(elmo, tmp_path, hold):
     spelled, tokens = np.zeros((3, 5, 50), np.int64), elmo_tokens()
     for row, text in enumerate(TEXTS):
         spelled[row, : len(text)] = [mapper.convert_word_to_char_ids(word) for word in text]
-        lie = symbols(VOCABULARY)[tokens[row, 1 : len(text) + 1]]
+        lie = symbols(VOCABULARY.pieces, VOCABULARY.size, VOCABULARY.first)[tokens[row, 1 : len(text) + 1]]
         assert np.array_equal(np.where(lie > 255, lie - VOCABULARY.first + 2, lie) + 1, spelled[row, : len(text)])
     with torch.no_grad():
         found = theirs(torch.tensor(spelled))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ptmbench.bench.baselines import fasttext_classifier as classifier
-from ptmbench.models.architectures.subword_vectors import hashed, ngrams, spelled
+from ptmbench.models.layers.vectors import hashed, ngrams, spelled
 from tests.models.frozen.word_vectors import BUCKETS, SPELLED, WIDTH, five_letters, labelled, subwords
 
 pytestmark = pytest.mark.reference
@@ -60,7 +60,7 @@ def test_vectors(program, hold):
     built, vocabulary = subwords()
     encoder, words, expected = built.encoder, program.get_words(), {}
     table = np.zeros((len(words) + BUCKETS, WIDTH), np.float32)
-    table[len(words) :] = encoder.ngrams
+    table[len(words) :] = encoder.ngrams.table
     for number, word in enumerate(SPELLED):
         table[words.index(word)] = encoder.table[vocabulary.first + number]
         parts, ids = program.get_subwords(word)
@@ -86,7 +86,7 @@ def test_gradient(hold):
     assert tuple(model.wv.index_to_key) == words
     model.cum_table[:noise] = 0  # all that is drawn lies behind
     tables = [model.wv.vectors_vocab, model.wv.vectors_ngrams, model.syn1neg]
-    before = [14 / 15 * built.encoder.table[first:], 14 / 15 * built.encoder.ngrams, contexts[first:]]
+    before = [14 / 15 * built.encoder.table[first:], 14 / 15 * built.encoder.ngrams.table, contexts[first:]]
     before = [np.asarray(array, np.float32) for array in before]
     for table, array in zip(tables, before, strict=True):
         table[:] = array

@@ -41,14 +41,16 @@ def read_language(folder: Path, split: str, *, language: str, trained: str) -> I
     if split == "train":
         for count, (line, (premise, hypothesis, gold)) in enumerate(rows(path, ("premise", "hypo", "label"))):
             gold = label(path, line, MACHINE.get(gold, gold), LABELS)
-            yield Example(id=str(count), inputs=(premise, hypothesis), gold=gold)
+            spoken = {"languages": (trained, trained)}
+            yield Example(id=str(count), inputs=(premise, hypothesis), gold=gold, channels=spoken)
         return
     wanted = trained if split == "dev" else language
     columns = ("language", "pairID", "promptID", "sentence1", "sentence2", "gold_label")
     for line, (code, pair, prompt, premise, hypothesis, gold) in rows(path, columns):
         if code == wanted:
             gold = label(path, line, gold, LABELS)
-            yield Example(id=pair, inputs=(premise, hypothesis), gold=gold, group=prompt)
+            spoken = {"languages": (code, code)}
+            yield Example(id=pair, inputs=(premise, hypothesis), gold=gold, group=prompt, channels=spoken)
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

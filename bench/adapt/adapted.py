@@ -19,6 +19,7 @@ from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
+from ptmbench.models.channels import CHANNELS
 from ptmbench.models.layers.operations import dropout
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
@@ -240,7 +241,7 @@ class Adapted:
         """The head's numbers; gradients go ``through`` a frozen encoder too, where they are asked for."""
         if self.decoding:
             return self.decoding.decode(batch, seed)
-        inputs = {name: batch[name] for name in ("tokens", "segments")}
+        inputs = {name: value for name, value in batch.items() if name in CHANNELS}
         if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
             inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)

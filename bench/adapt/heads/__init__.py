@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench.bench.adapt import load
+from ptmbench.bench.adapt.channels import Annotation, laid
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import Form
@@ -149,9 +150,14 @@ def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
     return batch
 
 
-def layout(vocabulary: Vocabulary, texts: Sequence[Sequence[int]], length: int) -> dict[str, np.ndarray]:
-    """``tokens`` and ``segments`` of one or two texts. The longer one loses its last token, of equals the second, until
-    both fit into ``length``, as in BERT's code."""
+def layout(
+    vocabulary: Vocabulary,
+    texts: Sequence[Sequence[int]],
+    length: int,
+    annotated: dict[str, Annotation] | None = None,
+) -> dict[str, np.ndarray]:
+    """``tokens`` and ``segments`` of one or two texts, and the arrays of their annotation. The longer one loses its
+    last token, of equals the second, until both fit into ``length``, as in BERT's code."""
     template = vocabulary.template
     room = max(0, length - template.added(len(texts)))
     sizes = [min(len(text), room) for text in texts]
@@ -160,7 +166,8 @@ def layout(vocabulary: Vocabulary, texts: Sequence[Sequence[int]], length: int) 
     tokens, segments = template.lay([text[:size] for text, size in zip(texts, sizes, strict=True)])
     if not tokens:  # no text in a template without special tokens
         tokens, segments = [vocabulary.sep], [0]
-    return {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}
+    arrays = {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}
+    return arrays | laid(annotated or {}, template, sizes, len(tokens))
 
 
 def classes(count: int) -> int:

@@ -118,8 +118,8 @@ def test_pretrain_takes_a_base(text, base, tmp_path):
         asking.pretrain(**usual, bases=(base.folder,), vocabulary=100)
     with pytest.raises(UsageError, match="Give --base once"):
         asking.pretrain(**usual, bases=(base.folder, base.folder))
-    with pytest.raises(UsageError, match=r"made for inputs of 512 tokens.*network of 600.*same length"):
-        asking.pretrain(**(usual | {"recipe": {"batch": 4, "length": 600}}), bases=(base.folder,))
+    with pytest.raises(UsageError, match=r"made for inputs of 4096 tokens.*network of 5000.*same length"):
+        asking.pretrain(**(usual | {"recipe": {"batch": 4, "length": 5000}}), bases=(base.folder,))
     assert asking.pretrain(**usual, bases=(base.folder,)) == OK
     about = checkpoint.read(tmp_path / "out").about
     assert about["tokenizer"] == base.about["tokenizer"] and about["including"]["steps"] == 5

@@ -1,4 +1,4 @@
-"""Annotation of examples beside their tokens: what `Example.channels` gives becomes arrays of a row.
+"""Annotation of examples, token by token: what `Example.channels` gives becomes arrays of a row.
 
 A tokenizer knows the annotation layers of the text that it was trained on. Every row that `annotation` and
 `bench.adapt.heads.layout` make has an array for each of these layers, zeros where the example says nothing, so that all

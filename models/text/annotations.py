@@ -1,9 +1,9 @@
 """Layers of annotation on a text: which tokens mention which entity, in which language they are, which sense they have.
 
-A layer becomes an array int32 [N] beside the N token ids of a corpus: 0 where nothing is annotated, k at the first
-token of a span with the k-th symbol (counted from 1), and -k at its other tokens. A span that a sentence ends within
-goes on in the next sentence with -k. The spans come from sidecar files (`models.text.sidecars`). A tokenizer knows the
-symbols of the text that it was trained on (`symbols_of`); symbols that it does not know are passed over.
+A layer becomes an array int32 [N], parallel to the N token ids of a corpus: 0 where nothing is annotated, k at the
+first token of a span with the k-th symbol (counted from 1), and -k at its other tokens. A span that a sentence ends
+within goes on in the next sentence with -k. The spans come from sidecar files (`models.text.sidecars`). A tokenizer
+knows the symbols of the text that it was trained on (`symbols_of`); symbols that it does not know are passed over.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -55,8 +55,9 @@ def _columns(
     for name in sorted(by_name):
         parts = _parts(by_name[name], _task_identity)
         for number, (identity, members) in enumerate(parts):
-            version, data, split, examples = identity or (None, None, None, None)
+            version, data, split, examples, condition = identity or (None,) * 5
             words = f"version {version}, {split}, {examples} examples, data {str(data)[:8]}"
+            words += f", condition version {condition}" if condition is not None else ""
             part = words if len(parts) > 1 else ""
             column = Column(task=_newest(members).task, part=part, key=f"{name}.{number}")
             columns.append(column)
@@ -127,11 +128,13 @@ def _parts(
 
 
 def _task_identity(record: Record) -> tuple | None:
-    """Version, data, split and number of examples (a run on part of the data is another measurement)."""
+    """Version, data, split, number of examples (a run on part of the data is another measurement), and the version of
+    the condition."""
     task = record.task
     if record.status != "ok" and not (task["data_sha256"] and task.get("examples")):
         return None
-    return (task["version"], task["data_sha256"], task.get("split"), task.get("examples"))
+    condition = (task.get("condition") or {}).get("version")
+    return (task["version"], task["data_sha256"], task.get("split"), task.get("examples"), condition)
 
 
 def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:

@@ -98,8 +98,9 @@ class Column:
 
     @property
     def averaged(self) -> bool:
-        """Only headlines that rise with quality can be averaged: they are in percent, perplexity is not."""
-        return self.task["higher_is_better"]
+        """Only headlines that rise with quality can be averaged: they are in percent, perplexity is not. Scores under a
+        condition stay out of the average, which is over tasks."""
+        return self.task["higher_is_better"] and not self.task.get("condition")
 
     @property
     def bounds(self) -> Interval:
@@ -225,7 +226,8 @@ class Grid:
         """The average in words, so that nobody has to guess what was averaged."""
         titles = ", ".join(f"{column.title} ({column.task['headline']})" for column in self.averaged)
         left = [column.title for column in self.columns if column not in self.averaged]
-        out = f" Not in it: {', '.join(left)} (lower is better, or another version of a task)." if left else ""
+        further = ", or under a condition" if any(one.task.get("condition") for one in self.columns) else ""
+        out = f" Not in it: {', '.join(left)} (lower is better, or another version of a task{further})." if left else ""
         return (
             f"Average: unweighted mean of the headlines of {len(self.averaged)} tasks: {titles}. It is taken "
             f"seed by seed, and only for rows with a score on every one of these tasks.{out}"

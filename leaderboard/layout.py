@@ -208,6 +208,10 @@ def _check_task(task: dict[str, Any]) -> None:
     for one, allowed in (("examples", (int, float, None)), ("chance", _MAYBE)):
         _check_number(task.get(one), allowed, f"task.{one}")
     _named_parts(task.get("beside"), "task.beside")
+    condition = task.get("condition")
+    _expect(condition, _PART_OR_NULL, "task.condition")
+    for one, allowed in (("name", _TEXT), ("settings", _PART), ("version", (int,))) if condition else ():
+        _expect(condition.get(one), allowed, f"task.condition.{one}")
     overlap = task.get("overlap")
     _expect(overlap, _PART_OR_NULL, "task.overlap")
     for one in ("report", "train", "corpus") if overlap else ():

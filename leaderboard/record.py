@@ -27,6 +27,8 @@ from ptmbench.leaderboard.pieces import Pieces
 from ptmbench.leaderboard.text import clean
 
 FOLDER = "records"
+UNDER = "@"
+"""What stands in ``task.name`` between a task and the condition under which it was answered: "sst2@misspellings"."""
 _LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes, so more is not a record
 
 

@@ -29,6 +29,7 @@ _LABELS = {
     "task.headline": "metric",
     "task.higher_is_better": "direction of the metric",
     "adaptation.version": "version of the adaptation",
+    "condition.version": "version of the condition",
     "pretraining.corpus_sha256": "corpus",
     "pretraining.tokenizer": "tokenizer",
     "pretraining.steps": "pre-training steps",
@@ -141,6 +142,9 @@ def recipe_of(record: Record) -> dict[str, Any]:
     for model, about in beside(record.adaptation, "neighbours"):
         own = _pretraining(about, about.get("steps") is None)
         known |= {f"{name} of {model}": value for name, value in own.items()}
+    if condition := task.get("condition"):
+        known["condition.version"] = condition["version"]
+        known |= {f"settings.{name} of the condition": value for name, value in condition["settings"].items()}
     for other, about in beside(task, "beside"):
         known |= {f"task.{name} of {other}": about.get(name) for name in ("version", "data_sha256")}
     return known

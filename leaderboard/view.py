@@ -229,7 +229,7 @@ def _facts(grid: Grid, records: Sequence[Record]) -> dict[str, Any]:
         "averaged": len(grid.averaged),
         "seeds": max(counts, key=lambda n: (counts[n], n), default=1),
         "rows": len(grid.rows),
-        "tasks": len(grid.columns),
+        "tasks": sum(not column.task.get("condition") for column in grid.columns),
         "records": len(records),
         "bad": {status.replace("_", " "): statuses.count(status) for status in sorted(set(statuses) - {"ok"})},
         "days": "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",

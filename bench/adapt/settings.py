@@ -8,6 +8,7 @@ estimate before anything runs.
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
@@ -229,13 +230,26 @@ def defaults(form: Form, adaptation: str) -> Settings:
 def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Settings:
     """``settings`` with ``changes``, of which text is read as the field's own type; `SettingError` for what does not
     fit."""
+    made = replaced(settings, changes, _where)
+    check_step(made.batch, made.length, SettingError)
+    return made
+
+
+def replaced(settings: Any, changes: Mapping[str, str | int | float], where: Callable[..., str] | None = None) -> Any:
+    """As `changed`, of any frozen dataclass whose fields are each a `setting`."""
     known = {f.name: f for f in fields(settings)}
     for name in changes:
         if name not in known:
-            raise SettingError(f"There is no setting '{name}' here. {_where(name, known)}")
-    made = replace(settings, **{name: _value(known[name], value) for name, value in changes.items()})
-    check_step(made.batch, made.length, SettingError)
-    return made
+            raise SettingError(f"There is no setting '{name}' here. {(where or _nearest)(name, known)}")
+    return replace(settings, **{name: _value(known[name], value) for name, value in changes.items()})
+
+
+def split(asked: str) -> tuple[str, list[list[str]]]:
+    """A name and the settings behind it: "ulmfit:unfreeze=0+concat=0". What has no = of its own belongs to the value
+    before it: "multitask:beside=sst2+trec". Each setting is a list of its name and its value; one of another length
+    is a mistake."""
+    name, colon, changes = asked.partition(":")
+    return name, [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
 
 
 def applying(changes: Mapping[str, Any], adaptation: str, others: tuple[str, ...]) -> dict[str, Any]:
@@ -246,7 +260,7 @@ def applying(changes: Mapping[str, Any], adaptation: str, others: tuple[str, ...
     return {name: value for name, value in changes.items() if name not in elsewhere}
 
 
-def recorded(settings: Settings) -> dict[str, float | str]:
+def recorded(settings: Any) -> dict[str, float | str]:
     """For the record: hyper-parameters by name, as `read` takes them."""
     kept = [f for f in fields(settings) if not f.metadata["sparing"] or getattr(settings, f.name) != f.default]
     return {f.name: getattr(settings, f.name) for f in kept}
@@ -272,6 +286,10 @@ def _where(name: str, known: Mapping[str, Field]) -> str:
             owners += [owner] if name in {f.name for f in fields(kind(owner))} else []
     if owners:
         return f"It is one of --adaptation {' or '.join(owners)}."
+    return _nearest(name, known)
+
+
+def _nearest(name: str, known: Mapping[str, Field]) -> str:
     return f"Nearest: {', '.join(difflib.get_close_matches(name, known, n=3) or known)}."
 
 

@@ -19,18 +19,19 @@ FOLDERS = {
     "objectives": "models/objectives",
     "tasks": "tasks",
     "adaptations": "bench/adapt",
+    "conditions": "bench/adapt/conditions",
     "suites": "bench/runs/suites",
 }
 
 
 def source(kind: str, name: str) -> Path:
-    """The file that defines ``name``: an adaptation has a folder of its own, and models stand in several folders."""
+    """The file that defines ``name``: each adaptation and condition has a folder, models stand in several."""
     if kind == "models":
         from ptmbench import models
 
         return models.paths()[name]
     folder = ROOT / FOLDERS[kind]
-    return folder / name / "__init__.py" if kind == "adaptations" else folder / f"{name}.py"
+    return folder / name / "__init__.py" if kind in ("adaptations", "conditions") else folder / f"{name}.py"
 
 
 def docstring(kind: str, name: str) -> str:
@@ -63,7 +64,7 @@ def summary(kind: str, name: str) -> str:
     "--json", "as_json", is_flag=True, help="One JSON object on stdout: kind to a list of names and summaries."
 )
 def ls(kind: str | None, as_json: bool) -> None:
-    """List models, objectives, tasks, adaptations or suites; all of them without KIND."""
+    """List models, objectives, tasks, adaptations, conditions or suites; all of them without KIND."""
     kinds = (kind,) if kind else tuple(FOLDERS)
     found = {kind: [{"name": name, "summary": summary(kind, name)} for name in names(kind)] for kind in kinds}
     if as_json:
@@ -90,8 +91,8 @@ def ls(kind: str | None, as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def info(name: str, vocabulary: int, as_json: bool) -> None:
-    """Show everything about NAME: a model's card and sizes, a task's sheet, an adaptation's settings, an objective, a
-    suite; or what the checkpoint in the folder NAME is."""
+    """Show everything about NAME: a model's card and sizes, a task's sheet, an adaptation's or condition's settings, an
+    objective, a suite; or what the checkpoint in the folder NAME is."""
     if (Path(name) / "manifest.json").is_file():
         _checkpoint(Path(name), as_json)
         return
@@ -188,6 +189,17 @@ def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
     return {"own": [row for row in found if row not in usual], "settings": [row for row in found if row in usual]}
 
 
+def _condition(name: str, vocabulary: int) -> dict[str, Any]:
+    from dataclasses import fields
+
+    from ptmbench.bench.adapt import conditions
+    from ptmbench.tasks.forms import Form
+
+    found = conditions.load(name)
+    told = [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(found.settings)]
+    return {"forms": [str(form) for form in Form if found.fits(form)], "version": found.version, "settings": told}
+
+
 def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
@@ -204,6 +216,7 @@ _SHEETS = {
     "objectives": lambda name, vocabulary: {},
     "tasks": _task,
     "adaptations": _adaptation,
+    "conditions": _condition,
     "suites": _suite,
 }
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """The names of one kind ("models", "objectives", "tasks", "adaptations" or "suites"), as its own registry lists
-    them."""
+    """The names of one kind ("models", "objectives", "tasks", "adaptations", "conditions" or "suites"), as its own
+    registry lists them."""
     from ptmbench import models, tasks
     from ptmbench.bench import adapt
+    from ptmbench.bench.adapt import conditions
     from ptmbench.bench.runs import suites
 
     registries = {
@@ -19,6 +20,7 @@ def names(kind: str) -> tuple[str, ...]:
         "objectives": models.objective_names,
         "tasks": tasks.names,
         "adaptations": adapt.names,
+        "conditions": conditions.names,
         "suites": suites.names,
     }
     return registries[kind]()
@@ -28,9 +30,9 @@ def resolve(kind: str, name: str) -> str:
     """The registered name that ``name`` stands for.
 
     A model's may begin with "random-" or be a baseline's; a task may have a variant behind a dash ("multi30k-de-fr"),
-    and an adaptation settings behind a colon ("prompt:shots=4").
+    and an adaptation or a condition settings behind a colon ("prompt:shots=4").
     """
-    if kind == "adaptations":
+    if kind in ("adaptations", "conditions"):
         head, colon, settings = name.partition(":")
         return match(head, names(kind)) + colon + settings
     if kind == "models":

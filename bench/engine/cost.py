@@ -95,6 +95,20 @@ def spent() -> dict[str, float]:
     return meter.spent() if meter else {}
 
 
+def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """What two pieces of work cost, as `Meter.cost` gives it: seconds and joules of both, and the higher peak of
+    memory."""
+    phases = dict.fromkeys((*first["seconds"], *second["seconds"]))
+    seconds = {name: round(first["seconds"].get(name, 0.0) + second["seconds"].get(name, 0.0), 3) for name in phases}
+    spent = [one["energy"] for one in (first, second)]
+    unknown = [one for one in spent if one["joules"] is None]
+    return {
+        "seconds": {name: value for name, value in seconds.items() if name != "total"} | {"total": seconds["total"]},
+        "peak_memory_bytes": max(first["peak_memory_bytes"], second["peak_memory_bytes"]),
+        "energy": unknown[0] if unknown else {**spent[1], "joules": spent[0]["joules"] + spent[1]["joules"]},
+    }
+
+
 def earlier(seconds: Mapping[str, float]) -> None:
     """Tell the meter around what earlier processes spent, by phase, on what it measures."""
     meter = _innermost.get()

@@ -45,6 +45,10 @@ class Context:
     ``weights``."""
     intermediate: Mapping[str, Any] = field(default_factory=dict)
     """The task of ``adapted`` and what its adaptation cost, for the record."""
+    predictor: Checkpoint | None = None
+    """The adapted model that answers; None where the cell adapts the model itself."""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    """What the adaptation of ``predictor`` cost."""
     command: str = ""
     overlap: Overlap | None = None
     """What the reported examples have in common with what the cell learns from, where it has been counted."""
@@ -76,25 +80,29 @@ class Outcome:
     """Examples that the score under "clean" leaves out."""
 
 
-def predictions_of(
+def predictor_of(
     cell: Cell, context: Context, task: Task, settings: Settings, parts: Parts, outcome: Outcome
-) -> list[Any]:
-    """Predictions of a network for the report of ``parts``; what they cost goes to ``outcome``."""
+) -> Predictor:
+    """The network of ``cell``, adapted to its task, or the adapted one of ``context``; what that cost goes to
+    ``outcome``."""
     with phase("import"):  # TensorFlow, in the first cell of a process
         importlib.import_module("ptmbench.bench.adapt.predictor")
     if reason := neighbours.unfit(cell.row.model, cell.neighbours):
         raise NotApplicable("beside-itself", f"because {reason}")
     attempt = _Attempt(cell, context, task, settings, parts, outcome)
-    outcome.cost |= attempt.size()
     learns = load(cell.method).learns
-    predictor = attempt.trained() if learns else attempt.responding()
-    answers = predictor.answer(parts.report)
+    if context.predictor is not None:
+        predictor = attempt.restored(context.predictor)
+    else:
+        outcome.cost |= attempt.size()
+        predictor = attempt.trained() if learns else attempt.responding()
     outcome.cost = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0} | outcome.cost
-    outcome.cost["flops_evaluate"] += answers.flops
-    if context.keep and learns:  # of what learns nothing, the pre-trained checkpoint is all there is
+    # Of what learns nothing, the pre-trained checkpoint is all there is.
+    if context.keep and learns and not cell.condition:
+        about = {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": outcome.curve}
         with phase("keep"):
-            predictor.save(attempt.kept_at(), {"size": cell.row.size, "cell": cell.key, "limit": cell.limit})
-    return answers.predictions
+            predictor.save(attempt.kept_at(), about)
+    return predictor
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,16 @@ class _Attempt:
         cell = self.cell
         name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.adaptation)}.s{cell.seed}"
         return self.context.out / "adapted" / name
+
+    def restored(self, found: Checkpoint) -> Predictor:
+        """The network that was adapted before and kept as ``found``."""
+        from ptmbench.bench.adapt import predictor
+
+        measured = ("seconds", "peak_memory_bytes", "energy", "threads")  # which the cell adds to its own
+        self.outcome.cost |= {name: value for name, value in self.context.spent.items() if name not in measured}
+        self.outcome.curve = found.about.get("curve", [])
+        with phase("load"):
+            return predictor.load(found)
 
     def responding(self) -> Predictor:
         """The network as it is, under an adaptation that trains nothing."""

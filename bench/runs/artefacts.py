@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 from ptmbench.bench import adapt, baselines
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
-from ptmbench.leaderboard.record import FOLDER, slug
+from ptmbench.leaderboard.record import FOLDER, UNDER, slug
 from ptmbench.tasks.forms import Form
 
 RANDOM = "random-"
@@ -217,22 +217,34 @@ class Cell:
     """Extra encoders (`bench.adapt.neighbours`) by name: keys as in ``pretraining``."""
     adapted: str = ""
     """Key of the `AdaptedModel` whose weights it begins with; "" for those of its pre-training."""
+    condition: str = ""
+    """The condition under which the model answers, with the settings that set it apart: "misspellings:share=0.2"."""
+    condition_settings: Mapping[str, float | str] = field(default_factory=dict)
+    condition_version: int = 0
+    predictor: str = ""
+    """Key of the `AdaptedModel` that answers; "" where the cell adapts the model itself. The score is the same."""
 
     @property
     def key(self) -> str:
         # Cells without a newer field keep the keys that they had before there was such a thing.
-        matters = _without(asdict(self), adaptation_version=1, beside={}, neighbours={}, adapted="")
+        newer = {"adaptation_version": 1, "beside": {}, "neighbours": {}, "adapted": ""}
+        newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
+        matters = _without(asdict(self), **newer)
+        del matters["predictor"]
         return digest({"cell": matters, "version": VERSION})
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return tuple(filter(None, (self.tokenizer, self.pretraining, *self.neighbours.values(), self.adapted)))
+        made = (self.tokenizer, self.pretraining, *self.neighbours.values(), self.adapted, self.predictor)
+        return tuple(filter(None, made))
 
     def relation(self, key: str) -> str:
         if key == self.tokenizer:
             return "Its tokenizer"
         if key == self.adapted:
             return "The adaptation to its intermediate task"
+        if key == self.predictor:
+            return "Its adaptation"
         beside = next((name for name, other in self.neighbours.items() if other == key), "")
         return f"The pre-training of {beside}" if beside and key != self.pretraining else "Its pre-training"
 
@@ -247,8 +259,13 @@ class Cell:
         return f"{self.row.name}-{self.row.size}" if self.row.size else self.row.name
 
     @property
+    def column(self) -> str:
+        """The task as the board names it: a score under a condition stands in a column of its own."""
+        return f"{self.task}{UNDER}{self.condition}" if self.condition else self.task
+
+    @property
     def title(self) -> str:
-        return f"{self.who} {self.task} {self.adaptation} seed {self.seed}"
+        return f"{self.who} {self.column} {self.adaptation} seed {self.seed}"
 
     @property
     def group(self) -> str:
@@ -257,7 +274,9 @@ class Cell:
 
     @property
     def weight(self) -> float:
-        return 0 if self.row.kind == "baseline" else 1 + adapt.load(self.method).learns
+        if self.row.kind == "baseline":
+            return 0
+        return 1 + (adapt.load(self.method).learns and not self.predictor)
 
     def place(self, out: Path) -> Path:
         records = out / FOLDER
@@ -266,7 +285,8 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedModel:
-    """A model adapted to a task, which several cells begin with: the training part of ``cell``, kept.
+    """A model adapted to a task, which several cells need: the training part of ``cell``, kept. Cells of another task
+    begin with its weights (`Cell.adapted`); cells under conditions, and ``cell``, have it answer (`Cell.predictor`).
 
     A cell whose adapted model nothing else needs trains and is scored in one piece, and has no artefact of this kind.
     """

@@ -1,23 +1,27 @@
 """One cell, from data to record. Everything that can go wrong in it ends as a record with a reason."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from ptmbench import models, tasks
 from ptmbench.bench import baselines, environment
+from ptmbench.bench.adapt import conditions
+from ptmbench.bench.adapt.conditions.contract import Condition
+from ptmbench.bench.adapt.contract import Predictor
 from ptmbench.bench.adapt.settings import read
 from ptmbench.bench.engine.checkpoint import Checkpoint
-from ptmbench.bench.engine.cost import Meter, phase
+from ptmbench.bench.engine.cost import Meter, phase, together
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.bench.runs.answers import Context, Outcome, predictions_of
+from ptmbench.bench.runs.answers import Context, Outcome, predictor_of
 from ptmbench.bench.runs.examples import parts_of
 from ptmbench.bench.runs.plan import Cell
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.record import Record
 from ptmbench.models.channels import lacking
-from ptmbench.tasks.task import DataError, MissingData, Task
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 
 def run(cell: Cell, context: Context) -> Record:
@@ -29,7 +33,8 @@ def run(cell: Cell, context: Context) -> Record:
             _run(cell, context, task, outcome)
     except Exception as error:  # one failing cell never stops the others
         status, reason = failure(error, task.title)
-    outcome.cost |= meter.cost() | {"threads": environment.threads()}
+    spent = together(context.spent, meter.cost()) if context.spent else meter.cost()
+    outcome.cost |= spent | {"threads": environment.threads()}
     if status == "ok" and cell.row.model:  # in the batches of the evaluation; tracing is a phase of its own
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
     device = environment.device() if cell.row.model else environment.processor()
@@ -42,9 +47,10 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
     task, outcome = tasks.load(cell.task), Outcome()
     with Meter() as meter:
         settings = read(cell.method, cell.settings)
+        _check_channels(cell, task)
         with phase("load"):
             parts = parts_of(cell, context.data, task, settings)
-        predictions_of(cell, replace(context, keep=True), task, settings, parts, outcome)
+        predictor_of(cell, replace(context, keep=True), task, settings, parts, outcome)
     return outcome.cost | meter.cost() | {"threads": environment.threads()}
 
 
@@ -112,16 +118,20 @@ def now() -> str:
 
 def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
     settings = read(cell.method, cell.settings)
+    _check_condition(cell)
     with phase("load"):
         parts = parts_of(cell, context.data, task, settings)
     outcome.examples, outcome.learned_from = len(parts.report), parts.learned_from
     if cell.row.kind == "baseline":
+        asked = _asked(cell, task, parts.report, None)
         with phase("train"):
-            predictions = baselines.predict(cell.row.name, task, parts.train, parts.report)
+            predictions = baselines.predict(cell.row.name, task, parts.train, asked)
     else:
-        if reason := lacking(models.load(cell.row.model).CARD.reads, task.needs):
-            raise NotApplicable("no-channel", reason)
-        predictions = predictions_of(cell, context, task, settings, parts, outcome)
+        _check_channels(cell, task)
+        predictor = predictor_of(cell, context, task, settings, parts, outcome)
+        answers = predictor.answer(_asked(cell, task, parts.report, predictor))
+        predictions = answers.predictions
+        outcome.cost["flops_evaluate"] += answers.flops
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
         if context.overlap is not None:
@@ -131,10 +141,35 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         outcome.predictions = score.keep_predictions(context.out, cell.key, parts.report, predictions)
 
 
+def _check_channels(cell: Cell, task: Task) -> None:
+    if reason := lacking(models.load(cell.row.model).CARD.reads, task.needs):
+        raise NotApplicable("no-channel", reason)
+
+
+def _check_condition(cell: Cell) -> None:
+    if cell.condition and not _condition(cell).fits(cell.form):
+        forms = ", ".join(form for form in Form if _condition(cell).fits(form))
+        raise NotApplicable("condition", f"because the condition {cell.condition} is for {forms} tasks.")
+
+
+def _condition(cell: Cell) -> Condition:
+    return conditions.load(cell.condition.partition(":")[0])
+
+
+def _asked(cell: Cell, task: Task, report: Sequence[Example], predictor: Predictor | None) -> Sequence[Example]:
+    """The examples that are answered in the place of ``report``, which is scored: the same ones under a condition."""
+    if not cell.condition:
+        return report
+    condition = _condition(cell)
+    with phase("condition"):
+        settings = condition.settings(**cell.condition_settings)
+        return condition.changed(task, report, settings, cell.seed, predictor)
+
+
 def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[str, Any]:
     sheet = {
-        "name": task.name,
-        "title": task.title,
+        "name": cell.column,
+        "title": f"{task.title} under {cell.condition}" if cell.condition else task.title,
         "version": task.version,
         "form": str(task.form),
         "source": context.source.get("name", "official") + (f", first {cell.limit}" if cell.limit else ""),
@@ -152,6 +187,9 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
         "overlap": counts,
         "beside": {name: dict(about) for name, about in cell.beside.items()},
     }
+    if cell.condition:
+        about = {"name": cell.condition, "settings": dict(cell.condition_settings), "version": cell.condition_version}
+        more["condition"] = about
     return sheet | {name: value for name, value in more.items() if value}
 
 

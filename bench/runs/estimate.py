@@ -9,6 +9,7 @@ from typing import Any
 
 from ptmbench import models, tasks
 from ptmbench.bench import baselines
+from ptmbench.bench.adapt import conditions
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.effort import Network, Split
 from ptmbench.bench.adapt.neighbours import unfit as unfit_beside
@@ -60,7 +61,7 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
         seconds = flops / rate + _FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
-        lines.append(f"{what}\t{cell.who}\t{cell.task}\t{cell.adaptation}\t{cell.seed}\t{cost}")
+        lines.append(f"{what}\t{cell.who}\t{cell.column}\t{cell.adaptation}\t{cell.seed}\t{cost}")
     count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
     lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
     return "\n".join(lines)
@@ -117,6 +118,8 @@ def _cell(
     """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
     examples."""
     task = tasks.load(cell.task)
+    if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
+        return 0.0, 0.0, f"the condition {cell.condition} is not for {cell.form} tasks."
     if cell.row.kind == "baseline" and baselines.training(cell.row.name, cell.form) is not Training.NEEDED:
         try:
             read(task, data, task.report)
@@ -144,7 +147,11 @@ def _cell(
         candidates = seen[cell.task, "candidates"]
         each = min(candidates.tokens, settings.length)
         trained += settings.seen(train) * each
-        predicted += (settings.epochs * settings.evaluations + 1) * candidates.examples * each
+        predicted += (
+            (1 + (0 if cell.predictor else settings.epochs * settings.evaluations)) * candidates.examples * each
+        )
+    if cell.predictor:
+        trained = 0.0
     beside = tuple(_network(name, cell.row.size, (neighbours or {}).get(name)) for name in cell.neighbours)
     network = _network(cell.row.model, cell.row.size, shape)._replace(neighbours=beside)
     try:

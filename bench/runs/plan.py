@@ -2,9 +2,8 @@
 imports no TensorFlow."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ from ptmbench.bench.adapt import load as load_adaptation
 from ptmbench.bench.adapt import names as adaptation_names
 from ptmbench.bench.adapt import only
 from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.conditions import Chosen, choose
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import graph
 from ptmbench.bench.runs.artefacts import RANDOM, Artefact, Cell, Pretraining, Row, from_dict, to_dict
@@ -91,13 +91,11 @@ def adaptations() -> tuple[str, ...]:
 
 
 def variant(adaptation: str) -> tuple[str, dict[str, str]]:
-    """The name of an adaptation and the settings behind it: "ulmfit:unfreeze=0+concat=0". What has no = of its own
-    belongs to the value before it: "multitask:beside=sst2+trec". `UsageError` for others."""
-    name, colon, changes = adaptation.partition(":")
+    """The name of an adaptation and the settings behind it, as `settings.split` reads them. `UsageError` for others."""
+    name, pairs = adaptation_settings.split(adaptation)
     if name not in (choices := adaptations()):
         raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(choices)}.")
     check_adaptation(name)
-    pairs = [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
     if any(len(pair) != 2 for pair in pairs):
         raise UsageError(f"'{adaptation}' is not an adaptation with settings; one is ulmfit:unfreeze=0+concat=0.")
     return name, dict(pairs)
@@ -127,17 +125,20 @@ def cells_of(
     limit: int = 0,
     neighbour: Callable[[Row, str, str], str] | None = None,
     adapted: Callable[[Cell], str] | None = None,
+    conditions: Sequence[str] = (),
 ) -> tuple[Cell, ...]:
-    """Every combination, in the order in which a reader of the board goes through them.
+    """Every combination, in the order in which a reader of the board goes through them. Each cell is followed by the
+    same one under each of ``conditions``.
 
     ``neighbour`` gives what stands in `Cell.neighbours` for a row, the name of another model and the kind of tokens
     that it is to read; it is needed where an adaptation reads one. ``adapted`` gives the key of the model that a cell
-    of an intermediate task adapts; it is needed where an adaptation has one (``finetune:after=mnli``).
+    adapts; it is needed for intermediate tasks (``finetune:after=mnli``) and for conditions.
     """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
     asked_for = tuple(name for name, _ in variants.values())
+    under = tuple(map(choose, conditions))
 
     def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
         """A cell for each seed that makes a difference."""
@@ -180,8 +181,26 @@ def cells_of(
         for task in tasks:
             for asked, (name, changes) in variants.items():
                 own = {key: value for key, value in changes.items() if key != AFTER}
-                cells |= {one.key: one for one in drawn(row, task, asked, name, own, changes.get(AFTER, ""))}
+                for one in drawn(row, task, asked, name, own, changes.get(AFTER, "")):
+                    cells |= {other.key: other for other in _with_conditions(one, under, adapted)}
     return tuple(cells.values())
+
+
+def _with_conditions(cell: Cell, conditions: Sequence[Chosen], adapted: Callable[[Cell], str] | None) -> Iterator[Cell]:
+    """``cell``, and the same one under each of ``conditions``. What learns is adapted once and answers in all of them
+    that fit the task."""
+    learns = cell.row.kind != "baseline" and load_adaptation(cell.method).learns
+    fitting = {one for one in conditions if one.condition.fits(cell.form)}
+    predictor = adapted(cell) if learns and fitting else ""
+    yield replace(cell, predictor=predictor)
+    for one in conditions:
+        yield replace(
+            cell,
+            condition=one.title,
+            condition_settings=adaptation_settings.recorded(one.settings),
+            condition_version=one.condition.version,
+            predictor=predictor if one in fitting else "",
+        )
 
 
 def _beside(name: str, data_sha256: Mapping[str, str]) -> dict[str, Any]:

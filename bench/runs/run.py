@@ -48,7 +48,7 @@ def run_suite(options: RunOptions) -> int:
     training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
     own = {row: training_of(row.model, row.size) for row in rows if row.kind == "pretrained"}
 
-    adapted = _Intermediate()
+    adapted = _AdaptedModels()
 
     def neighbour(row: Row, name: str, cut: str) -> str:
         """The key of what ``name`` is pre-trained as, which may be a row of the run as well."""
@@ -67,6 +67,7 @@ def run_suite(options: RunOptions) -> int:
         limit=asked.limit or 0,
         neighbour=neighbour,
         adapted=adapted,
+        conditions=asked.conditions or chosen.conditions,
     )
     check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
     whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
@@ -110,7 +111,7 @@ def evaluate(options: EvaluateOptions) -> int:
     )
     chosen = _tasks(asked.tasks or usual.tasks)
     read: dict[str, Checkpoint] = {}
-    adapted = _Intermediate()
+    adapted = _AdaptedModels()
 
     def neighbour(row: Row, name: str, cut: str) -> str:
         one = read[name] = neighbours.given(others, name, cut)
@@ -129,6 +130,7 @@ def evaluate(options: EvaluateOptions) -> int:
         limit=asked.limit or 0,
         neighbour=neighbour,
         adapted=adapted,
+        conditions=asked.conditions or usual.conditions,
     )
     for other in others:
         if other not in read.values():
@@ -172,8 +174,8 @@ def evaluate(options: EvaluateOptions) -> int:
     return execute(whole, job, out, options.workers, output.retry)
 
 
-class _Intermediate:
-    """Adapts models to intermediate tasks, once for all cells that begin with the same one."""
+class _AdaptedModels:
+    """Plans adapted models, each once for all cells that begin with it or have it answer."""
 
     def __init__(self) -> None:
         self._planned: dict[str, AdaptedModel] = {}

@@ -60,6 +60,8 @@ class Job:
         only = ["--tasks", cell.task]
         if cell.row.kind != "baseline" and not adapt.load(cell.method).only:  # else the form alone decides
             only += ["--adaptation", cell.adaptation]
+        if cell.condition:
+            only += ["--condition", cell.condition]
         who = ["--models", cell.row.name, "--no-baselines"] if self.model_options else []
         size = ["--sizes", cell.row.size] if cell.row.size and self.model_options else []
         return " ".join([self.command, *who, *size, *only, "--seed", str(cell.seed)])
@@ -203,15 +205,25 @@ class Worker:
             weights=weights,
             neighbours=neighbours,
             **(self._intermediate(self.plan.by_key[cell.adapted]) if cell.adapted else {}),
+            **(self._predictor(self.plan.by_key[cell.predictor]) if cell.predictor else {}),
         )
 
-    def _intermediate(self, artefact: AdaptedModel) -> dict[str, Any]:
-        """What the context of a cell says of the adapted model that it begins with; `Unmade` where that is damaged."""
+    def _adapted(self, artefact: AdaptedModel) -> tuple[checkpoint.Checkpoint, dict[str, Any]]:
+        """What ``artefact`` left, and what it cost; `Unmade` where that is damaged."""
         try:
             found = checkpoint.read(artefact.checkpoint(self.out))
-            cost = json.loads((artefact.place(self.out) / COST).read_text())
+            return found, json.loads((artefact.place(self.out) / COST).read_text())
         except (checkpoint.CheckpointError, OSError, ValueError) as error:
             raise Unmade("failed", "checkpoint", str(error)) from error
+
+    def _predictor(self, artefact: AdaptedModel) -> dict[str, Any]:
+        """What the context of a cell says of the adapted model that answers in it."""
+        found, cost = self._adapted(artefact)
+        return {"predictor": found, "spent": cost}
+
+    def _intermediate(self, artefact: AdaptedModel) -> dict[str, Any]:
+        """What the context of a cell says of the adapted model that it begins with."""
+        found, cost = self._adapted(artefact)
         cell = artefact.cell
         about = {"task": cell.task, "version": cell.task_version, "data_sha256": cell.data_sha256}
         about |= {"adaptation": cell.adaptation, "settings": dict(cell.settings), "cost": cost}

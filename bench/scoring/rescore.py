@@ -17,7 +17,7 @@ import numpy as np
 
 from ptmbench import tasks
 from ptmbench.leaderboard import resampling
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.record import UNDER, Record
 from ptmbench.tasks.forms import Answer, Answers, Form, Part, Reply, Scored, Target
 from ptmbench.tasks.metrics.additive import Additive
 from ptmbench.tasks.task import DataError, Task, headline
@@ -34,7 +34,7 @@ def scored(record: Record, roots: Sequence[Path]) -> resampling.Scored | None:
     if content is None:
         return None
     try:
-        task = tasks.load(record.task["name"])
+        task = tasks.load(record.task["name"].partition(UNDER)[0])
         rows = [json.loads(line) for line in content.split("\n") if line]  # texts may hold U+2028
         ids = tuple(str(row["id"]) for row in rows)
         gold, guesses = _restored(task.form, rows)

@@ -2,9 +2,22 @@
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptmbench.bench.adapt import _folders
-from ptmbench.bench.adapt.conditions.contract import Condition
+from ptmbench.bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from ptmbench.bench.adapt.conditions.contract import Condition
+
+
+class Chosen(NamedTuple):
+    """A condition with its settings."""
+
+    title: str
+    """Its name with the settings that differ from their defaults: "misspellings:share=0.2"."""
+    condition: "Condition"
+    settings: Any
 
 
 def names() -> tuple[str, ...]:
@@ -13,6 +26,30 @@ def names() -> tuple[str, ...]:
 
 
 @cache
-def load(name: str) -> Condition:
+def load(name: str) -> "Condition":
     """The condition ``name``. Raises `bench.errors.BrokenFile` where its folder is not sound."""
+    from ptmbench.bench.adapt.conditions.contract import Condition
+
     return _folders.load(Path(__file__).parent, name, "CONDITION", Condition)
+
+
+def choose(asked: str) -> Chosen:
+    """The condition that a user ``asked`` for: "misspellings", "misspellings:share=0.2+kinds=swap+delete".
+
+    Raises `UsageError` where there is no such condition, `SettingError` for settings that it does not take.
+    """
+    from ptmbench.bench.adapt.settings import SettingError, recorded, replaced, split
+
+    name, pairs = split(asked)
+    if name not in names():
+        raise UsageError(f"There is no condition '{name}'. Choices: {', '.join(names())}.")
+    if any(len(pair) != 2 for pair in pairs):
+        raise UsageError(f"'{asked}' is not a condition with settings; one is misspellings:share=0.2.")
+    usual = load(name).settings()
+    try:
+        settings = replaced(usual, dict(pairs))
+    except SettingError as error:
+        raise SettingError(f"--condition {asked}: {error}") from error
+    before = recorded(usual)
+    own = [f"{key}={value}" for key, value in recorded(settings).items() if value != before.get(key)]
+    return Chosen(f"{name}:{'+'.join(own)}" if own else name, load(name), settings)

@@ -14,7 +14,7 @@ class Condition(Protocol):
 
     summary: str
     settings: type
-    """A frozen dataclass; its fields are what can be changed."""
+    """A frozen dataclass; its fields are what can be changed, each a `bench.adapt.settings.setting`."""
     version: int
     """Raised when the same seed gives other examples."""
 
@@ -22,10 +22,11 @@ class Condition(Protocol):
         """Whether the gold of examples of ``form`` stays right."""
 
     def changed(
-        self, task: Task, examples: Sequence[Example], settings: Any, seed: int, predictor: Predictor
+        self, task: Task, examples: Sequence[Example], settings: Any, seed: int, predictor: Predictor | None
     ) -> list[Example]:
         """``examples`` under the condition, in their order and with their ids and gold.
 
         What happens to an example follows from (seed, its id), and in attacks from what ``predictor`` says of it; which
-        other examples there are does not matter.
+        other examples there are does not matter. ``predictor`` is None for a baseline: a condition that has to ask it
+        raises `NotApplicable`.
         """

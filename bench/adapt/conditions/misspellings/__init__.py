@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ptmbench.bench.adapt.settings import setting
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 
@@ -24,11 +25,16 @@ KINDS = ("insert", "delete", "swap", "mistype")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 
+def _known(kinds: str) -> bool:
+    parts = kinds.split("+")
+    return set(parts) <= set(KINDS) and len(set(parts)) == len(parts)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    share: float = 0.1
+    share: float = setting(0.1, "from 0 to 1", lambda value: 0 <= value <= 1)
     """Share of the words with four letters or more that are misspelt."""
-    kinds: tuple[str, ...] = KINDS
+    kinds: str = setting("+".join(KINDS), f"some of {', '.join(KINDS)} with a + between them, each once", _known)
     """Which misspellings there are."""
 
 
@@ -86,10 +92,10 @@ class Misspellings:
         if not words:
             return example.inputs
         count = max(1, round(settings.share * len(words)))
-        inputs = list(example.inputs)
+        inputs, kinds = list(example.inputs), settings.kinds.split("+")
         for i in sorted(rng.choice(len(words), count, replace=False), reverse=True):  # from the end, so spans stay
             n, (begin, end) = words[i]
-            kind = settings.kinds[int(rng.integers(len(settings.kinds)))]
+            kind = kinds[int(rng.integers(len(kinds)))]
             inputs[n] = inputs[n][:begin] + misspelt(inputs[n][begin:end], kind, rng) + inputs[n][end:]
         return tuple(inputs)
 

@@ -2,7 +2,7 @@
 
     python -m tests.models.frozen.ernie_thu MODELING
 
-writes ``ernie_thu.npz`` (needs torch, and no TensorFlow) from MODELING, the file code/knowledge_bert/modeling.py of
+writes ``logits/ernie_thu.npz`` (needs torch, and no TensorFlow) from MODELING, the file code/knowledge_bert/modeling.py of
 thunlp/ERNIE. The file in the repository comes from commit 514cbe4 and torch 2.13.0, on a CPU. Their code fixes two
 widths, 768 and 100, which are replaced by those of the tiny network before it runs.
 """
@@ -20,7 +20,7 @@ from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.frozen import FOLDER, weight
 
-FILE = FOLDER / "ernie_thu.npz"
+FILE = FOLDER / "logits" / "ernie_thu.npz"
 SIZE = Size(layers=4, width=16, heads=2, inner=24, length=20)
 WIDTH = 12
 VOCABULARY = Vocabulary(size=41, symbols={"entities": tuple(f"Q{n}" for n in range(1, 8))}, widths={"entities": WIDTH})

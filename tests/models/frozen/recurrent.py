@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench.adapt import ulmfit
-from ptmbench.bench.adapt.features import Reading
+from ptmbench.bench.adapt.features.network import Reading
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.adapt.settings.ulmfit import Own
+from ptmbench.bench.adapt.ulmfit import Own
+from ptmbench.bench.adapt.ulmfit import network as ulmfit
 from ptmbench.models.architectures import recurrent_decoders, recurrent_encoders
 from ptmbench.models.card import Size
 from ptmbench.models.layers import core, recurrent

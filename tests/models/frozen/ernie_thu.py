@@ -2,8 +2,8 @@
 
     python -m tests.models.frozen.ernie_thu MODELING
 
-writes ``logits/ernie_thu.npz`` (needs torch, and no TensorFlow) from MODELING, the file code/knowledge_bert/modeling.py of
-thunlp/ERNIE. The file in the repository comes from commit 514cbe4 and torch 2.13.0, on a CPU. Their code fixes two
+writes ``logits/ernie_thu.npz`` (needs torch, and no TensorFlow) from MODELING, the file code/knowledge_bert/modeling.py
+of thunlp/ERNIE. The file in the repository comes from commit 514cbe4 and torch 2.13.0, on a CPU. Their code fixes two
 widths, 768 and 100, which are replaced by those of the tiny network before it runs.
 """
 

@@ -19,7 +19,7 @@ from ptmbench.bench.engine.cost import together
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import suites
-from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Row
+from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, Row
 from ptmbench.bench.runs.examples import parts_of, read
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.suites import demo
@@ -76,6 +76,16 @@ def test_every_cell_is_also_planned_under_the_condition_and_keeps_its_key():
     assert left == plain[0].group
     whole = Plan((Given(key="t", path="x"), *models.values(), *found))
     assert Plan.from_json(whole.to_json()) == whole
+
+
+def test_keys_of_cells_without_a_condition_are_what_they_were():
+    (plain, *_), _ = under()
+    matters = dataclasses.asdict(plain)
+    newer = ("condition", "condition_settings", "condition_version", "predictor")
+    before = ("adapted", "beside", "neighbours")  # empty, and left out since they were added
+    assert plain.predictor and not any(matters[name] for name in before)
+    old = {name: value for name, value in matters.items() if name not in (*newer, *before)}
+    assert plain.key == checkpoint.digest({"cell": old, "version": VERSION})
 
 
 def test_the_key_depends_on_the_condition_and_not_on_who_adapts():

@@ -93,6 +93,12 @@ def test_the_command_of_an_evaluation_asks_for_the_same(tmp_path, monkeypatch):
     assert parsed(asked.command(), monkeypatch) == asked
 
 
+def test_conditions_are_asked_for_by_name_with_settings_or_without(monkeypatch):
+    found = parsed("ptmbench run demo --condition Misspellings,misspellings:share=0.2+kinds=swap", monkeypatch)
+    assert found.cells.conditions == ("misspellings", "misspellings:share=0.2+kinds=swap")
+    assert found == RunOptions(suite="demo", cells=CellOptions(conditions=list(found.cells.conditions)))
+
+
 def test_what_the_command_line_does_not_say_is_the_default(tmp_path, monkeypatch):
     assert parsed("ptmbench run demo", monkeypatch) == RunOptions(suite="demo")
     assert parsed(f"ptmbench evaluate {tmp_path}", monkeypatch) == EvaluateOptions(checkpoint=tmp_path)

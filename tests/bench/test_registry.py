@@ -19,6 +19,7 @@ from ptmbench.bench.commands import registry, runs
         ("tasks", "Multi30k-DE-fr", "multi30k-de-fr"),
         ("tasks", "no-such-task", "no-such-task"),
         ("adaptations", "Prompt:shots=4", "prompt:shots=4"),
+        ("conditions", "Misspellings:share=0.2", "misspellings:share=0.2"),
         ("objectives", "MLM", "mlm"),
         ("suites", "GLUE", "glue"),
     ],
@@ -28,7 +29,7 @@ def test_other_spellings(kind, given, expected):
 
 
 def test_every_registered_name_is_itself_and_ambiguous_ones_are_left():
-    for kind in ("models", "objectives", "tasks", "adaptations", "suites"):
+    for kind in ("models", "objectives", "tasks", "adaptations", "conditions", "suites"):
         for name in registry.names(kind):
             assert registry.resolve(kind, name) == name
     assert registry.match("A-B", ("ab", "a_b")) == "A-B" and registry.match("a_b", ("ab", "a_b")) == "a_b"

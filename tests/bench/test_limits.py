@@ -89,7 +89,7 @@ HANGING = TASK.replace('name="broken"', 'name="hanging"').replace(
 def test_a_task_that_hangs_is_stopped_recorded_and_run_again(executor, clone, tmp_path, monkeypatch):  # noqa: F811
     if executor == "ray":
         pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
-    (clone / "tasks" / "hanging.py").write_text(HANGING)
+    (clone / "ptmbench" / "tasks" / "hanging.py").write_text(HANGING)
     monkeypatch.setenv("HANG", str(tmp_path / "pids"))
     out = tmp_path / "out"
     command = ["run", "demo", "--models", "majority", "--no-baselines", "--tasks", "hanging,sst2", "--data", "data"]

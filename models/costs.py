@@ -1,7 +1,7 @@
 """What a model costs: parameters and FLOPs, read off the configurations that it is made of.
 
-A model's file describes itself once, in ``describe(size, vocabulary)``, as one of the three kinds below, and takes the
-functions that the harness asks for from `encoder_costs`, `causal_costs` or `sequence_costs`. FLOPs are counted as in
+A model's file describes itself once, in ``describe(size, vocabulary)``, as one of the kinds of `Model`, and takes
+the functions that the harness asks for from `encoder_costs`, `causal_costs` or `sequence_costs`. FLOPs are counted as in
 `models.layers.config`; a training step costs three times its forward pass, since the gradient takes two products for
 each one (Kaplan et al., 2020, section 2.1).
 """
@@ -78,6 +78,10 @@ class CausalModel(Model):
     def forward_flops(self, length: int) -> float:
         """FLOPs of asking how probable a row of ``length`` is."""
         return self.encoder.flops(length) + (length - 1) * self._word
+
+    def likelihood_flops(self, length: int) -> float:
+        """FLOPs of asking how probable a row of ``length`` is."""
+        return self.forward_flops(length)
 
     def decode_flops(self, length: int, targets: float) -> float:
         """FLOPs of `Pretrainable.decode`: ``targets`` tokens after ``length``, the vocabulary only for them."""
@@ -180,12 +184,7 @@ def sequence_costs(describe: Describe) -> tuple[Callable, Callable, Callable, Ca
 
 def causal_costs(describe: Describe) -> tuple[Callable, Callable, Callable, Callable, Callable]:
     """What `sequence_costs` gives, and ``likelihood_flops_per_token``."""
-
-    def likelihood_flops_per_token(size: Size, vocabulary: Vocabulary, length: int) -> float:
-        """FLOPs per token of asking how probable a row of ``length`` is."""
-        return describe(size, vocabulary).forward_flops(length) / length
-
-    return *sequence_costs(describe), likelihood_flops_per_token
+    return *sequence_costs(describe), likelihood_costs(describe)[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,10 +196,6 @@ class RecurrentModel(CausalModel):
     @property
     def _word(self) -> float:
         return 2 * self.encoder.tokens.width * self.vocabulary
-
-    def likelihood_flops(self, length: int) -> float:
-        """FLOPs of asking how probable a row of ``length`` is."""
-        return self.forward_flops(length)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,14 +141,21 @@ def bracketed(
     The tokens int32 [B, T], which are 0 behind the last text; the number of each token's text, int64 [B, T], K behind
     the last one; and its place in the text, int64 [B, T], 0 for [CLS].
     """
+    which, begin, size, inside = columns(length, begins, sizes)
+    tokens = take(corpus.ids, begin + inside - 1)
+    tokens[inside == 0], tokens[inside == size - 1] = vocabulary.cls, vocabulary.sep
+    return np.where(which < sizes.shape[1], tokens, 0).astype(np.int32), which, inside
+
+
+def columns(length: int, begins: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """For each column of rows in which texts of ``sizes`` [B, K] that begin at ``begins`` [B, K] follow each other:
+    the number of its text, K behind the last one; where that begins; its size; and the place in it. int64 [B, T] each.
+    """
     ends, column = np.cumsum(sizes, axis=1), np.arange(length)
     which = (ends[:, :, None] <= column).sum(axis=1)  # [B, T]
     inner = np.minimum(which, sizes.shape[1] - 1)
     begin, size, end = (np.take_along_axis(values, inner, axis=1) for values in (begins, sizes, ends))
-    inside = column - end + size  # [B, T]
-    tokens = take(corpus.ids, begin + inside - 1)
-    tokens[inside == 0], tokens[inside == size - 1] = vocabulary.cls, vocabulary.sep
-    return np.where(which < sizes.shape[1], tokens, 0).astype(np.int32), which, inside
+    return which, begin, size, column - end + size
 
 
 def annotations(corpus: Corpus, where: np.ndarray, layers: Sequence[str]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ptmbench.models.objectives import mlm
-from ptmbench.models.objectives.sampling import Runs, bracketed, check_layers, generator
+from ptmbench.models.objectives.sampling import Runs, bracketed, check_layers, columns, generator
 from ptmbench.models.pretrainable import Batch, Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
@@ -42,10 +42,7 @@ class Streams:
         chosen = self.sentences.take(begin + np.arange(-(-room // 2)), mode="wrap")  # none is shorter than 2 with [SEP]
         begins = corpus.sentences.take(chosen)
         sizes = corpus.sentences.take(chosen + 1) - begins + 1
-        ends, column = np.cumsum(sizes, axis=1), np.arange(room)
-        which = (ends[:, :, None] <= column).sum(axis=1)  # [count, T - 1]
-        begin, size, end = (np.take_along_axis(values, which, axis=1) for values in (begins, sizes, ends))
-        inside = column - end + size
+        _, begin, size, inside = columns(room, begins, sizes)
         tokens = corpus.ids.take(begin + inside, mode="wrap").astype(np.int32)
         tokens[inside == size - 1] = self.vocabulary.sep
         return np.pad(tokens, ((0, 0), (1, 0)), constant_values=self.vocabulary.cls)

@@ -35,7 +35,7 @@ from ptmbench.tasks.forms import Form
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
     """A tagger from random weights takes more passes than a head. 256 cells and the clip are the paper's; rate and
-    dropout are those of TagLM here (`bench.adapt.settings.taglm`), the tagger that is nearest."""
+    dropout are those of TagLM here (`bench.adapt.taglm`), the tagger that is nearest."""
 
     VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio
     FREEZES = True

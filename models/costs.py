@@ -1,7 +1,7 @@
 """What a model costs: parameters and FLOPs, read off the configurations that it is made of.
 
-A model's file describes itself once, in ``describe(size, vocabulary)``, as one of the kinds of `Model`, and takes
-the functions that the harness asks for from `encoder_costs`, `causal_costs` or `sequence_costs`. FLOPs are counted as in
+A model's file describes itself once, in ``describe(size, vocabulary)``, as one of the kinds of `Model`, and takes the
+functions that the harness asks for from `encoder_costs`, `causal_costs` or `sequence_costs`. FLOPs are counted as in
 `models.layers.config`; a training step costs three times its forward pass, since the gradient takes two products for
 each one (Kaplan et al., 2020, section 2.1).
 """

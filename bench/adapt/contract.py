@@ -33,7 +33,7 @@ class Adaptation:
     only: tuple[Form, ...] = ()
     """Forms that every model meets in this way, whatever a user asks for. Nobody names such an adaptation."""
     learns = True
-    """False: nothing is trained, and `respond` answers in the place of a network under a head."""
+    """False: nothing is trained. `respond` gives the predictions, and there is no head."""
 
     def head(self, form: Form) -> str:
         """The module of head and codec for ``form``. Raises `NotApplicable` where there is none."""
@@ -101,7 +101,7 @@ class Adaptation:
 
     def respond(self, asked: "Asked") -> tuple[list[Any], float]:
         """Predictions of a network under which nothing learns, and their FLOPs."""
-        raise NotImplementedError(f"The adaptation {self.name} trains a network; it does not respond without.")
+        raise NotImplementedError(f"The adaptation {self.name} trains a network and has no `respond`.")
 
     @property
     def name(self) -> str:

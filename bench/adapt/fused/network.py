@@ -1,4 +1,4 @@
-"""The translator beside a frozen encoder in TensorFlow: its decoding, and the learning rate of each stage."""
+"""BERT-fused translation in TensorFlow: the translator, its decoding, and the learning rate of each stage."""
 
 from typing import Any
 

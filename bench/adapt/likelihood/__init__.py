@@ -1,4 +1,4 @@
-"""Likelihood: a language model as it is, asked how probable a text is; nothing learns."""
+"""Likelihood: how probable a language model finds a text, without any training."""
 
 from typing import Any
 

@@ -17,12 +17,11 @@ from ptmbench.bench.adapt.settings import SettingError
 from ptmbench.bench.data import corpora
 from ptmbench.bench.data.sources import Fingerprints, fingerprint
 from ptmbench.bench.engine import checkpoint
-from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.errors import NotApplicable, UsageError
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import plan, predict
 from ptmbench.bench.runs.answers import Context
-from ptmbench.bench.runs.artefacts import VERSION, Given
+from ptmbench.bench.runs.artefacts import Given
 from ptmbench.bench.runs.estimate import _cell as estimated
 from ptmbench.bench.runs.examples import beside, read
 from ptmbench.leaderboard import record
@@ -32,6 +31,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import UnknownTask, load, microworld
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, MissingData
+from tests.bench.test_plan import first_key
 
 RNG = np.random.default_rng(0)
 SHAPE = Size(layers=1, width=32, length=64)
@@ -176,12 +176,9 @@ def test_a_cell_names_what_it_learns_besides_and_its_key_knows_the_data(world):
 def test_a_task_beside_itself_is_the_task_alone(world):
     alone, itself = (planned(world, asked) for asked in ("multitask", "multitask:beside=sst2"))
     assert alone.settings == itself.settings and alone.beside == itself.beside == {}
-    matters = dataclasses.asdict(alone)
-    del matters["beside"], matters["neighbours"], matters["adapted"]  # as keys were before any cell had them
-    assert alone.key == digest({"cell": matters, "version": VERSION})
+    assert alone.key == first_key(alone)
     former = dataclasses.replace(alone, adaptation_version=1)
-    del matters["adaptation_version"]  # as they were before adaptations had versions
-    assert former.key == digest({"cell": matters, "version": VERSION}) != alone.key
+    assert former.key == first_key(former) != alone.key
 
 
 def test_the_settings_of_both_stages():

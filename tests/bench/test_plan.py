@@ -8,15 +8,29 @@ from ptmbench import tasks
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.settings import SettingError, Settings
 from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import plan
-from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Pretraining, Row, TokenizerTraining
+from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, Pretraining, Row, TokenizerTraining
 from ptmbench.bench.runs.plan import Plan
 
 COLA, CONLL, WIKI = tasks.load("cola"), tasks.load("conll2003"), tasks.load("wikitext2")
 
 
 WORDS = TokenizerTraining(tokenizer="wordpiece", vocabulary=1000, corpus=("a.txt",), corpus_sha256="c")
+
+
+FIRST = ("row", "task", "task_version", "form", "data_sha256", "adaptation", "settings", "seed", "tokenizer")
+FIRST += ("pretraining", "limit")
+"""The fields that the first cells had: those that came later leave the keys of cells without them alone."""
+
+
+def first_key(cell):
+    """What the key of ``cell`` has to be where no field has a value that only later cells have, but its version."""
+    matters = {name: value for name, value in dataclasses.asdict(cell).items() if name in FIRST}
+    if cell.adaptation_version != 1:
+        matters["adaptation_version"] = cell.adaptation_version
+    return digest({"cell": matters, "version": VERSION})
 
 
 def cells(rows, found=(COLA,), **changes):

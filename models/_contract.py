@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from types import ModuleType
 from typing import Any
@@ -12,17 +12,19 @@ from typing import Any
 from ptmbench.models._importing import fits
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
 from ptmbench.models.channels import CHANNELS
+from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import KINDS, Vocabulary
 
 SIZES = ("tiny", "mini", "small", "base")
 _LENGTH, _WORDS = 64, Vocabulary(size=1000)
-_REQUIRED = {"build": "size, vocabulary", "parameters": "size, vocabulary"} | {
-    "flops_per_token": "size, vocabulary, length",
-    "encoder_flops_per_token": "size, length",
+_COSTS: dict[str, Callable[[Model], tuple]] = {
+    "parameters": lambda model: tuple(model.parameters()),
+    "training_flops": lambda model: (model.training_flops(_LENGTH),),
+    "encoder_flops": lambda model: (model.encoder_flops(_LENGTH), model.embedding_flops(_LENGTH)),
+    "decode_flops": lambda model: (model.decode_flops(_LENGTH, _LENGTH),) if model.writes else (),
+    "likelihood_flops": lambda model: (model.likelihood_flops(_LENGTH),) if model.tells_likelihood else (),
 }
-_OPTIONAL = {"decode_flops": "size, vocabulary, length, targets", "embedding_flops_per_token": "size"} | {
-    "likelihood_flops_per_token": "size, vocabulary, length"
-}
+"""What the harness asks of a description, by the name of the method that may be wrong."""
 _KINDS = {"representation": Representation, "architecture": Architecture, "year": int, "objectives": tuple} | {
     "extensions": tuple,
     "reported": tuple,
@@ -34,16 +36,14 @@ _KINDS = {"representation": Representation, "architecture": Architecture, "year"
 def mistakes(module: ModuleType, objectives: tuple[str, ...]) -> list[str]:
     """What ``module`` lacks or has wrong as a model's file, in sentences; ``objectives`` are the names there are."""
     found = [*_card(getattr(module, "CARD", None), objectives), *_sizes(getattr(module, "SIZES", None))]
-    for name, takes in (_REQUIRED | _OPTIONAL).items():
+    for name in ("describe", "build"):
         function = getattr(module, name, None)
-        if function is None and name in _OPTIONAL:
-            continue
-        if not callable(function) or not fits(function, len(takes.split(", "))):
-            found.append(f"It has no function {name}({takes}).")
+        if not callable(function) or not fits(function, 2):
+            found.append(f"It has no function {name}(size, vocabulary).")
     rate = getattr(module, "LEARNING_RATE", 1e-3)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
         found.append(f"LEARNING_RATE is a number above 0, not {rate!r}.")
-    return found or list(_formulas(module))
+    return found or list(_descriptions(module))
 
 
 def _card(card: Any, objectives: tuple[str, ...]) -> Iterator[str]:
@@ -79,21 +79,23 @@ def _sizes(sizes: Any) -> Iterator[str]:
                     yield f"SIZES['{name}'].{part} is a whole number of at least {least.get(part, 0)}, not {value!r}."
 
 
-def _formulas(module: ModuleType) -> Iterator[str]:
-    """What the functions that cost nothing give for every size: training would end with them, or in them."""
-    given = {"vocabulary": _WORDS, "length": _LENGTH, "targets": _LENGTH}
+def _descriptions(module: ModuleType) -> Iterator[str]:
+    """What is wrong with the descriptions of all sizes, and with what they say of costs: training would end with it."""
     for label, size in module.SIZES.items():
-        for name, takes in (_REQUIRED | _OPTIONAL).items():
-            function = getattr(module, name, None)
-            if name == "build" or function is None:
-                continue
+        try:
+            model = module.describe(size, _WORDS)
+        except Exception as error:
+            yield f"describe fails for the size {label}: {type(error).__name__}: {error}."
+            continue
+        if not isinstance(model, Model):
+            yield f"describe gives {model!r:.80} for the size {label}, where a models.costs.Model belongs."
+            continue
+        for name, ask in _COSTS.items():
             try:
-                value = function(*[(given | {"size": size})[one] for one in takes.split(", ")])
+                value = ask(model)
             except Exception as error:
-                yield f"{name} fails for the size {label}: {type(error).__name__}: {error}."
+                why = f"{type(error).__name__}: {error}".rstrip(": ")
+                yield f"What describe gives for the size {label} has no {name}: {why}."
                 continue
-            pair = name == "parameters"
-            numbers = value if pair and isinstance(value, tuple) and len(value) == 2 else (value,)
-            if len(numbers) != 1 + pair or not all(isinstance(n, int | float) and 0 <= n < math.inf for n in numbers):
-                what = "two counts, of all weights and of those in tables" if pair else "a number of at least 0"
-                yield f"{name} gives {value!r} for the size {label}, where {what} is expected."
+            if not all(isinstance(n, int | float) and 0 <= n < math.inf for n in value):
+                yield f"What describe gives for the size {label} has {name} {value!r}, where numbers belong."

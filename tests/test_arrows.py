@@ -104,9 +104,8 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
         f"for module in {modules!r}:\n"
         "    there = importlib.import_module(module)\n"
         "    if hasattr(there, 'CARD'):  # dry runs ask what a model will cost\n"
-        "        there.flops_per_token(there.SIZES['tiny'], Vocabulary(size=100), 64)\n"
-        "        there.encoder_flops_per_token(there.SIZES['tiny'], 64)\n"
-        "        there.parameters(there.SIZES['tiny'], Vocabulary(size=100))\n"
+        "        model = there.describe(there.SIZES['tiny'], Vocabulary(size=100))\n"
+        "        model.parameters(), model.training_flops(64), model.encoder_flops(64)\n"
         f"    found = {HEAVY!r} & set(sys.modules)\n"
         "    if found: sys.exit(f'{module} imports {sorted(found)}')\n"
     )

@@ -287,21 +287,21 @@ def adapted(
     """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
     it."""
     network = networks.build(model, shape, tokenizer, 0, ending=True)
-    module, vocabulary = models.load(model), tokenizer.vocabulary
+    described, vocabulary = models.load(model).describe(shape, tokenizer.vocabulary), tokenizer.vocabulary
 
     # What is above an embedding that is read is not in the graph.
     read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops
 
     def encoder_flops(rows: Sequence[Row]) -> float:
         others = (
-            read(models.load(other.model), other.shape, rows, f"tokens_{number}")
+            read(models.load(other.model).describe(other.shape, other.tokenizer.vocabulary), rows, f"tokens_{number}")
             for number, other in enumerate(neighbours, 1)
         )
-        return read(module, shape, rows) + sum(others)
+        return read(described, rows) + sum(others)
 
     def decoder_flops(decoding: Decoding, rows: Sequence[Row], *written: Any) -> float:
         count = cost.writing_flops if written else cost.decoder_flops
-        return count(decoding.counts(module), shape, vocabulary, rows, *written)
+        return count(decoding.counts(described), rows, *written)
 
     others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
     return Adapted(network, vocabulary, form, adaptation, outputs, settings, encoder_flops, others, decoder_flops)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.engine.cost import embedding_flops_per_token
 from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
@@ -30,16 +30,21 @@ class Asked:
     def title(self) -> str:
         return self.module.CARD.title
 
+    @property
+    def model(self) -> Model:
+        """What the network is made of, and what it costs."""
+        return self.module.describe(self.shape, self.tokenizer.vocabulary)
+
     def reading_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of the encoder for rows of so many tokens."""
-        return sum(n * self.module.encoder_flops_per_token(self.shape, n) for n in lengths)
+        model = self.model
+        return sum(map(model.encoder_flops, lengths))
 
     def embedding_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of their embeddings alone."""
-        return sum(lengths) * embedding_flops_per_token(self.module, self.shape)
+        return float(self.model.embedding_flops(sum(lengths)))
 
     def scoring_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of asking how probable texts of so many tokens are, a start symbol before each."""
-        vocabulary = self.tokenizer.vocabulary
-        whole = [len(vocabulary.template.start) + n for n in lengths]
-        return sum(n * self.module.likelihood_flops_per_token(self.shape, vocabulary, n) for n in whole)
+        model, start = self.model, len(self.tokenizer.vocabulary.template.start)
+        return float(sum(model.likelihood_flops(start + n) for n in lengths))

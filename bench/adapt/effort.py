@@ -4,12 +4,13 @@
 so in their file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ptmbench.bench.engine.cost import embedding_flops_per_token, optional
+from ptmbench.bench.engine.cost import Decoder, decoder_of
 from ptmbench.bench.errors import NoDecoder
 from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Task
@@ -24,7 +25,7 @@ class Split(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A network by the formulas of its module."""
+    """A network by what the file of its model describes."""
 
     module: Any
     shape: Size
@@ -32,31 +33,27 @@ class Network(NamedTuple):
     neighbours: tuple["Network", ...] = ()
     """Those that are read besides (`bench.adapt.neighbours`)."""
 
+    @property
+    def model(self) -> Model:
+        """What the network is made of, and what it costs."""
+        return self.module.describe(self.shape, self.vocabulary)
+
     def reading(self, length: float) -> float:
         """FLOPs of the encoder over a row of ``length`` tokens."""
-        return length * self.module.encoder_flops_per_token(self.shape, length)
+        return self.model.encoder_flops(length)
 
     def embedding(self, length: float) -> float:
         """FLOPs of the embeddings of such a row."""
-        return length * embedding_flops_per_token(self.module, self.shape)
+        return self.model.embedding_flops(length)
 
     def learning(self, length: float) -> float:
         """FLOPs of a step of its own objective on such a row."""
-        return length * self.module.flops_per_token(self.shape, self.vocabulary, length)
+        return self.model.training_flops(length)
 
     def likelihood(self, length: float) -> float:
         """FLOPs of the probability of such a row; 0 for a network that gives none."""
-        formula = optional(self.module, "likelihood_flops_per_token")
-        return length * formula(self.shape, self.vocabulary, length) if formula else 0.0
-
-
-class Decoder(NamedTuple):
-    """What writes."""
-
-    flops: Callable[[float, float], float]
-    """Of one forward pass: tokens of the source, tokens that are written."""
-    again: bool = False
-    """Whether each token takes a pass of its own over those before it."""
+        model = self.model
+        return model.likelihood_flops(length) if model.tells_likelihood else 0.0
 
 
 class Effort:
@@ -102,8 +99,4 @@ class Effort:
 
     def decoder(self, network: Network) -> Decoder | None:
         """What writes; None for a network that cannot."""
-        formula = optional(network.module, "decode_flops")
-        if formula is None:
-            return None
-        own = (network.shape, network.vocabulary)
-        return Decoder(lambda *given: formula(*own, *given), bool(optional(network.module, "READS_AGAIN")))
+        return decoder_of(network.model)

@@ -6,16 +6,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 
 from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.engine import cost
 from ptmbench.bench.errors import NoDecoder
-from ptmbench.models.card import Size
-from ptmbench.models.text.tokenizers import Vocabulary
+from ptmbench.models.costs import Model
 
 
 class Reading(keras.layers.Layer):
@@ -83,18 +82,18 @@ class Decoding:
         """The ids that answer ``batch``: by default what a search or a sample (``write``) finds after its tokens."""
         return write(batch["tokens"])
 
-    def counts(self, module: Any) -> Any:
-        """What has ``decode_flops`` as the file of a model does: ``module`` itself, the model's file."""
-        return module
+    def counts(self, model: Model) -> cost.Decoder:
+        """What writes in the network that ``model`` describes, for counting FLOPs: its own decoder."""
+        return cost.decoder_of(model)
 
 
 class NewDecoding(Decoding):
-    """A decoder that the model's own formula leaves out."""
+    """A decoder that the description of the model leaves out."""
 
-    def counts(self, module: Any) -> Any:
-        return SimpleNamespace(decode_flops=partial(self.decode_flops, module))
+    def counts(self, model: Model) -> cost.Decoder:
+        return cost.Decoder(partial(self.decode_flops, model))
 
-    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+    def decode_flops(self, model: Model, length: int, targets: float) -> float:
         """FLOPs of ``decode`` for one row of ``length`` tokens and ``targets``."""
         raise NotImplementedError
 

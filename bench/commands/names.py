@@ -147,7 +147,7 @@ def _model(name: str, vocabulary: int) -> dict[str, Any]:
     words = Vocabulary(size=vocabulary)
     sizes = {}
     for label, size in module.SIZES.items():
-        every, embedding = module.parameters(size, words)
+        every, embedding = module.describe(size, words).parameters()
         sizes[label] = asdict(size) | {"parameters": every, "embedding_parameters": embedding}
     own = {"learning_rate": getattr(module, "LEARNING_RATE", RATE)} | ADAM | getattr(module, "ADAM", {})
     return asdict(module.CARD) | {"recipe": own, "sizes": sizes, "vocabulary": vocabulary}

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ptmbench.bench import environment
 from ptmbench.bench.engine import energy
+from ptmbench.models.costs import Model
 
 OTHER = "other"
 """The phase of what belongs to no phase."""
@@ -147,59 +148,59 @@ class Traced:
             return self._function(*arguments)
 
 
-def encoder_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "tokens") -> float:
-    """FLOPs of one forward pass of the encoder of ``module`` at ``shape`` over ``rows`` (`bench.adapt.heads.Row`), of
-    which it reads the array ``name``.
+class Decoder(NamedTuple):
+    """What writes, and what that costs."""
+
+    flops: Callable[[float, float], float]
+    """Of one forward pass: tokens of the source, tokens that are written."""
+    again: bool = False
+    """Whether each token takes a pass of its own over those before it."""
+
+
+def decoder_of(model: Model) -> Decoder | None:
+    """The decoder of ``model`` itself; None where it does not write."""
+    return Decoder(model.decode_flops, model.reads_again) if model.writes else None
+
+
+def encoder_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:
+    """FLOPs of one forward pass of the encoder of ``model`` over ``rows`` (`bench.adapt.heads.Row`), of which it reads
+    the array ``name``.
 
     Counted over the rows' own tokens, as if each were computed at its own length: padding is overhead, no work. Heads
     are left out; on a pooled vector or one output per token they cost thousandths of the encoder.
     """
     lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays[name], axis=-1)) for row in rows])
     sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
-    each = [int(n) * module.encoder_flops_per_token(shape, int(n)) for n in sizes]
+    each = [model.encoder_flops(int(n)) for n in sizes]
     return float(np.dot(each, counts))
 
 
-def embedding_flops(module: Any, shape: Any, rows: Sequence[Any], name: str = "tokens") -> float:
+def embedding_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:
     """As `encoder_flops`, of the embeddings alone."""
-    return embedding_flops_per_token(module, shape) * sum(np.count_nonzero(row.arrays[name]) for row in rows)
+    return float(model.embedding_flops(sum(np.count_nonzero(row.arrays[name]) for row in rows)))
 
 
-def embedding_flops_per_token(module: Any, shape: Any) -> float:
-    """0 where vectors are looked up; a module that makes them of something says what that takes."""
-    formula = optional(module, "embedding_flops_per_token")
-    return formula(shape) if formula else 0.0
-
-
-def optional(module: Any, name: str) -> Any:
-    """What the file of a model defines as ``name``; None where it does not have to, and does not."""
-    return getattr(module, name, None)
-
-
-def decoder_flops(module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any]) -> float:
-    """FLOPs of one forward pass of `Pretrainable.decode` over ``rows`` with their whole targets, the vocabulary
-    included."""
+def decoder_flops(decoder: Decoder, rows: Sequence[Any]) -> float:
+    """FLOPs of one forward pass of ``decoder`` over ``rows`` with their whole targets, the vocabulary included."""
     lengths = [int(np.count_nonzero(row.arrays["targets"])) for row in rows]
-    return sum(module.decode_flops(shape, vocabulary, row.tokens, n) for row, n in zip(rows, lengths, strict=True))
+    return sum(decoder.flops(row.tokens, n) for row, n in zip(rows, lengths, strict=True))
 
 
-def writing_flops(
-    module: Any, shape: Any, vocabulary: Any, rows: Sequence[Any], written: Sequence[np.ndarray], hypotheses: int = 1
-) -> float:
+def writing_flops(decoder: Decoder, rows: Sequence[Any], written: Sequence[np.ndarray], hypotheses: int = 1) -> float:
     """FLOPs of writing ``written`` with so many ``hypotheses`` side by side, each as long as the one that was chosen.
 
-    The source is read once, then a token of each hypothesis at a time: that is one token's share of
-    `Pretrainable.decode` over as many targets. A model that ``READS_AGAIN`` takes a whole ``decode`` for each token.
+    The source is read once, then a token of each hypothesis at a time: that is one token's share of a forward pass over
+    as many targets. A decoder that reads ``again`` takes a whole pass for each token.
     """
     return sum(
-        _writing(module, shape, vocabulary, row.tokens, int(np.count_nonzero(ids)), hypotheses)
+        _writing(decoder, row.tokens, int(np.count_nonzero(ids)), hypotheses)
         for row, ids in zip(rows, written, strict=True)
     )
 
 
-def _writing(module: Any, shape: Any, vocabulary: Any, source: int, length: int, hypotheses: int) -> float:
-    passes = [module.decode_flops(shape, vocabulary, source, n) for n in range(1, length + 1)]
-    if optional(module, "READS_AGAIN"):
+def _writing(decoder: Decoder, source: int, length: int, hypotheses: int) -> float:
+    passes = [decoder.flops(source, n) for n in range(1, length + 1)]
+    if decoder.again:
         return hypotheses * sum(passes)
-    start = module.decode_flops(shape, vocabulary, source, 0)
+    start = decoder.flops(source, 0)
     return start + hypotheses * sum((whole - start) / n for n, whole in enumerate(passes, start=1))

@@ -27,6 +27,7 @@ from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.perf import peer as peers
 from ptmbench.bench.perf.table import Table
 from ptmbench.bench.perf.worker import Worker, interleave, serve
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MODELS = ("t5", "bart")
 
@@ -130,6 +131,11 @@ COLUMNS = {
 }
 
 
+def _writes(name: str) -> bool:
+    module = models.load(name)
+    return module.describe(module.SIZES["tiny"], Vocabulary(size=1000)).writes
+
+
 @click.command("generate")
 @peers.beside("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, by commas.")
@@ -144,7 +150,7 @@ def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json:
     """Tokens per second of beam search, as a Markdown table."""
     environment.prepare()
     chosen = names.split(",")
-    if silent := [name for name in chosen if not hasattr(models.load(name), "decode_flops")]:
+    if silent := [name for name in chosen if not _writes(name)]:
         raise UsageError(f"`perf generate` takes models that write, such as {MODELS[0]}; '{silent[0]}' does not.")
     if peer:
         peers.check(peer_python)

@@ -3,7 +3,7 @@
     ptmbench perf pretrain --peer transformers [--models bert,gpt --sizes tiny,mini] [--peer-python PYTHON]
 
 Both sides train the same network on the same shape of batch in float32 without dropout, with AdamW and clipping. FLOPs
-are the model's own formula (`flops_per_token`), which counts what has to be computed once; a peer that computes more
+are the model's own formula (`training_flops`), which counts what has to be computed once; a peer that computes more
 for the same loss gets no credit for it. The machine's peak is the best product of two 2048 x 2048 matrices that either
 library reached in the same run.
 """
@@ -42,7 +42,7 @@ def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int,
         "threads": threads,
         "positions": shape.length,
         **{name: getattr(shape, name) for name in ("layers", "width", "heads", "inner")},
-        "flops": module.flops_per_token(shape, words, length) * batch * length,
+        "flops": module.describe(shape, words).training_flops(length) * batch,
     }
     if model == "electra":
         settings["generator"] = asdict(module.generator(shape))

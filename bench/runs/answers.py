@@ -138,7 +138,7 @@ class _Attempt:
     def size(self) -> dict[str, int]:
         """Parameters of all that is read, and their place as float32."""
         read = (self.own, *self.context.also)
-        counts = [models.load(one.model).parameters(one.shape, one.tokenizer.vocabulary) for one in read]
+        counts = [models.load(one.model).describe(one.shape, one.tokenizer.vocabulary).parameters() for one in read]
         everything, embedding = (sum(part) for part in zip(*counts, strict=True))
         return {"parameters": everything, "parameters_embedding": embedding, "disk_bytes": 4 * everything}
 
@@ -249,7 +249,8 @@ class _Attempt:
             course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
         network.holder = made
         self.outcome.curve = course.curve
-        prepared = self.module.flops_per_token(self.context.shape, self.context.tokenizer.vocabulary, settings.length)
+        described = self.module.describe(self.context.shape, self.context.tokenizer.vocabulary)
+        prepared = described.training_flops(settings.length) / settings.length
         spent = {
             "steps": course.steps + read.steps,
             "tokens": course.tokens + read.tokens,

@@ -103,7 +103,8 @@ def _pretraining(pretraining: Pretraining, rate: float) -> tuple[float, float, f
     module, recipe = models.load(pretraining.model), recipe_of(pretraining.recipe)
     shape = sized(module, pretraining.size, recipe.length)
     per_step = recipe.batch * recipe.length
-    per_token = module.flops_per_token(shape, Vocabulary(size=pretraining.vocabulary), recipe.length)
+    model = module.describe(shape, Vocabulary(size=pretraining.vocabulary))
+    per_token = model.training_flops(recipe.length) / recipe.length
     steps = steps_of(pretraining.budget, per_step, per_step * per_token)
     if steps is None:
         seconds = pretraining.budget.minutes * 60

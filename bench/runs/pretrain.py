@@ -66,7 +66,8 @@ def pretrain(
     recipe = resolved(recipe, module, shape)
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
     tokens_per_step = recipe.batch * recipe.length
-    flops_per_step = tokens_per_step * module.flops_per_token(shape, tokenizer.vocabulary, recipe.length)
+    described = module.describe(shape, tokenizer.vocabulary)
+    flops_per_step = recipe.batch * described.training_flops(recipe.length)
     identity = {
         "model": model,
         "size": size,
@@ -120,7 +121,7 @@ def pretrain(
         arrays = states.finite_weights(course.step)
     course.spent = meter.spent()
 
-    total, embedding = module.parameters(shape, tokenizer.vocabulary)
+    total, embedding = described.parameters()
     result = dict(about or {}) | {
         "kind": "pretrained",
         **{name: identity[name] for name in ("model", "size", "shape", "seed", "recipe", "corpus_sha256")},

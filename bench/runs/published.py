@@ -31,7 +31,7 @@ def import_(
     checkpoint.check_free(out)
     found = _read(source, model, vocabulary)
     module, words = models.load(found.model), found.tokenizer.vocabulary
-    parameters, embedding = module.parameters(found.size, words)
+    parameters, embedding = module.describe(found.size, words).parameters()
     if source.is_dir() and parameters > _MORE * found.stored:
         raise PublishedError(
             f"{source / 'config.json'} tells of {parameters:,} weights, but the files of weights hold {found.stored:,} "

@@ -38,10 +38,15 @@ class MaskedConfig(EncoderConfig):
         return 3 * self.flops(length + 2 * predicted(self.repeated, length))
 
 
+@dataclass(frozen=True, kw_only=True)
 class MaskedModel(EncoderModel):
-    """An encoder that also writes, by masks; its first head has the words."""
+    """An encoder that also writes, by masks; its first head has the words. Each token is asked for by a mask of its
+    own, which no later one sees: `Pretrainable.decode` is all there is to write with."""
 
-    def decode_flops(self, length: int, targets: float) -> float:
+    writes: bool = True
+    reads_again: bool = True
+
+    def decode_flops(self, length: float, targets: float) -> float:
         """FLOPs of `Pretrainable.decode` for one row: the source, ``targets`` - 1 written tokens, and a mask for each
         of ``targets``, which alone reach the vocabulary."""
         whole = length + 2 * targets - 1

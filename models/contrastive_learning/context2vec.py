@@ -15,7 +15,7 @@ Here both directions share the words' vectors, and a layer has a projection.
 
 from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.vector_heads import Context2VecConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -62,6 +62,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: context2vec.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

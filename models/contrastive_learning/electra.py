@@ -15,7 +15,7 @@ as it is.
 
 from ptmbench.models.architectures.encoders import bert, post_norm_stack
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs, widening_cost
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.config import LinearConfig
 from ptmbench.models.layers.heads import MaskedLmConfig, ReplacedTokensConfig
 from ptmbench.models.pretrainable import Pretrainable
@@ -102,7 +102,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=rtd.ReplacedTokens(described.heads[0], encoder),
         batches=lambda corpus, batch, length: rtd.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)
-embedding_flops_per_token = widening_cost(describe)

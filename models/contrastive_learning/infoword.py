@@ -17,7 +17,7 @@ takes negatives from the batch; here each row brings its own (`models.objectives
 
 from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import DeepInfoMaxConfig, MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -62,6 +62,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=dim.DeepInfoMax(described.heads[0].mlm, encoder),
         batches=lambda corpus, batch, length: dim.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

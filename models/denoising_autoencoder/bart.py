@@ -18,7 +18,7 @@ here every form reads the encoder.
 
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.costs import SequenceModel, Written
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -85,6 +85,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         decode=loss.decode,
         writer=loss,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -16,7 +16,7 @@ same idea with noise in the source and attention to all of it.
 
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import AutoencoderModel, sequence_costs
+from ptmbench.models.costs import AutoencoderModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -66,6 +66,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         decode=loss.decode,
         writer=loss,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

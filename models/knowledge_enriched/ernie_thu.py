@@ -17,7 +17,7 @@ BERT's weights; here all but the entities' vectors begins afresh.
 
 from ptmbench.models.architectures.fused_entities import WIDTH, fused_entities
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, EntitiesConfig, MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -89,6 +89,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     words, follows, entities = described.heads
     heads = [mlm.MaskedLm(words, encoder), nsp.NextSentence(follows), dea.DenoisingEntities(entities, encoder)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

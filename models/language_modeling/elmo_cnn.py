@@ -17,7 +17,7 @@ one.
 
 from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import BidirectionalModel, embedding_cost, likelihood_costs
+from ptmbench.models.costs import BidirectionalModel
 from ptmbench.models.layers.vector_heads import SpelledBiLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -80,10 +80,6 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
         log_likelihood=loss.log_likelihood,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)
-embedding_flops_per_token = embedding_cost(describe)
 
 
 def _filters(count: int, size: Size) -> int:

@@ -17,7 +17,7 @@ Nearest relative: ELMo (`elmo`), where the same two models read words.
 
 from ptmbench.models.architectures import recurrent_encoders
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import BidirectionalModel, likelihood_costs
+from ptmbench.models.costs import BidirectionalModel
 from ptmbench.models.layers.vector_heads import BiLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -71,6 +71,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
         log_likelihood=loss.log_likelihood,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

@@ -16,7 +16,7 @@ tasks as the paper does, with or without examples.
 
 from ptmbench.models.architectures import decoders
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import CausalModel, causal_costs
+from ptmbench.models.costs import CausalModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -66,12 +66,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         writer=loss,
         log_likelihood=loss.log_likelihood,
     )
-
-
-(
-    parameters,
-    encoder_flops_per_token,
-    flops_per_token,
-    decode_flops,
-    likelihood_flops_per_token,
-) = causal_costs(describe)

@@ -15,7 +15,7 @@ Nearest relative: GPT (`gpt`), the same objective and the same fine-tuning with 
 
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import RecurrentModel, causal_costs
+from ptmbench.models.costs import RecurrentModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -66,12 +66,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         writer=loss,
         log_likelihood=loss.log_likelihood,
     )
-
-
-(
-    parameters,
-    encoder_flops_per_token,
-    flops_per_token,
-    decode_flops,
-    likelihood_flops_per_token,
-) = causal_costs(describe)

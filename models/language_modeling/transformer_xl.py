@@ -17,7 +17,7 @@ reaches one segment back (`models.objectives.segment_lm` says what that leaves o
 
 from ptmbench.models.architectures.relative_decoder import transformer_xl
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import CausalModel, causal_costs
+from ptmbench.models.costs import CausalModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -46,14 +46,12 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
-READS_AGAIN = True
-"""Distances are shifted along whole rows of keys, which hypotheses that branch do not have: `decode` writes."""
-
 
 def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
-    """What the network of ``size`` is made of."""
+    """What the network of ``size`` is made of. Distances are shifted along whole rows of keys, which hypotheses that
+    branch do not have: only `Pretrainable.decode` writes."""
     encoder = transformer_xl(size, vocabulary.size)
-    return CausalModel(encoder=encoder, vocabulary=vocabulary.size, output_bias=True)
+    return CausalModel(encoder=encoder, vocabulary=vocabulary.size, output_bias=True, reads_again=True)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
@@ -70,6 +68,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         decode=loss.decode,
         log_likelihood=loss.log_likelihood,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops, likelihood_flops_per_token = causal_costs(describe)

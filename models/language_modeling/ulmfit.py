@@ -17,7 +17,7 @@ Nearest relative: LM-LSTM (`lm_lstm`), the same recipe without all that care.
 
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import RecurrentModel, causal_costs
+from ptmbench.models.costs import RecurrentModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -81,12 +81,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         writer=loss,
         log_likelihood=loss.log_likelihood,
     )
-
-
-(
-    parameters,
-    encoder_flops_per_token,
-    flops_per_token,
-    decode_flops,
-    likelihood_flops_per_token,
-) = causal_costs(describe)

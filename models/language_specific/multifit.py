@@ -16,7 +16,7 @@ Nearest relative: ULMFiT (`ulmfit`), the same with an LSTM.
 
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import RecurrentModel, likelihood_costs
+from ptmbench.models.costs import RecurrentModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -54,7 +54,7 @@ here it stays."""
 def describe(size: Size, vocabulary: Vocabulary) -> RecurrentModel:
     """What the network of ``size`` is made of."""
     network = recurrent_decoders.qrnn(size, vocabulary.size)
-    return RecurrentModel(encoder=network, vocabulary=vocabulary.size, output_bias=True)
+    return RecurrentModel(encoder=network, vocabulary=vocabulary.size, output_bias=True, writes=False)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
@@ -70,6 +70,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
         log_likelihood=loss.log_likelihood,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

@@ -29,9 +29,6 @@ class Parameters(NamedTuple):
     def plus(self, other: Parameters) -> Parameters:
         return Parameters(self.total + other.total, self.tables + other.tables)
 
-    def times(self, count: int) -> Parameters:
-        return Parameters(self.total * count, self.tables * count)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
@@ -89,7 +86,11 @@ class Config:
         """FLOPs of a forward pass over ``tokens`` vectors, each of which attends to ``seen`` vectors."""
         return sum(part.flops(tokens, seen) for _, part in self.parts())
 
-    def training_flops(self, length: int) -> float:
+    def embedding_flops(self, tokens: float) -> float:
+        """FLOPs of making the vectors of ``tokens`` tokens in an encoder; 0 where they are looked up."""
+        return 0
+
+    def training_flops(self, length: float) -> float:
         """FLOPs of a training step for one row: three times the forward pass, unless pre-training runs more."""
         return 3 * self.flops(length)
 
@@ -265,10 +266,8 @@ class BlockConfig(Config):
 
     def flops(self, tokens: float, seen: float = 0, memory: float = 0) -> float:
         """FLOPs for ``tokens`` vectors. Each attends to ``seen`` vectors, and in ``cross`` to ``memory`` vectors."""
-        found = self.attention.flops(tokens, seen) + self.feed_forward.flops(tokens)
-        if self.cross is not None:
-            found += self.cross.flops(tokens, memory)
-        return found
+        looked = self.cross.flops(tokens, memory) if self.cross is not None else 0
+        return self.attention.flops(tokens, seen) + self.feed_forward.flops(tokens) + looked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,10 +356,11 @@ class EncoderConfig(Config):
 
     def flops(self, tokens: float, seen: float = 0) -> float:
         """FLOPs of one row of ``tokens``, all of which see each other."""
-        found = self.stack.flops(tokens, tokens)
-        if self.widening is not None:
-            found += self.widening.flops(tokens)
-        return found + (self.pooler.flops(1) if self.pooler is not None else 0)
+        pooled = self.pooler.flops(1) if self.pooler is not None else 0
+        return self.stack.flops(tokens, tokens) + self.embedding_flops(tokens) + pooled
+
+    def embedding_flops(self, tokens: float) -> float:
+        return self.widening.flops(tokens) if self.widening is not None else 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -259,6 +259,10 @@ class BidirectionalConfig(Config):
         yield "forward_stack", self.stack
         yield "backward_stack", self.stack
 
+    def embedding_flops(self, tokens: float) -> float:
+        """FLOPs of spelling ``tokens`` words; 0 where their vectors are looked up."""
+        return self.embeddings.flops(tokens)
+
     def direction_flops(self, tokens: float) -> float:
         """FLOPs of one direction over a row of ``tokens``."""
         return self.embeddings.flops(tokens) + self.stack.flops(tokens)

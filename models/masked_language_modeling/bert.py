@@ -18,7 +18,7 @@ its objective.
 
 from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -101,6 +101,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     words, follows = described.heads
     heads = [mlm.MaskedLm(words, encoder), nsp.NextSentence(follows)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -18,7 +18,7 @@ vocabulary is asked for every token.
 
 from ptmbench.models.architectures.two_towers import EveryTokenConfig, towers
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -66,6 +66,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=cloze.Cloze(encoder),
         batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

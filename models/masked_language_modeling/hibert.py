@@ -21,7 +21,7 @@ import math
 
 from ptmbench.models.architectures.hierarchical_transformer import hibert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, encoder_costs
+from ptmbench.models.costs import SequenceModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -57,7 +57,7 @@ def written(length: int) -> int:
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """What the network of ``size`` is made of."""
     encoder, decoder = hibert(size, vocabulary.size, vocabulary.sep)
-    return SequenceModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=written)
+    return SequenceModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=written, writes=False)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
@@ -73,6 +73,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=masked_sentences.MaskedSentencesLm(encoder, decoder),
         batches=lambda corpus, batch, length: masked_sentences.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

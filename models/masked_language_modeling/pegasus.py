@@ -18,7 +18,7 @@ Its large model chooses 45 % and leaves a fifth of these where they were, for su
 
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.costs import SequenceModel, Written
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -76,6 +76,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         decode=loss.decode,
         writer=loss,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -18,7 +18,7 @@ stream only; theirs keeps both.
 
 from ptmbench.models.architectures.encoder_decoders import prophetnet
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import StreamModel, sequence_costs
+from ptmbench.models.costs import StreamModel
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -76,6 +76,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         decode=loss.decode,
         writer=loss,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -17,7 +17,7 @@ downstream pairs are told apart by [SEP].
 
 from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -93,6 +93,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
     head = mlm.MaskedLm(described.heads[0], encoder)
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, [head]), batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -17,7 +17,7 @@ it is; a row that reaches the end of its document goes on with the next one afte
 
 from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig, SpanBoundaryConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -96,6 +96,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     words, edges = described.heads
     heads = [mlm.MaskedLm(words, encoder), sbo.SpanBoundary(edges, encoder)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -17,7 +17,7 @@ other, with feed-forward layers, which this has not: the layers of a size weigh 
 
 from ptmbench.models.architectures.star_encoder import star
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -65,6 +65,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
     loss = _joint.Joint(encoder, [mlm.MaskedLm(words, encoder) for words in described.heads])
     return Pretrainable(encoder=encoder, loss=loss, batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -16,7 +16,7 @@ Nearest relative: BERT (`bert`), the same encoder; MLM's output layers serve the
 
 from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, WordStructureConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -83,6 +83,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     order = sentence_order.SentenceStructure(described.heads[1])
     heads = [words, word_structure.WordStructure(words), order]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -17,7 +17,6 @@ here all weights begin fresh, as for every model.
 
 from ptmbench.models.architectures.masked_encoder import MaskedModel, unilm
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import sequence_costs
 from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -56,9 +55,6 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
-READS_AGAIN = True
-"""Each token is asked for by a mask of its own, which no later one sees: `decode` is all there is to write with."""
-
 
 def describe(size: Size, vocabulary: Vocabulary) -> MaskedModel:
     """What the network of ``size`` is made of."""
@@ -85,6 +81,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         batches=lambda corpus, batch, length: objective.batches(corpus, vocabulary, batch, length),
         decode=objective.decode(encoder, head, vocabulary.mask),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -17,7 +17,6 @@ held against BERT, given its masks, positions and biases of distance from outsid
 
 from ptmbench.models.architectures.masked_encoder import MaskedModel, unilm_v2
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import sequence_costs
 from ptmbench.models.layers.heads import PseudoMaskedConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -57,9 +56,6 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 """Bao et al. (2020), section 3.1."""
 
-READS_AGAIN = True
-"""Each token is asked for by a mask of its own, which no later one sees: `decode` is all there is to write with."""
-
 
 def describe(size: Size, vocabulary: Vocabulary) -> MaskedModel:
     """What the network of ``size`` is made of."""
@@ -81,6 +77,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         batches=lambda corpus, batch, length: pseudo_masked.batches(corpus, vocabulary, batch, length),
         decode=unilm.decode(encoder, loss.mlm, loss.pseudo),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -17,7 +17,7 @@ its layers too, but takes all of them for every word.
 
 from ptmbench.models.architectures.universal_encoder import universal
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -69,6 +69,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
     loss = _ponder.Ponder(encoder, built(words, encoder, name="mlm"))
     return Pretrainable(encoder=encoder, loss=loss, batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

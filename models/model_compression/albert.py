@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs, widening_cost
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -100,7 +100,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     words, order = described.heads
     heads = [mlm.MaskedLm(words, encoder), sop.SentenceOrder(order)]
     return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)
-embedding_flops_per_token = widening_cost(describe)

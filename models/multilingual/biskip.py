@@ -17,7 +17,7 @@ Nearest relative: word2vec (`word2vec`), which is the first two terms.
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.vector_heads import BiSkipConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -70,6 +70,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: biskip.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -17,7 +17,7 @@ output layer, and NSP.
 
 from ptmbench.models.architectures.encoders import xlm
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import TiedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -71,6 +71,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=_joint.Joint(encoder, [head]),
         batches=lambda corpus, batch, length: tlm.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

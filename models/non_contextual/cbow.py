@@ -14,7 +14,7 @@ Nearest relative: word2vec's skip-gram (`word2vec`), the same two tables with th
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.vector_heads import MeansConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -67,6 +67,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=cbow.batches,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

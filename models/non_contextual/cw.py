@@ -18,7 +18,7 @@ the network as well.
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.vector_heads import WindowRankingConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -68,6 +68,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=ranking.batches,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

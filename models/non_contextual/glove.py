@@ -16,7 +16,7 @@ paper trains by AdaGrad (`--set optimizer=adagrad`); here the default optimizer 
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.vector_heads import GloveConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -70,6 +70,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=glove.batches,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -15,7 +15,7 @@ vectors to the output, which the paper found to be of no help, are left out.
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import WindowModel, likelihood_costs
+from ptmbench.models.costs import WindowModel
 from ptmbench.models.layers.vector_heads import WindowLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -63,6 +63,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
         log_likelihood=loss.log_likelihood,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, likelihood_flops_per_token = likelihood_costs(describe)

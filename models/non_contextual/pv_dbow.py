@@ -15,7 +15,7 @@ Nearest relative: word2vec's skip-gram (`word2vec`), with the text in the place 
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import TablesModel, encoder_costs
+from ptmbench.models.costs import TablesModel
 from ptmbench.models.layers.vector_heads import NoiseWordsConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -73,6 +73,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: paragraph_vectors.batches(corpus, size.inner, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

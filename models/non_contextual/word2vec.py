@@ -16,7 +16,7 @@ once, in order, and through a deep network that is kept.
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.vector_heads import NegativeSamplingConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -67,6 +67,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=skipgram.batches,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -14,7 +14,7 @@ Nearest relative: `word2vec`, the same pairs of words told from noise.
 
 from ptmbench.models.architectures import word_vectors
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.vector_heads import TreeConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -64,6 +64,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=loss,
         batches=lambda corpus, batch, length: hierarchical_softmax.batches(corpus, vocabulary.size, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

@@ -17,7 +17,7 @@ models, which need no pairs.
 
 from ptmbench.models.architectures import recurrent_translators
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written, sequence_costs
+from ptmbench.models.costs import SequenceModel, Written
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -75,6 +75,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         decode=loss.decode,
         writer=loss,
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token, decode_flops = sequence_costs(describe)

@@ -16,7 +16,7 @@ Downstream it is BERT (`bert`) with relative positions, and without segments or 
 
 from ptmbench.models.architectures.position_compensated import mpnet
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -80,6 +80,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=masked_permuted.MaskedPermutedLm(words, encoder),
         batches=lambda corpus, batch, length: masked_permuted.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

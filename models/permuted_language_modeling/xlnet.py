@@ -17,7 +17,7 @@ needs to become one. The memory reaches one segment back, see `models.objectives
 
 from ptmbench.models.architectures.two_stream import xlnet
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import EncoderModel, encoder_costs
+from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import PermutedLmConfig
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -79,6 +79,3 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         loss=plm.PermutedLm(encoder, vocabulary.absent),
         batches=lambda corpus, batch, length: plm.batches(corpus, vocabulary, batch, length),
     )
-
-
-parameters, encoder_flops_per_token, flops_per_token = encoder_costs(describe)

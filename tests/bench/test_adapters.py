@@ -121,16 +121,17 @@ def test_adapters_norms_and_head_learn_and_nothing_else():
 
 def test_what_adapters_cost_is_counted():
     """By hand: a layer has two adapters of 2 x 8 x 3 weights; gradients of the kernels that stay are not computed."""
-    found, plain = made(), model("bert")
+    found, module = made(), model("bert")
+    plain = module.describe(SHAPE, TOKENIZER.vocabulary)
     tokens = sum(one.tokens for one in ROWS)
     added = tokens * 2 * 2 * 2 * (2 * 8 * 3)
-    read = sum(one.tokens * plain.encoder_flops_per_token(SHAPE, one.tokens) for one in ROWS)
+    read = sum(plain.encoder_flops(one.tokens) for one in ROWS)
     assert found.forward_flops(ROWS) == read + added and found.training_flops(ROWS) == 2 * read + 3 * added
     assert found.added == 2 * 2 * (2 * 8 * 3 + 8 + 3)
     own = Own(bottleneck=3, length=16)
-    step, answer = own.flops(Network(plain, SHAPE, TOKENIZER.vocabulary), Form.CLASSIFICATION)
+    step, answer = own.flops(Network(module, SHAPE, TOKENIZER.vocabulary), Form.CLASSIFICATION)
     each = 16 * 2 * 2 * 2 * (2 * 8 * 3)
-    whole = 16 * plain.encoder_flops_per_token(SHAPE, 16)
+    whole = plain.encoder_flops(16)
     assert (step, answer) == (2 * whole + 3 * each, whole + each)
 
 

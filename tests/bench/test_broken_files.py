@@ -133,12 +133,28 @@ CONTRACT = {
     "objective": ("models", MODEL.replace('("mlm", "nsp")', '("mlm", "npp")'), "names 'npp', which has no file"),
     "rate": ("models", MODEL.replace("LEARNING_RATE = 2e-3", 'LEARNING_RATE = "2e-3"'), "LEARNING_RATE is a number"),
     "no build": ("models", MODEL.replace("def build(", "def made("), "It has no function build(size, vocabulary)."),
-    "arity": ("models", MODEL + "\n\ndef parameters(vocabulary):\n    return 2, 1\n", "no function parameters("),
-    "formula": ("models", MODEL.replace("D, V = size.width, ", "D, V = size.wide, "), "flops_per_token fails for"),
-    "pair": (
+    "no description": (
         "models",
-        MODEL + "\n\ndef parameters(size, vocabulary):\n    return 2\n",
-        "where two counts, of all weights",
+        MODEL.replace("def describe(", "def made("),
+        "no function describe(",
+    ),
+    "arity": ("models", MODEL.replace("describe(size: Size, ", "describe("), "no function describe("),
+    "formula": (
+        "models",
+        MODEL.replace("D, V = size.width, ", "D, V = size.wide, "),
+        "describe fails for the",
+    ),
+    "kind": (
+        "models",
+        MODEL.replace("    return EncoderModel(", "    return dict("),
+        "for the size tiny, where a models.costs.Model belongs.",
+    ),
+    "costs": (
+        "models",
+        MODEL.replace("costs import EncoderModel", "costs import EncoderModel, Model").replace(
+            "    return EncoderModel(", "    return Model(encoder=bert(size, V))\n    return EncoderModel("
+        ),
+        "What describe gives for the size tiny has no training_flops: NotImplementedError.",
     ),
 }
 TASK = (ROOT / "tasks" / "sst2.py").read_text(encoding="utf-8").replace('name="sst2"', 'name="broken"')

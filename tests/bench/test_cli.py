@@ -337,7 +337,8 @@ def test_info_of_a_model_counts_the_parameters_of_each_size(capsys: pytest.Captu
     sheet = json.loads(capsys.readouterr().out)["models"]
     module = models.load("bert")
     for size, shape in module.SIZES.items():
-        assert sheet["sizes"][size]["parameters"] == module.parameters(shape, Vocabulary(size=1000))[0]
+        described = module.describe(shape, Vocabulary(size=1000))
+        assert sheet["sizes"][size]["parameters"] == described.parameters().total
     assert sheet["citation"] == module.CARD.citation
 
 

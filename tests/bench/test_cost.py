@@ -55,24 +55,21 @@ def test_tracing_and_the_first_call_are_told_apart():
 
 
 def test_flops_are_counted_at_each_rows_own_length():
-    module = SimpleNamespace(
-        encoder_flops_per_token=lambda shape, length: 10 + length,
-        decode_flops=lambda shape, vocabulary, length, targets: 100 * length + targets,
+    model = SimpleNamespace(
+        encoder_flops=lambda length: length * (10 + length), embedding_flops=lambda length: 7 * length
     )
+    decoder = cost.Decoder(lambda length, targets: 100 * length + targets)
     padded = Row({"tokens": np.array([7, 7, 7, 0, 0], np.int32)}, 0)
     choices = Row({"tokens": np.array([[7, 7, 0], [7, 0, 0], [0, 0, 0]], np.int32)}, 1)
-    assert cost.encoder_flops(module, None, [padded, choices]) == 3 * 13 + 2 * 12 + 1 * 11
-    assert cost.decoder_flops(module, None, None, rows(3, 5)) == 302 + 502
-    assert cost.embedding_flops(module, None, [padded, choices]) == 0
-    module.embedding_flops_per_token = lambda shape: 7
-    assert cost.embedding_flops(module, None, [padded, choices]) == 7 * (3 + 2 + 1)
+    assert cost.encoder_flops(model, [padded, choices]) == 3 * 13 + 2 * 12 + 1 * 11
+    assert cost.decoder_flops(decoder, rows(3, 5)) == 302 + 502
+    assert cost.embedding_flops(model, [padded, choices]) == 7 * (3 + 2 + 1)
 
 
 def test_writing_reads_the_source_once_and_each_token_once():
     """decode: 100 FLOPs a source token; a target 7, and 2 for each target that it sees. With two hypotheses."""
-    module = SimpleNamespace(decode_flops=lambda shape, vocabulary, length, n: 100 * length + n * (7 + 2 * n))
+    decoder = cost.Decoder(lambda length, n: 100 * length + n * (7 + 2 * n))
     written = [np.array([4, 4, 0]), np.array([4, 0, 0])]
-    assert cost.writing_flops(module, None, None, rows(3, 5), written) == (300 + 9 + 11) + (500 + 9)
-    assert cost.writing_flops(module, None, None, rows(3, 5), written, 2) == (300 + 18 + 22) + (500 + 18)
-    module.READS_AGAIN = True
-    assert cost.writing_flops(module, None, None, rows(3, 5), written, 2) == 2 * ((309 + 322) + 509)
+    assert cost.writing_flops(decoder, rows(3, 5), written) == (300 + 9 + 11) + (500 + 9)
+    assert cost.writing_flops(decoder, rows(3, 5), written, 2) == (300 + 18 + 22) + (500 + 18)
+    assert cost.writing_flops(decoder._replace(again=True), rows(3, 5), written, 2) == 2 * ((309 + 322) + 509)

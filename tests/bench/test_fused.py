@@ -271,9 +271,9 @@ def test_flops_by_hand():
     alone = sum(2 * a * b * c for a, b, c in products)
     assert of_fused.flops(shape, 6, 60, 5, 3) == alone
     network, made = decoding("bert")
-    frozen = 5 * model("bert").encoder_flops_per_token(SHAPE, 5)
-    whole = made.decode_flops(model("bert"), SHAPE, WORDS, 5, 3)
-    assert whole == frozen + of_fused.flops(made.size, 32, 60, 5, 3)
+    described = model("bert").describe(SHAPE, WORDS)
+    whole = made.decode_flops(described, 5, 3)
+    assert whole == described.encoder_flops(5) + of_fused.flops(made.size, 32, 60, 5, 3)
 
 
 @pytest.mark.parametrize("name, value", [("drop_net", 1.1), ("drop_net", -0.1), ("stages", 3), ("own_layers", -1)])
@@ -325,7 +325,7 @@ def test_a_cell_leads_from_data_to_a_score_and_leaves_the_encoder_alone(tmp_path
     assert result.curve[-1]["loss"] < result.curve[0]["loss"]
     assert result.cost["flops"] > 0 and result.cost["flops_evaluate"] > 0
     network = adapted("bert", shape, tokenizer, Form.GENERATION, "fused", 0.0, settings.baked(chosen), ())
-    encoder = model("bert").parameters(shape, tokenizer.vocabulary)[0]
+    encoder = model("bert").describe(shape, tokenizer.vocabulary).parameters().total
     assert result.cost["parameters"] == encoder + sum(int(np.prod(v.shape)) for v in network.own)
     kept = checkpoint.read(next((tmp_path / "adapted").iterdir())).arrays()
     assert all(np.array_equal(kept[f"adapted/{i:03d}"], v.numpy()) for i, v in enumerate(network.own))
@@ -344,7 +344,7 @@ def test_a_step_goes_back_through_what_learns_alone():
     rows = codec.rows([Example(id="0", inputs=("one two three",), gold=("four five",))])
     source, target = (np.count_nonzero(rows[0].arrays[name]) for name in ("tokens", "targets"))
     alone = of_fused.flops(network.decoding.size, 32, tokenizer.vocabulary.size, source, target)
-    frozen = source * model("bert").encoder_flops_per_token(SHAPE, source)
+    frozen = model("bert").describe(SHAPE, tokenizer.vocabulary).encoder_flops(source)
     assert network.forward_flops(rows) == pytest.approx(frozen + alone)
     assert network.training_flops(rows) == pytest.approx(frozen + 3 * alone)
     planned = Network(model("bert"), SHAPE, Vocabulary(size=50))

@@ -126,9 +126,8 @@ def test_every_weight_of_the_language_model_learns_and_labels_are_segments():
     }
     label = dict(batch, label=np.array([0]))
     assert np.abs(made.decode(batch).numpy() - made.decode(label).numpy()).max() > 1e-4
-    assert made.decode_flops(model("bert"), SMALL, WORDS, 7, 3) == 3 * (
-        7 * model("bert").encoder_flops_per_token(SMALL, 7) + 2 * 16 * 60
-    )
+    described = model("bert").describe(SMALL, WORDS)
+    assert made.decode_flops(described, 7, 3) == 3 * (described.encoder_flops(7) + 2 * 16 * 60)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ptmbench.bench.runs.work import Worker, failure_of
 from ptmbench.leaderboard import record
 from ptmbench.models import UnknownModel
 from ptmbench.models.card import Size
-from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import microworld
 from ptmbench.tasks.forms import Form
 from tests.bench.asking import evaluate, run_suite
@@ -156,7 +156,8 @@ def test_a_dry_run_counts_the_models_beside_and_the_tagger(asked, world):
     columns = tokens * 2 * 2 * 4 * 256 * shapes["glove"].width
     assert columns < glove - alone < 3 * columns
     wider = (glove - alone) * shapes["elmo"].width / shapes["glove"].width
-    reading = models.load("elmo").encoder_flops_per_token(shapes["elmo"], found[2].settings["length"])
+    length = found[2].settings["length"]
+    reading = models.load("elmo").describe(shapes["elmo"], Vocabulary(size=1000)).encoder_flops(length) / length
     assert elmo - alone == pytest.approx(wider + tokens * reading) and reading > 0
     # Of a checkpoint its own shape counts.
     assert estimated(found[1], world, {}, None, {"glove": Size(layers=0, width=2, length=64)})[1] < glove
@@ -246,8 +247,8 @@ def test_a_cell_leads_from_two_checkpoints_to_a_record_and_to_predictions(saved,
     beside = result.adaptation["neighbours"]["glove"]
     assert beside["weights_sha256"] == saved[1].weights_sha256 and beside["tokenizer"]["kind"] == "word"
     counts = (
-        models.load("flair").parameters(SHAPE, CHARACTERS.vocabulary),
-        models.load("glove").parameters(WIDE, WORDS.vocabulary),
+        models.load("flair").describe(SHAPE, CHARACTERS.vocabulary).parameters(),
+        models.load("glove").describe(WIDE, WORDS.vocabulary).parameters(),
     )
     assert (
         result.cost["parameters"] == counts[0][0] + counts[1][0]

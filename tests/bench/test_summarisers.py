@@ -243,7 +243,7 @@ def test_cells_lead_from_data_to_a_score(tmp_path, task, adaptation, changes):
     assert result.cost["steps"] > 0 and len(result.curve) == 2
     assert result.curve[-1]["loss"] < result.curve[0]["loss"]
     assert result.cost["flops"] > 0 and result.cost["flops_evaluate"] > 0
-    encoder = model("bert").parameters(shape, tokenizer.vocabulary)[0]
+    encoder = model("bert").describe(shape, tokenizer.vocabulary).parameters().total
     assert (result.cost["parameters"] > encoder) == (adaptation == "seq2seq")
     if adaptation == "extract":  # sentences of the e-mail, at best the oracle's
         oracle = cells.run(dataclasses.replace(cell, row=Row(name="oracle", kind="baseline")), context)

@@ -246,7 +246,7 @@ def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
         model, SIZE, SimpleNamespace(vocabulary=VOCABULARY), Form.CLASSIFICATION, "features", 4,
         changed(defaults(Form.CLASSIFICATION, "features"), {"layers": "embedding"}),
     )  # fmt: skip
-    spelled = each and models.load(model).embedding_flops_per_token(SIZE)
+    spelled = each and models.load(model).describe(SIZE, VOCABULARY).embedding_flops(1)
     assert made.forward_flops(rows) == made.training_flops(rows) == 4 * spelled and bool(spelled) == bool(each)
     network = Network(models.load(model), SIZE, VOCABULARY)
     assert changed(Settings(length=8), {"layers": "embedding"}).flops(network, Form.CLASSIFICATION)[1] == 8 * spelled

@@ -217,7 +217,8 @@ def test_an_encoder_gets_a_decoder_of_its_own_layers():
     halves = made.under.decoder, network.encoder
     ours, theirs = (half.stack.layer_0.attention.query_key_value.kernel for half in halves)
     assert np.array_equal(ours.numpy(), theirs.numpy()) and made.own
-    assert made.counts(None).decode_flops.func.__self__ is made.under
+    described = model("roberta").describe(SMALL, WORDS)
+    assert made.counts(described).flops.func.__self__ is made.under
     cold = unsupervised.Decoding(network, WORDS, Own(warm_decoder=0, decoder_layers=2))
     assert len(cold.under.decoder.stack.blocks) == 2
     with pytest.raises(NotApplicable, match="no-warm-decoder|layers of this encoder"):
@@ -234,8 +235,8 @@ def test_a_dry_run_counts_the_translating_and_both_rows(name):
 
     def decode(targets):
         if name == "mass":
-            return module.decode_flops(shape, words, length, targets)
-        return topped_flops(module, shape, words, shape, length, targets)
+            return module.describe(shape, words).decode_flops(length, targets)
+        return topped_flops(module.describe(shape, words), words.size, shape, length, targets)
 
     start, half, whole = (decode(n) for n in (0, chosen.target_length / 2, chosen.target_length))
     for denoising, rows in ((1.0, 2), (0.0, 1)):

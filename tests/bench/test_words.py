@@ -86,7 +86,8 @@ def test_what_is_not_read_is_not_counted(layers, above):
         )
     )  # fmt: skip
     lengths = [len(row.tokens) for row in words.rows(TOKENIZER, settings, ["king", "queen", "man"])]
-    assert flops == 2 * 2 * 32 + above * sum(n * module.encoder_flops_per_token(SHAPE, n) for n in lengths)
+    described = module.describe(SHAPE, TOKENIZER.vocabulary)
+    assert flops == 2 * 2 * 32 + above * sum(map(described.encoder_flops, lengths))
 
 
 def test_a_plan_asks_once():

@@ -81,12 +81,14 @@ def test_reported_scores_are_named_as_here(name):
 def test_sizes(name):
     module = models.load(name)
     assert {"tiny", "mini", "small", "base"} <= set(module.SIZES)
-    counts = [module.parameters(module.SIZES[size], VOCABULARY)[0] for size in ("tiny", "mini", "small", "base")]
+    shapes = [module.SIZES[size] for size in ("tiny", "mini", "small", "base")]
+    counts = [module.describe(shape, VOCABULARY).parameters().total for shape in shapes]
     assert counts == sorted(counts)
 
 
 @every_model
 def test_flops_grow_with_the_network(name):
     module = models.load(name)
-    per_token = [module.flops_per_token(module.SIZES[size], VOCABULARY, 64) for size in ("tiny", "mini", "base")]
-    assert 0 < per_token[0] < per_token[1] < per_token[2]
+    shapes = [module.SIZES[size] for size in ("tiny", "mini", "base")]
+    per_row = [module.describe(shape, VOCABULARY).training_flops(64) for shape in shapes]
+    assert 0 < per_row[0] < per_row[1] < per_row[2]

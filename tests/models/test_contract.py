@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench import models
 from ptmbench.models.card import Architecture
 from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, every_model, made, seed, small, swept_model, text
 
@@ -14,9 +13,23 @@ from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, every_mod
 @every_model
 def test_parameters_are_those_of_the_network(name):
     model = made(name)
-    total, tables = model.module.parameters(small(model.module), VOCABULARY)
+    total, tables = model.module.describe(small(model.module), VOCABULARY).parameters()
     assert total == sum(math.prod(variable.shape) for variable in model.built.loss.variables)
     assert 0 < tables <= total
+
+
+@every_model
+def test_the_description_says_what_the_network_can_do(name):
+    model = made(name)
+    described, built = model.module.describe(small(model.module), VOCABULARY), model.built
+    assert described.writes == (built.decode is not None)
+    assert described.reads_again == (built.decode is not None and built.writer is None)
+    assert described.tells_likelihood == (built.log_likelihood is not None)
+    for can, ask in (
+        (described.writes, lambda: described.decode_flops(LENGTH, 3)),
+        (described.tells_likelihood, lambda: described.likelihood_flops(LENGTH)),
+    ):
+        assert not can or ask() > 0
 
 
 @every_model
@@ -259,9 +272,7 @@ def test_writing_step_by_step_gives_the_logits_of_decode(name):
     """Three hypotheses a row that are dropped and branch at random; after each step, what ``decode`` says of each."""
     built = made(name).built
     if built.writer is None:
-        assert getattr(models.load(name), "READS_AGAIN", False) == (built.decode is not None)
         pytest.skip("this model does not write step by step")
-    assert not hasattr(models.load(name), "READS_AGAIN")
     rng, tokens, beam = np.random.default_rng(2), text(fill=2)["tokens"], 3
     rows = len(tokens)
     written = np.full((rows, beam, 1), VOCABULARY.cls, np.int32)

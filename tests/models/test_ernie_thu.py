@@ -170,5 +170,5 @@ def test_half_of_the_layers_read_entities(layers, lower, upper):
 def test_base_is_as_large_as_the_authors_without_their_table():
     """114M, as the paper's section 4.1 says of the encoder with BERT's pieces."""
     module = models.load("ernie_thu")
-    total, _ = module.parameters(module.SIZES["base"], Vocabulary(size=30522))
+    total, _ = module.describe(module.SIZES["base"], Vocabulary(size=30522)).parameters()
     assert 113e6 < total < 116e6

@@ -62,10 +62,10 @@ HAND = {
     # 2 hidden tokens are 4 more behind the 10: layers of 512 + 2 x 14 x 8 products, and 4 predictions.
     "unilm_v2": (2 * LAYER, 2 * 2 * 736 * 14 / 10 + 2 * MASKED),
     # One layer is BERT's. The other has attention over the vectors of entities too, 4 x 4 x 4 and 2 x 10 x 4 products,
-    # and 4 x 16 more in its feed-forward layer; without a vocabulary the vectors have 100 numbers and not 4. The third
-    # head takes 8 x 4, and 10 x 4 for the candidates, which have no gradient.
+    # and 4 x 16 more in its feed-forward layer. The third head takes 8 x 4, and 10 x 4 for the candidates, which have no
+    # gradient.
     "ernie_thu": (
-        2 * LAYER + 2 * (40000 + 2000 + 1600) + 2 * 64 / 10,
+        2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10,
         2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10 + MASKED + 2 * 16 / 10 + 2 * (32 + 40 * 2 / 3),
     ),
     "unilm": (2 * LAYER + 2 * 64 / 10, 2 * LAYER + 2 * 64 / 10 + MASKED + 2 * 16 / 10),
@@ -190,26 +190,27 @@ every_model = pytest.mark.parametrize("name", models.names())
 def test_formulas_are_the_hand_counts(name):
     module = models.load(name)
     encoder, whole = HAND[name]
-    assert module.encoder_flops_per_token(SIZE, 10) == pytest.approx(encoder)
-    assert module.flops_per_token(SIZE, VOCABULARY, 10) == pytest.approx(3 * whole)  # backward is twice forward
+    model = module.describe(SIZE, VOCABULARY)
+    assert model.encoder_flops(10) == pytest.approx(10 * encoder)
+    assert model.training_flops(10) == pytest.approx(30 * whole)  # backward is twice forward
 
 
 def test_vectors_that_are_made_are_counted_by_themselves():
     """The letters of a word; to 8 columns, ALBERT widens 4, and ELECTRA as many as it is told."""
     narrow = replace(SIZE, embedding=2)
     for name, size, made in (("elmo_cnn", SIZE, SPELLED), ("albert", SIZE, 2 * 32), ("electra", narrow, 2 * 16)):
-        assert models.load(name).embedding_flops_per_token(size) == made
-    assert models.load("electra").embedding_flops_per_token(SIZE) == 0
+        assert models.load(name).describe(size, VOCABULARY).embedding_flops(1) == made
+    assert models.load("electra").describe(SIZE, VOCABULARY).embedding_flops(1) == 0
 
 
 def test_asking_and_writing_are_parts_of_the_same_count():
     for name, share in (("gpt", 3), ("elmo", 6)):  # ELMo answers from one of its two directions
-        module = models.load(name)
-        once = module.likelihood_flops_per_token(SIZE, VOCABULARY, 10)
-        assert module.flops_per_token(SIZE, VOCABULARY, 10) == pytest.approx(share * once)
-    gpt = models.load("gpt").decode_flops(SIZE, VOCABULARY, 7, 3)
+        model = models.load(name).describe(SIZE, VOCABULARY)
+        assert model.training_flops(10) == pytest.approx(share * model.likelihood_flops(10))
+    gpt = models.load("gpt").describe(SIZE, VOCABULARY).decode_flops(7, 3)
     assert gpt == 10 * 2 * LAYER + 3 * 2 * 800
-    assert models.load("t5").decode_flops(SIZE, VOCABULARY, 10, 1) == 10 * 2 * (LAYER + 256) + 2 * 2 * 816 + 1600
+    t5 = models.load("t5").describe(SIZE, VOCABULARY)
+    assert t5.decode_flops(10, 1) == 10 * 2 * (LAYER + 256) + 2 * 2 * 816 + 1600
 
 
 @pytest.fixture(autouse=True)
@@ -226,7 +227,7 @@ def test_formulas_are_what_the_graph_multiplies(name):
     """
     module, rows, length = models.load(name), 2, 64
     size = Size(layers=2, width=64, heads=2, inner=256, length=length)
-    expected = rows * length * module.flops_per_token(size, VOCABULARY, length)
+    expected = rows * module.describe(size, VOCABULARY).training_flops(length)
     if name == "glove":
         expected = 0  # its products are those of two vectors, element by element
     if name in LOOPED:
@@ -238,9 +239,9 @@ def test_narrow_embeddings_are_counted():
     """ELECTRA-small's: widened for the encoder, taken as they are by the generator and the output layer."""
     module, size = models.load("electra"), Size(layers=2, width=64, heads=2, inner=256, length=64, embedding=16)
     built = module.build(size, VOCABULARY)
-    assert module.parameters(size, VOCABULARY)[0] == sum(int(np.prod(v.shape)) for v in built.loss.variables)
-    expected = 2 * 64 * module.flops_per_token(size, VOCABULARY, 64)
-    assert multiplied(module, size, 2, 64) == pytest.approx(expected, rel=0.003)
+    model = module.describe(size, VOCABULARY)
+    assert model.parameters().total == sum(int(np.prod(v.shape)) for v in built.loss.variables)
+    assert multiplied(module, size, 2, 64) == pytest.approx(2 * model.training_flops(64), rel=0.003)
 
 
 def multiplied(module, size, rows, length):

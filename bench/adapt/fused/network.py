@@ -10,7 +10,7 @@ from ptmbench.bench.adapt.seq2seq import turn
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.step import TrainStep
 from ptmbench.models.architectures.transformer_fused import Decoder, Encoder
-from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.models.layers.core import sinusoids
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -44,7 +44,7 @@ class Decoding(parts.NewDecoding):
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
         encoder = network.encoder
-        self.memory = encoder.width
+        self.memory, self.words = encoder.width, vocabulary.size
         self.size = settings.shape(encoder.width, encoder.depth, encoder.length)
         self.encoder = Encoder(self.size, vocabulary.size, self.memory, settings.drop_net)
         self.encoder.dropout = settings.dropout
@@ -60,10 +60,9 @@ class Decoding(parts.NewDecoding):
         for part in (self.encoder, self.decoder):
             part.positions.assign(sinusoids(tuple(part.positions.shape)))
 
-    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+    def decode_flops(self, model: Model, length: int, targets: float) -> float:
         """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of both encoders."""
-        frozen = length * module.encoder_flops_per_token(shape, length)
-        return frozen + flops(self.size, self.memory, vocabulary.size, length, targets)
+        return model.encoder_flops(length) + flops(self.size, self.memory, self.words, length, targets)
 
 
 def rate(step: TrainStep, number: int, steps: int, settings: Own) -> float:

@@ -9,7 +9,7 @@ from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.infill import Own
 from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import Vocabulary
 
 
@@ -54,9 +54,10 @@ class Decoding(parts.NewDecoding):
                 found[here, m] = tokens[here, places[here, m]] = self._traced(*asked).numpy()
         return found
 
-    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+    def decode_flops(self, model: Model, length: int, targets: float) -> float:
         """FLOPs of filling ``targets`` blanks of one row: the text is read, and the vocabulary scored, for each."""
-        return targets * (length * module.encoder_flops_per_token(shape, length) + 2 * shape.width * vocabulary.size)
+        scored = 2 * self.network.encoder.width * self.vocabulary.size
+        return targets * (model.encoder_flops(length) + scored)
 
     def _scores(self, tokens: tf.Tensor, label: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         segments = tf.where(tf.equal(tokens, 0), 0, label[:, None])

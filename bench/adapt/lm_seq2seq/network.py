@@ -13,6 +13,7 @@ from ptmbench.bench.adapt.lm_seq2seq.head import Said
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.models.layers.operations import HIDDEN, attention, dense, dropout, fold, shape
 from ptmbench.models.layers.products import product
 from ptmbench.models.layers.recurrent_config import LstmConfig
@@ -129,9 +130,10 @@ class Decoding(parts.NewDecoding):
         layers = [pair for new, old in pairs for pair in zip(new.weights, old.weights, strict=True)]
         return [(self.decoder.token_embedding, self.encoder.token_embedding), *layers]
 
-    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+    def decode_flops(self, model: Model, length: int, targets: float) -> float:
         """FLOPs of ``decode`` for one row, without the language models."""
-        return flops(self.encoder.width, self.layers, vocabulary.size, length, targets)
+        words = self.decoder.token_embedding.shape[0]
+        return flops(self.encoder.width, self.layers, words, length, targets)
 
 
 def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:

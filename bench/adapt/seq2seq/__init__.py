@@ -15,12 +15,15 @@ vectors of its own, which begin as the encoder's where these are as wide.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Decoder, Network
 from ptmbench.bench.adapt.settings import Learning
+from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.tasks.forms import Form
 
 
@@ -47,17 +50,17 @@ def decoder_on(network: Network, layers: int) -> Decoder:
     """A new decoder of so many ``layers`` on the encoder of ``network``; 0: as many as that has."""
     shape = network.shape
     above = replace(shape, layers=layers or shape.layers, inner=shape.inner or 4 * shape.width)
-    return Decoder(lambda *given: topped_flops(network.module, shape, network.vocabulary, above, *given))
+    return Decoder(partial(topped_flops, network.model, network.vocabulary.size, above))
 
 
-def topped_flops(module: Any, shape: Any, vocabulary: Any, decoder: Any, length: float, targets: float) -> float:
-    """FLOPs of one row under a new decoder of the shape ``decoder`` on the encoder of ``module``: ``targets`` tokens
-    of the one over ``length`` of the other."""
+def topped_flops(model: Model, vocabulary: int, decoder: Size, length: float, targets: float) -> float:
+    """FLOPs of one row under a new decoder of the shape ``decoder`` on the encoder of ``model``: ``targets`` tokens of
+    the one over ``length`` of the other, with so many tokens in the ``vocabulary``."""
     D, F = decoder.width, decoder.inner
     layer = 2 * (6 * D * D + 2 * D * F) + 4 * targets * D + 4 * length * D
     memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
-    read = module.encoder_flops_per_token(shape, length) + decoder.layers * memory
-    return length * read + targets * (decoder.layers * layer + 2 * D * vocabulary.size)
+    read = model.encoder_flops(length) + length * decoder.layers * memory
+    return read + targets * (decoder.layers * layer + 2 * D * vocabulary)
 
 
 def turn(steps: int, settings: Any) -> int:

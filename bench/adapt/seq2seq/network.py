@@ -12,6 +12,7 @@ from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.architectures.encoder_decoders import bart
 from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.models.layers.blocks import Block, Stack
 from ptmbench.models.layers.config import BERT
 from ptmbench.models.layers.core import initializer, sinusoids
@@ -82,9 +83,9 @@ class Decoding(parts.NewDecoding):
             )
         return pairs
 
-    def decode_flops(self, module: Any, shape: Size, vocabulary: Vocabulary, length: int, targets: float) -> float:
+    def decode_flops(self, model: Model, length: int, targets: float) -> float:
         """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
-        return topped_flops(module, shape, vocabulary, self.size, length, targets)
+        return topped_flops(model, self.table.token_embedding.shape[0], self.size, length, targets)
 
 
 def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:

@@ -11,7 +11,9 @@ from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.adapt.seq2seq.network import Decoding as NewDecoder
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.adapt.unsupervised.head import Text, row, symbols
+from ptmbench.bench.engine.cost import Decoder
 from ptmbench.bench.engine.generate import Writing
+from ptmbench.models.costs import Model
 from ptmbench.models.layers.operations import HIDDEN
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -78,8 +80,8 @@ class Decoding(parts.Decoding):
         self.unmet.assign(np.where(np.arange(self.unmet.shape[1]) < self.first, 0.0, [[HIDDEN]] * 2))
         self.under.begin()
 
-    def counts(self, module: Any) -> Any:
-        return self.under.counts(module)
+    def counts(self, model: Model) -> Decoder:
+        return self.under.counts(model)
 
 
 def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[list[Row], float]:

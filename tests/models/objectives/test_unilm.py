@@ -159,5 +159,5 @@ def test_flops_of_writing_by_hand():
     and 8 x 100."""
     size, vocabulary = Size(layers=2, width=8, heads=2, inner=16), Vocabulary(size=100)
     for model in ("unilm", "unilm_v2"):
-        found = models.load(model).decode_flops(size, vocabulary, 7, 3)
+        found = models.load(model).describe(size, vocabulary).decode_flops(7, 3)
         assert found == pytest.approx(12 * 2 * 2 * 704 + 3 * 2 * 864)

@@ -17,14 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
+from ptmbench.models.objective import Batch, Batches, Objective, Sampler
 
-from ptmbench.models.text.corpus import Corpus
-
-Batch = dict[str, np.ndarray]
-Batches = Callable[[int, int], Batch]
-"""(step, seed) to a batch: stateless, so that any host can make any batch again. Shapes never change from step to
-step."""
+__all__ = ["Batch", "Batches", "Encoding", "Pretrainable", "Writer"]
 
 
 class Encoding(NamedTuple):
@@ -75,9 +70,8 @@ class Pretrainable:
     """
 
     encoder: Any
-    loss: Any
-    batches: Callable[[Corpus, int, int], Batches]
-    """(corpus, B, T) to `Batches`."""
+    loss: Objective
+    batches: Sampler
     decode: Callable | None = None
     """(batch with ``tokens`` [B, T] and ``targets`` [B, S] that begin with [CLS], seed=None) to next-token logits [B,
     S, V]: position s predicts target s + 1. None where a model cannot generate."""
@@ -92,4 +86,4 @@ class Pretrainable:
         """(batch with ``tokens`` [B, T] and ``places`` [B]) to float [B, V]: how well every piece fits there, as
         logits, whatever stands there now. A left-to-right model goes by what stands before. None where a model's loss
         has no such answer; [MASK] is what bidirectional ones want to find in the place."""
-        return getattr(self.loss, "fill", None)
+        return self.loss.fill

@@ -35,6 +35,8 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
     """
     import keras
 
+    from ptmbench.bench.engine import objectives
+
     module = models.load(model)
     path = Path(module.__file__)
     keras.utils.set_random_seed(seed)
@@ -45,9 +47,9 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
         raise broken(path, error, models.BrokenModel) from error
     if not isinstance(made, Pretrainable):
         raise models.BrokenModel(f"{path}: build gives {made!r:.80}, where a models.pretrainable.Pretrainable belongs.")
-    for part, names in (("encoder", _ENCODER), ("loss", ("variables", "trainable_variables", "totals"))):
-        if missing := [name for name in names if not hasattr(getattr(made, part), name)]:
-            raise models.BrokenModel(f"{path}: the {part} that build makes has no {', '.join(missing)}.")
+    if missing := [name for name in _ENCODER if not hasattr(made.encoder, name)]:
+        raise models.BrokenModel(f"{path}: the encoder that build makes has no {', '.join(missing)}.")
+    objectives.check(made, path)
     return made
 
 

@@ -135,6 +135,7 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     from ptmbench.bench.engine.budget import Budget
     from ptmbench.bench.engine.recipe import recipe_of
     from ptmbench.bench.runs.pretrain import pretrain
+    from ptmbench.models.objective import PAIRS
     from ptmbench.models.text.annotations import symbols_of
     from ptmbench.models.text.corpus import tokenise
     from ptmbench.models.text.pieces import VECTORS
@@ -163,12 +164,13 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     tokenizer = tokenizer.with_symbols(symbols_of([text, pairs]), {"entities": 12})
     corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
     for model in names:
+        fresh = networks.build(model, networks.sized(models.load(model), "tiny", LENGTH), tokenizer, 0)
         for way, strategy in strategies.items():
             recipe = recipe_of({"batch": BATCH, "length": LENGTH, "accumulate": 2 if way == "accumulate" else 1})
             pretrain(
                 model,
                 "tiny",
-                corpus=corpus[hasattr(models.load(model), "PAIRS")],
+                corpus=corpus[PAIRS in fresh.batches.needs],
                 tokenizer=tokenizer,
                 budget=Budget(steps=STEPS),
                 out=folder / f"{model}-{way}",
@@ -176,8 +178,6 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
                 strategy=strategy,
             )
         if what == "single":
-            module = models.load(model)
-            fresh = networks.build(model, networks.sized(module, "tiny", LENGTH), tokenizer, 0)
             np.savez(folder / f"{model}-fresh.npz", **networks.weights(fresh.loss.variables))
 
 

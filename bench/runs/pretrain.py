@@ -81,6 +81,8 @@ def pretrain(
     }
     with Meter() as meter, distribute.peers(strategy):
         with phase("build"):
+            from ptmbench.bench.engine import objectives
+
             steps = steps_of(budget, tokens_per_step, flops_per_step)
             flops = steps * flops_per_step if steps else math.inf
             network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops)
@@ -93,7 +95,7 @@ def pretrain(
                     _begin(network, base, f"{model} {size}", tokenizer)
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
-            make = network.batches(corpus, recipe.batch, recipe.length)
+            make = objectives.batches_of(network, corpus, recipe.batch, recipe.length)
         batches = prefetch(lambda step: make(step, seed), course.step)
 
         def one_step() -> Mapping[str, Any]:
@@ -185,15 +187,15 @@ def _step_of(
     model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed: int, strategy: Any, flops: float
 ) -> tuple[Any, Any]:
     """The network, freshly initialised, and the step that ``recipe`` asks for in a training of ``flops``."""
-    from ptmbench.bench.engine import numerics
+    from ptmbench.bench.engine import numerics, objectives
     from ptmbench.bench.engine.step import TrainStep
 
     with distribute.scope(strategy), numerics.computing_in(recipe.precision):
         network = build(model, shape, tokenizer, seed)
         network.encoder.dropout = recipe.dropout
-        variables = list(network.loss.trainable_variables)
+        variables, loss = list(network.loss.trainable_variables), objectives.checked(network.loss)
         return network, TrainStep(
-            numerics.rematerialised(network.loss) if recipe.rematerialise else network.loss,
+            numerics.rematerialised(loss) if recipe.rematerialise else loss,
             variables,
             totals=network.loss.totals,
             optimizer=recipe.optimizer,

@@ -60,5 +60,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: context2vec.batches(corpus, vocabulary, batch, length),
+        batches=context2vec.batches.of(vocabulary),
     )

@@ -100,5 +100,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=rtd.ReplacedTokens(described.heads[0], encoder),
-        batches=lambda corpus, batch, length: rtd.batches(corpus, vocabulary, batch, length),
+        batches=rtd.batches.of(vocabulary),
     )

@@ -60,5 +60,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=dim.DeepInfoMax(described.heads[0].mlm, encoder),
-        batches=lambda corpus, batch, length: dim.batches(corpus, vocabulary, batch, length),
+        batches=dim.batches.of(vocabulary),
     )

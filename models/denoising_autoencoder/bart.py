@@ -81,7 +81,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: dae.batches(corpus, vocabulary, batch, length, longest=size.length),
+        batches=dae.batches.of(vocabulary, longest=size.length),
         decode=loss.decode,
         writer=loss,
     )

@@ -62,7 +62,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: sequence_autoencoder.batches(corpus, vocabulary, batch, length),
+        batches=sequence_autoencoder.batches.of(vocabulary),
         decode=loss.decode,
         writer=loss,
     )

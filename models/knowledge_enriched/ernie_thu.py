@@ -19,6 +19,7 @@ from ptmbench.models.architectures.fused_entities import WIDTH, fused_entities
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, EntitiesConfig, MaskedLmConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -88,4 +89,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
     words, follows, entities = described.heads
     heads = [mlm.MaskedLm(words, encoder), nsp.NextSentence(follows), dea.DenoisingEntities(entities, encoder)]
-    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=Sampler(batches, ("entities",)))

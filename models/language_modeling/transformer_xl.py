@@ -64,7 +64,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: segment_lm.batches(corpus, vocabulary, batch, length),
+        batches=segment_lm.batches.of(vocabulary),
         decode=loss.decode,
         log_likelihood=loss.log_likelihood,
     )

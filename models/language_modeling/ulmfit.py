@@ -76,7 +76,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
+        batches=lm.batches.of(vocabulary),
         decode=loss.decode,
         writer=loss,
         log_likelihood=loss.log_likelihood,

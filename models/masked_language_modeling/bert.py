@@ -20,6 +20,7 @@ from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -100,4 +101,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
     words, follows = described.heads
     heads = [mlm.MaskedLm(words, encoder), nsp.NextSentence(follows)]
-    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=Sampler(batches))

@@ -64,5 +64,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=cloze.Cloze(encoder),
-        batches=lambda corpus, batch, length: lm.batches(corpus, vocabulary, batch, length),
+        batches=lm.batches.of(vocabulary),
     )

@@ -71,5 +71,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=masked_sentences.MaskedSentencesLm(encoder, decoder),
-        batches=lambda corpus, batch, length: masked_sentences.batches(corpus, vocabulary, batch, length),
+        batches=masked_sentences.batches.of(vocabulary),
     )

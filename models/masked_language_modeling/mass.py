@@ -71,7 +71,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: mass.batches(corpus, vocabulary, batch, length),
+        batches=mass.batches.of(vocabulary),
         decode=loss.decode,
         writer=loss,
     )

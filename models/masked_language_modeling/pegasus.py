@@ -72,7 +72,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: gap_sentences.batches(corpus, vocabulary, batch, length),
+        batches=gap_sentences.batches.of(vocabulary),
         decode=loss.decode,
         writer=loss,
     )

@@ -72,7 +72,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: future_ngram.batches(corpus, vocabulary, batch, length),
+        batches=future_ngram.batches.of(vocabulary),
         decode=loss.decode,
         writer=loss,
     )

@@ -19,6 +19,7 @@ from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -92,4 +93,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         return make
 
     head = mlm.MaskedLm(described.heads[0], encoder)
-    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, [head]), batches=batches)
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, [head]), batches=Sampler(batches))

@@ -19,6 +19,7 @@ from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig, SpanBoundaryConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -95,4 +96,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
     words, edges = described.heads
     heads = [mlm.MaskedLm(words, encoder), sbo.SpanBoundary(edges, encoder)]
-    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=Sampler(batches))

@@ -19,6 +19,7 @@ from ptmbench.models.architectures.star_encoder import star
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -64,4 +65,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         return make
 
     loss = _joint.Joint(encoder, [mlm.MaskedLm(words, encoder) for words in described.heads])
-    return Pretrainable(encoder=encoder, loss=loss, batches=batches)
+    return Pretrainable(encoder=encoder, loss=loss, batches=Sampler(batches))

@@ -18,6 +18,7 @@ from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, WordStructureConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -82,4 +83,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     words = mlm.MaskedLm(described.heads[0], encoder)
     order = sentence_order.SentenceStructure(described.heads[1])
     heads = [words, word_structure.WordStructure(words), order]
-    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=Sampler(batches))

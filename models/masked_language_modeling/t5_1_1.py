@@ -81,7 +81,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: seq2seq_mlm.batches(corpus, vocabulary, batch, length),
+        batches=seq2seq_mlm.batches.of(vocabulary),
         decode=loss.decode,
         writer=loss,
     )

@@ -78,6 +78,6 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=_joint.Joint(encoder, [head, objective.NextSentence(follows)]),
-        batches=lambda corpus, batch, length: objective.batches(corpus, vocabulary, batch, length),
+        batches=objective.batches.of(vocabulary),
         decode=objective.decode(encoder, head, vocabulary.mask),
     )

@@ -74,6 +74,6 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: pseudo_masked.batches(corpus, vocabulary, batch, length),
+        batches=pseudo_masked.batches.of(vocabulary),
         decode=unilm.decode(encoder, loss.mlm, loss.pseudo),
     )

@@ -19,6 +19,7 @@ from ptmbench.models.architectures.universal_encoder import universal
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -68,4 +69,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         return make
 
     loss = _ponder.Ponder(encoder, built(words, encoder, name="mlm"))
-    return Pretrainable(encoder=encoder, loss=loss, batches=batches)
+    return Pretrainable(encoder=encoder, loss=loss, batches=Sampler(batches))

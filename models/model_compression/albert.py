@@ -22,6 +22,7 @@ from ptmbench.models.architectures.encoders import bert
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
 from ptmbench.models.costs import EncoderModel
 from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
+from ptmbench.models.objective import Sampler
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -99,4 +100,4 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
     words, order = described.heads
     heads = [mlm.MaskedLm(words, encoder), sop.SentenceOrder(order)]
-    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=batches)
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=Sampler(batches))

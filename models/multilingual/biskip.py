@@ -37,9 +37,6 @@ CARD = Card(
     reference="none to install: its equations, written out in NumPy",
 )
 
-PAIRS = True
-"""Learns from texts beside their translations."""
-
 SIZES = {
     "tiny": Size(layers=0, width=128, length=4096),
     "mini": Size(layers=0, width=256, length=4096),
@@ -68,5 +65,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: biskip.batches(corpus, vocabulary, batch, length),
+        batches=biskip.batches.of(vocabulary),
     )

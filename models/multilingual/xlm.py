@@ -47,9 +47,6 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 LEARNING_RATE = 2e-3
 """At width 128, as measured for BERT, whose network this is."""
 
-PAIRS = True
-"""It learns from texts with their translations."""
-
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
     """What the network of ``size`` is made of."""
@@ -69,5 +66,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=_joint.Joint(encoder, [head]),
-        batches=lambda corpus, batch, length: tlm.batches(corpus, vocabulary, batch, length),
+        batches=tlm.batches.of(vocabulary),
     )

@@ -65,5 +65,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=cbow.batches,
+        batches=cbow.batches.of(),
     )

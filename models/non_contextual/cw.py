@@ -66,5 +66,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=ranking.batches,
+        batches=ranking.batches.of(),
     )

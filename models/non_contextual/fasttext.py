@@ -65,5 +65,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=skipgram.batches,
+        batches=skipgram.batches.of(),
     )

@@ -68,5 +68,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=glove.batches,
+        batches=glove.batches.of(),
     )

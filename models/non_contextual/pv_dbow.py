@@ -71,5 +71,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: paragraph_vectors.batches(corpus, size.inner, batch, length),
+        batches=paragraph_vectors.batches.of(size.inner),
     )

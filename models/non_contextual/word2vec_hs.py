@@ -62,5 +62,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: hierarchical_softmax.batches(corpus, vocabulary.size, batch, length),
+        batches=hierarchical_softmax.batches.of(vocabulary.size),
     )

@@ -1,24 +1,30 @@
 """Several objectives over one encoding, added up."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
+from ptmbench.models.objective import Objective, Part
 
-class Joint(keras.layers.Layer):
+
+class Joint(Objective, keras.layers.Layer):
     """``loss`` of a `models.pretrainable.Pretrainable`: the sum of the losses of ``heads`` over what ``encoder`` gives.
 
-    Each head is a Keras layer ``head(encoding, batch, totals) -> {"x_loss": [], "x_accuracy": []}`` with a method
-    ``totals(batch)``; every value that ends in "_loss" counts.
+    Every value of a head that ends in "_loss" counts.
     """
 
-    def __init__(self, encoder: keras.layers.Layer, heads: list[keras.layers.Layer], name: str = "loss"):
+    def __init__(self, encoder: keras.layers.Layer, heads: Sequence[Part], name: str = "loss"):
         super().__init__(name=name)
-        self.encoder, self.heads = encoder, heads
+        self.encoder, self.heads = encoder, list(heads)
         for head in heads:
             if not head.built:
                 head.build()
         self.built = True
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return tuple(name for head in self.heads for name in head.reports)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {name: total for head in self.heads for name, total in head.totals(batch).items()}
@@ -26,7 +32,7 @@ class Joint(keras.layers.Layer):
     @property
     def fill(self) -> Any:
         """The `models.pretrainable.Pretrainable.fill` of the head that predicts tokens; None when there is none."""
-        head = next((head for head in self.heads if hasattr(head, "fill")), None)
+        head = next((head for head in self.heads if head.fill is not None), None)
         return head and (lambda batch: head.fill(self.encoder(batch, seed=None), batch["places"]))
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:

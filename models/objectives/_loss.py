@@ -6,9 +6,10 @@ import keras
 
 from ptmbench.models.layers.config import Config
 from ptmbench.models.layers.core import Layer
+from ptmbench.models.objective import Objective
 
 
-class Loss(Layer):
+class Loss(Objective, Layer):
     """Base of losses of a `models.pretrainable.Pretrainable` that own the weights of their head themselves."""
 
     OTHERS = ("encoder",)

@@ -10,18 +10,24 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ptmbench.models.objective import Objective, Part
+
 TAU = 0.01
 """As in the code of Dehghani et al. (2019); the paper names no value."""
 
 
-class Ponder(keras.layers.Layer):
+class Ponder(Objective, keras.layers.Layer):
     """``loss`` of an encoder with ``pondered(batch, seed)`` (see `models.layers.universal`): the loss of
     ``head``, as in `models.objectives._joint`, and the price."""
 
-    def __init__(self, encoder: keras.layers.Layer, head: keras.layers.Layer, name: str = "loss"):
+    def __init__(self, encoder: keras.layers.Layer, head: Part, name: str = "loss"):
         super().__init__(name=name)
         self.encoder, self.head = encoder, head
         self.built = True
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return (*self.head.reports, "ponder")
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"tokens": tf.math.count_nonzero(batch["tokens"], dtype=tf.int32), **self.head.totals(batch)}

@@ -25,6 +25,8 @@ class AwdLm(CausalLm):
     (salesforce/awd-lstm-lm; fastai's `awd_lstm_lm_config` with ``out_bias``).
     """
 
+    reports = ("nll",)
+
     def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "loss"):
         super().__init__(encoder, absent, name=name)
         self.output_bias = self.add_weight((encoder.token_embedding.shape[0],), "zeros", name="output_bias")

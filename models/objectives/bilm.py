@@ -26,6 +26,8 @@ class BiLm(Loss):
     The output layer is the transposed table of token vectors (Press & Wolf, 2017) and a bias of its own.
     """
 
+    reports = ("forward_nll", "backward_nll")
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"neighbours": tf.math.count_nonzero(_neighbours(tf.transpose(batch["tokens"])), dtype=tf.int32)}
 

@@ -22,16 +22,17 @@ import tensorflow as tf
 
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import BAND, SHARED, WINDOW, BiSkipConfig
+from ptmbench.models.objective import PAIRS, Batches, sampled
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.objectives.skipgram import FAR, NEGATIVES, SkipGram, blocks, subsampling
 from ptmbench.models.objectives.translation import check
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 _BLOCK = 1 << 20  # tokens that are counted together
 
 
+@sampled(PAIRS)
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens``, ``languages``, ``windows`` int32 [B, T], ``places`` int32 [B, T, 2] and ``noise``
     int32 [B, 2, K]. `CorpusUnfit` for a corpus of anything but pairs.

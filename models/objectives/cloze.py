@@ -14,11 +14,14 @@ import tensorflow as tf
 
 from ptmbench.models.layers.products import product
 from ptmbench.models.layers.two_towers import joins
+from ptmbench.models.objective import Objective
 
 
-class Cloze(keras.layers.Layer):
+class Cloze(Objective, keras.layers.Layer):
     """``loss`` of an encoder with ``hidden(tokens, seed, documents, see_itself)`` (see
     `models.layers.two_towers`) and ``token_embedding`` [V, D], which is the output layer."""
+
+    reports = ("cloze_accuracy",)
 
     def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
         super().__init__(name=name)

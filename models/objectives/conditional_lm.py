@@ -16,15 +16,16 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.layers.products import product
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives.lm import CausalLm
 from ptmbench.models.objectives.sampling import Runs, stream, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 CODES = 8
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` int32 [B, T], a code in the first column."""
     text = stream(corpus, vocabulary)

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import SHARED, Context2VecConfig
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import FullSentences, generator
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -26,6 +26,7 @@ NEGATIVES = 10
 """k."""
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` int32 [B, T] and ``noise`` int32 [B, K]."""
     texts = FullSentences(corpus, vocabulary, length)

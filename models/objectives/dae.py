@@ -12,9 +12,9 @@ needs no padding. For infilling that changes little: independent Poisson lengths
 
 import numpy as np
 
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._rows import framed, widened
 from ptmbench.models.objectives.sampling import Sentences, generator
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -96,6 +96,7 @@ def damaged_length(raw: int, noises: tuple[str, ...]) -> int:
     return raw - max(1, round(RATE * raw)) if "deletion" in noises else raw
 
 
+@sampled()
 def batches(
     corpus: Corpus,
     vocabulary: Vocabulary,

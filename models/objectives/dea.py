@@ -24,8 +24,8 @@ from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import Layer, made_from
 from ptmbench.models.layers.heads import EntitiesConfig
 from ptmbench.models.layers.operations import HIDDEN
+from ptmbench.models.objective import Batch, Part
 from ptmbench.models.objectives.sampling import check_layers
-from ptmbench.models.pretrainable import Batch
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 
@@ -83,10 +83,11 @@ def noise(batch: Batch, rng: np.random.Generator, *, wrong: float = WRONG, witho
 
 
 @made_from(EntitiesConfig)
-class DenoisingEntities(Layer):
+class DenoisingEntities(Part, Layer):
     """The head: a product, an activation, layer-norm, then the candidates' vectors as the output layer, which come from
     the frozen table of ``owner``, the encoder."""
 
+    reports = ("dea_loss", "dea_accuracy")
     OTHERS = ("owner",)
 
     def __init__(self, config: EntitiesConfig, owner: keras.layers.Layer, name: str = "dea", **kwargs: Any):

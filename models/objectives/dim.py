@@ -20,9 +20,9 @@ import tensorflow as tf
 from ptmbench.models.layers.core import built
 from ptmbench.models.layers.heads import MaskedLmConfig
 from ptmbench.models.layers.operations import fold, shape
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import mlm
 from ptmbench.models.objectives.sampling import FullSentences, generator, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -52,6 +52,7 @@ def draw(free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     return first, room[np.arange(rows), first]
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to what `mlm.noise` gives, with an n-gram hidden besides, and ``ngrams`` int32 [B, C, 12]: the true
     one, then the others, each between marks.
@@ -82,8 +83,10 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class DeepInfoMax(keras.layers.Layer):
+class DeepInfoMax(Objective, keras.layers.Layer):
     """``loss``: MLM and DIM over one pass of ``encoder`` through the texts, and one through their n-grams."""
+
+    reports = ("mlm_loss", "mlm_accuracy", "dim_loss", "dim_accuracy")
 
     def __init__(self, config: MaskedLmConfig, encoder: keras.layers.Layer, name: str = "dim"):
         super().__init__(name=name)

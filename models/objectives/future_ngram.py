@@ -15,9 +15,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import _absent, mlm
 from ptmbench.models.objectives.sampling import Runs, generator
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -46,6 +46,7 @@ def spans(rows: int, length: int, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate(found, axis=1)
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` int32 [B, T], [CLS] text [SEP] with spans hidden; ``targets`` [B, S], the hidden
     tokens; ``previous`` [B, S], the token before each in the text; and ``positions`` [B, S], where that one stands."""
@@ -70,9 +71,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class FutureNgramLm(keras.layers.Layer):
+class FutureNgramLm(Objective, keras.layers.Layer):
     """``loss`` of an encoder-decoder whose decoder has predicting streams (`models.layers.streams`).
     The ids ``absent`` have no probability (see `models.objectives._absent`)."""
+
+    reports = ("next_token_loss",)
 
     def __init__(
         self,

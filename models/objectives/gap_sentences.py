@@ -13,9 +13,9 @@ sentences that begin in the first two halves can become gaps, so that every mask
 
 import numpy as np
 
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._rows import framed, packed
 from ptmbench.models.objectives.sampling import Sentences
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -82,6 +82,7 @@ def principal(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray, room:
     return gaps
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` [B, T]: [CLS] text with gaps [SEP], and ``targets`` [B, (T - 2) / 2 + 2]: [CLS] gap
     sentences [SEP], padded.

@@ -19,9 +19,9 @@ import tensorflow as tf
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.operations import dropout
 from ptmbench.models.layers.vector_heads import GloveConfig
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 
 WINDOW, MOST, POWER = 10, 100.0, 0.75
@@ -50,6 +50,7 @@ def count(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return (keys // size).astype(np.int32), (keys % size).astype(np.int32), sums
 
 
+@sampled()
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` and ``others`` int32 [B, T], i and j of pairs, and ``counts``, X_ij: float32 [B, T],
     whose bits travel as int32, since Keras would round floats to bfloat16."""

@@ -21,10 +21,10 @@ import tensorflow as tf
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import MeansTreeConfig, TreeConfig, depth
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives import skipgram
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.cbow import context_means, words_with_context
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 
 SLOTS = 2 * skipgram.WINDOW
@@ -68,6 +68,7 @@ def _huffman(counts: list[int]) -> list[list[int]]:
     return ways[:leaves]
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: int, batch: int, length: int) -> Batches:
     """(step, seed) to `models.objectives.skipgram`'s ``tokens``, ``places`` and ``windows`` int32 [B, T], and with them
     ``paths`` int32 [B, T, L], the way to each token, and ``centres`` int32 [B, T, C], the places in the row of the

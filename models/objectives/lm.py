@@ -15,13 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.layers.products import product
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import _absent
 from ptmbench.models.objectives.sampling import Runs, stream
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` int32 [B, T], and ``documents`` int32 [B, T], which numbers the documents of a row."""
     runs = Runs(stream(corpus, vocabulary), length)
@@ -33,7 +34,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class CausalLm(keras.layers.Layer):
+class CausalLm(Objective, keras.layers.Layer):
     """``loss`` of a decoder with tied embeddings, and the ways of asking it for probabilities.
 
     ``encoder`` gives ``hidden(tokens, seed, gaps, documents)`` (see `models.layers.transformers.CausalTransformer`) and

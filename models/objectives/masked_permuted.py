@@ -19,9 +19,9 @@ import tensorflow as tf
 
 from ptmbench.models.layers.core import built
 from ptmbench.models.layers.heads import MaskedLmConfig
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import masking
 from ptmbench.models.objectives.sampling import FullSentences, generator, heads
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -35,6 +35,7 @@ def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str,
     return batch | {name: np.take_along_axis(batch[name], order, axis=1) for name in SLOTS}
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to what `models.objectives.mlm.noise` gives, slots in the order of prediction."""
     texts = FullSentences(corpus, vocabulary, length)
@@ -47,8 +48,10 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class MaskedPermutedLm(keras.layers.Layer):
+class MaskedPermutedLm(Objective, keras.layers.Layer):
     """``loss`` of a `models.layers.compensated.PositionCompensated`: its queries, through the head of MLM."""
+
+    reports = ("accuracy",)
 
     def __init__(self, words: MaskedLmConfig, encoder: keras.layers.Layer, name: str = "loss"):
         super().__init__(name=name)

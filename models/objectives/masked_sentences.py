@@ -21,8 +21,8 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.architectures.hierarchical_transformer import places
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives.sampling import Runs, generator, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -100,6 +100,7 @@ def written(
     return {key: value.astype(np.int32) for key, value in found.items()}
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` int32 [B, T] with sentences hidden, and what `written` gives."""
     rows, row = Rows(corpus, vocabulary, length), np.arange(batch)[:, None]
@@ -129,7 +130,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class MaskedSentencesLm(keras.layers.Layer):
+class MaskedSentencesLm(Objective, keras.layers.Layer):
     """``loss`` of `models.layers.hierarchical`: the hidden sentences' negative log-likelihood per
     token, end marks included."""
 

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptmbench.models.objective import Batches
 from ptmbench.models.objectives import mlm
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.tokenizers import Vocabulary
 
 COPIES = 10

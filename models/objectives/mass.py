@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._rows import framed
 from ptmbench.models.objectives.sampling import Runs, generator
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -55,6 +55,7 @@ def fragment(length: int) -> int:
     return max(1, round(RATE * length))
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` [B, T]: [CLS] text [SEP] with the fragment hidden; ``targets`` [B, k + 1]: [MASK] and
     the fragment; ``first`` int32 [B]: the fragment's place in ``tokens``."""

@@ -19,6 +19,7 @@ from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import Layer, made_from
 from ptmbench.models.layers.heads import MaskedLmConfig, PseudoMaskedConfig, TiedLmConfig
 from ptmbench.models.layers.products import product
+from ptmbench.models.objective import Part
 from ptmbench.models.objectives import _absent
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -102,11 +103,12 @@ def gather(tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
 @made_from(PseudoMaskedConfig)
 @made_from(MaskedLmConfig)
-class MaskedLm(Layer):
+class MaskedLm(Part, Layer):
     """The head: a product, an activation, layer-norm, then the token embedding [V, E] as the output layer, with a bias
     of its own. ``owner`` is the layer whose ``token_embedding`` is tied. Ids that the configuration calls
     ``absent`` have no probability (see `models.objectives._absent`)."""
 
+    reports = ("mlm_loss", "mlm_accuracy")
     OTHERS = ("owner",)
 
     def __init__(self, config: MaskedLmConfig, owner: keras.layers.Layer, name: str = "mlm", **kwargs: Any):

@@ -11,13 +11,16 @@ import tensorflow as tf
 
 from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.heads import ClassifierConfig
+from ptmbench.models.objective import Part
 
 RANDOM_SECOND = 0.5
 """The share of rows whose second text is random."""
 
 
-class NextSentence(Layer):
+class NextSentence(Part, Layer):
     """The head: two scores from the pooled vector [B, D]; class 1 is "follows"."""
+
+    reports = ("nsp_loss", "nsp_accuracy")
 
     def __init__(self, config: ClassifierConfig, name: str = "nsp", **kwargs: Any):
         super().__init__(config, name=name, **kwargs)

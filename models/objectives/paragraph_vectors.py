@@ -19,13 +19,14 @@ import tensorflow as tf
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import SHARED, NoiseWordsConfig
 from ptmbench.models.layers.vectors import NEGATIVES, WINDOW
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.objectives.skipgram import subsampling
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 
 
+@sampled()
 def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens``, ``windows``, ``documents`` int32 [B, T] and ``noise`` int32 [B, K].
 

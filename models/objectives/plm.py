@@ -22,10 +22,10 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.layers.products import product
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import _absent
 from ptmbench.models.objectives.nsp import RANDOM_SECOND
 from ptmbench.models.objectives.sampling import Pairs, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -85,6 +85,7 @@ def order(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vo
     }
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` and ``segments`` int32 [B, T], what `order` adds, and ``memory`` int32 [B, T / 2]:
     the tokens before the first text, of its document, with 0 where that begins later."""
@@ -103,9 +104,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class PermutedLm(keras.layers.Layer):
+class PermutedLm(Objective, keras.layers.Layer):
     """``loss`` of a `models.layers.two_stream.TwoStream`: its queries through the transposed table of token vectors,
     and a bias of its own. The ids ``absent`` have no probability (see `models.objectives._absent`)."""
+
+    reports = ("plm_accuracy",)
 
     def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "plm"):
         super().__init__(name=name)

@@ -26,9 +26,9 @@ import tensorflow as tf
 from ptmbench.models.layers.core import built
 from ptmbench.models.layers.heads import PseudoMaskedConfig
 from ptmbench.models.layers.operations import shape
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import masking, mlm
 from ptmbench.models.objectives.sampling import Pairs
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -36,6 +36,7 @@ NGRAMS = (0.6, 0.08, 0.08, 0.08, 0.08, 0.08)
 """p(n) of the block of tokens that one draw hides."""
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to what `models.objectives.mlm.noise` gives over two texts of which the second follows the first,
     and ``order`` int32 [B, M]: hidden tokens of one block have one number, and blocks are asked for by these."""
@@ -65,8 +66,10 @@ def visible(order: tf.Tensor, length: Any) -> tf.Tensor:
     return tf.equal(key, 0) | original | tf.equal(key, 2) & tf.equal(query, 2) & same
 
 
-class PseudoMaskedLm(keras.layers.Layer):
+class PseudoMaskedLm(Objective, keras.layers.Layer):
     """``loss`` of a `models.layers.masked.MaskedEncoder` with distances; one MLM head serves both parts."""
+
+    reports = ("mlm_loss", "mlm_accuracy", "par_loss", "par_accuracy")
 
     def __init__(
         self, words: PseudoMaskedConfig, encoder: keras.layers.Layer, vocabulary: Vocabulary, name: str = "loss"

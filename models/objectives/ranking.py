@@ -19,12 +19,13 @@ import tensorflow as tf
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import WindowRankingConfig
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 
 
+@sampled()
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` int32 [B, T] and ``others`` int32 [B, T], the random word for each."""
     runs = Runs(corpus.ids, length)
@@ -43,6 +44,8 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
 @made_from(WindowRankingConfig)
 class WindowRanking(Loss):
     """``loss`` of a table of word vectors: holds the network that scores windows."""
+
+    reports = ("ranking_accuracy",)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"windows": tf.size(batch["tokens"])}

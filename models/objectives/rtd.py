@@ -18,9 +18,9 @@ from ptmbench.models.layers.embeddings import padding_bias
 from ptmbench.models.layers.heads import ReplacedTokensConfig
 from ptmbench.models.layers.operations import fold, gelu, shape
 from ptmbench.models.layers.transformers import Encoder
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives.mlm import noise
 from ptmbench.models.objectives.sampling import Pairs
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -30,6 +30,7 @@ DRAWS = 1 << 24
 """Random numbers travel as integers below this, which float32 tells apart: Keras would round floats to bfloat16."""
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to what `models.objectives.mlm.noise` gives, ``original`` int32 [B, T], and ``draws`` int32
     [B, M], uniform below `DRAWS`; second texts always follow the first."""
@@ -63,12 +64,14 @@ def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
     return tf.minimum(chosen, logits.shape[-1] - 1)
 
 
-class ReplacedTokens(keras.layers.Layer):
+class ReplacedTokens(Objective, keras.layers.Layer):
     """``loss`` of ELECTRA: the generator, its samples, and the discriminator, which is the ``encoder`` that is kept.
 
     The generator shares the encoder's embeddings through a projection of its own. Its head knows which ids have no
     probability.
     """
+
+    reports = ("mlm_loss", "mlm_accuracy", "rtd_loss", "rtd_accuracy", "rtd_replaced")
 
     def __init__(self, config: ReplacedTokensConfig, encoder: Encoder, name: str = "rtd"):
         super().__init__(name=name)

@@ -17,6 +17,7 @@ from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.heads import SpanBoundaryConfig
 from ptmbench.models.layers.operations import gelu
 from ptmbench.models.layers.products import product
+from ptmbench.models.objective import Part
 from ptmbench.models.objectives.masking import Chosen
 from ptmbench.models.objectives.mlm import gather
 
@@ -38,10 +39,11 @@ def boundaries(chosen: Chosen) -> dict[str, np.ndarray]:
     }
 
 
-class SpanBoundary(Layer):
+class SpanBoundary(Part, Layer):
     """The head: two layers over the edges and a position, then the token embedding [V, D] as the output layer.
     ``owner`` is the layer whose ``token_embedding`` is tied."""
 
+    reports = ("sbo_loss", "sbo_accuracy")
     OTHERS = ("owner",)
 
     def __init__(self, config: SpanBoundaryConfig, owner: keras.layers.Layer, name: str = "sbo", **kwargs: Any):

@@ -20,12 +20,13 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.layers.products import product
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives.sampling import Runs, stream, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` and ``memory`` int32 [B, T], the T tokens before them (M = T, as the authors train),
     and ``documents`` int32 [B, M + T], which numbers the documents of both."""
@@ -43,7 +44,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class SegmentLm(keras.layers.Layer):
+class SegmentLm(Objective, keras.layers.Layer):
     """``loss`` of a decoder with tied embeddings, and the two ways of asking it for probabilities.
 
     ``encoder`` gives ``hidden(tokens, seed, memory, documents)`` (see `models.layers.relative_causal`) and

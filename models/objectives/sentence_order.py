@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.heads import ClassifierConfig
+from ptmbench.models.objective import Part
 from ptmbench.models.objectives.sampling import Pairs, laid
 
 NEXT, PREVIOUS, RANDOM = 0, 1, 2
@@ -41,8 +42,10 @@ def pairs(texts: Pairs, step: int, batch: int, seed: int) -> tuple[dict[str, np.
     return rows | {"order": order}, rng
 
 
-class SentenceStructure(Layer):
+class SentenceStructure(Part, Layer):
     """The head: three scores from the pooled vector [B, D]."""
+
+    reports = ("sentence_order_loss", "sentence_order_accuracy")
 
     def __init__(self, config: ClassifierConfig, name: str = "sentence_order", **kwargs: Any):
         super().__init__(config, name=name, **kwargs)

@@ -15,9 +15,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import _absent
 from ptmbench.models.objectives.sampling import Runs, generator
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -70,6 +70,7 @@ def corrupt(
     return tuple(np.concatenate([edge[0], part, edge[1]], axis=1).astype(np.int32) for part in (source, target))
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` [B, T] and ``targets`` [B, S]; the text runs on over the ends of documents."""
     raw, noise, spans = plan(length)
@@ -87,7 +88,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     return make
 
 
-class Seq2SeqLm(keras.layers.Layer):
+class Seq2SeqLm(Objective, keras.layers.Layer):
     """``loss`` of an encoder-decoder: the target's negative log-likelihood per token, each token given the true
     ones before it. The ids ``absent`` have no probability, and are not predicted (see `models.objectives._absent`)."""
 

@@ -20,10 +20,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._rows import framed, packed, widened
 from ptmbench.models.objectives.sampling import Runs, generator
 from ptmbench.models.objectives.seq2seq_mlm import RATE
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -104,6 +104,7 @@ def text_length(length: int, noise: str) -> int:
     return room
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int, noise: str) -> Batches:
     """(step, seed) to ``tokens`` [B, T] and ``targets`` [B, S], each [CLS] ... [SEP]; ``noise`` is one of `NOISES`."""
     if noise not in NOISES:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives.lm import CausalLm
 from ptmbench.models.objectives.sampling import FullSentences
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` int32 [B, T], which are the targets too."""
     texts = FullSentences(corpus, vocabulary, length)

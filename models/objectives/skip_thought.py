@@ -18,13 +18,14 @@ import tensorflow as tf
 from ptmbench.models.layers.core import Layer, made_from
 from ptmbench.models.layers.recurrent_networks import over_rows
 from ptmbench.models.layers.vector_heads import SkipThoughtConfig
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Sentences
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens``; ``inputs``, what stands before each token in its sentence, [CLS] at the first; and
     ``before`` and ``after``, the places in the row where the sentences before and after its own one end, -1 where there

@@ -23,9 +23,9 @@ import tensorflow as tf
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import BLOCK, SHARED, WINDOW, NegativeSamplingConfig
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
 from ptmbench.models.objectives.sampling import Runs, generator, take
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 
 NEGATIVES = 5
@@ -37,6 +37,7 @@ FAR = 1 << 16
 """Between the places of two texts; wider than any window."""
 
 
+@sampled()
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens``, ``places``, ``windows`` int32 [B, T] and ``noise`` int32 [B, K].
 

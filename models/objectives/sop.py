@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.heads import ClassifierConfig
+from ptmbench.models.objective import Part
 from ptmbench.models.objectives.sampling import Pairs, laid
 
 SWAPPED = 0.5
@@ -42,8 +43,10 @@ def pairs(
     return rows | {"swapped": swapped.astype(np.int32)}, where, rng
 
 
-class SentenceOrder(Layer):
+class SentenceOrder(Part, Layer):
     """The head: two scores from the pooled vector [B, D]; class 1 is "swapped"."""
+
+    reports = ("sop_loss", "sop_accuracy")
 
     def __init__(self, config: ClassifierConfig, name: str = "sop", **kwargs: Any):
         super().__init__(config, name=name, **kwargs)

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ptmbench.models.objective import PAIRS, Batch, Batches, sampled
 from ptmbench.models.objectives import mlm
 from ptmbench.models.objectives.sampling import Runs, bracketed, check_layers, columns, generator
-from ptmbench.models.pretrainable import Batch, Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -80,6 +80,7 @@ class Translations:
         }
 
 
+@sampled("languages", PAIRS)
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to what the encoder reads and what `models.objectives.mlm` hides of it.
 

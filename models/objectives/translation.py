@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.objective import PAIRS, Batches, sampled
 from ptmbench.models.objectives.sampling import Runs, bracketed
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -69,6 +69,7 @@ class Packed:
         return source, target
 
 
+@sampled(PAIRS)
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to ``tokens`` and ``targets``, int32 [B, T] each. `CorpusUnfit` for a corpus of anything but
     pairs."""

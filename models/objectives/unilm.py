@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from ptmbench.models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE
 from ptmbench.models.layers.operations import shape
+from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives import masking, mlm, nsp
 from ptmbench.models.objectives.sampling import Pairs
-from ptmbench.models.pretrainable import Batches
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -30,6 +30,7 @@ NGRAMS = (0.8, 0.1, 0.1)
 """p(n) of the run of tokens that one draw hides."""
 
 
+@sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """(step, seed) to what `models.objectives.mlm.noise` gives, with ``segments`` 0 ... 5 and ``next`` int32 [B],
     which counts in bidirectional rows only."""

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.objective import Part
 from ptmbench.models.objectives.mlm import MaskedLm
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -65,8 +66,10 @@ def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: 
     }
 
 
-class WordStructure(keras.layers.Layer):
+class WordStructure(Part, keras.layers.Layer):
     """The head: shuffled places are predicted by the same layers as masked ones, those of ``mlm``."""
+
+    reports = ("word_structure_loss", "word_structure_accuracy")
 
     def __init__(self, mlm: MaskedLm, name: str = "word_structure"):
         super().__init__(name=name)

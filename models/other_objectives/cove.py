@@ -35,9 +35,6 @@ CARD = Card(
     reference="none to install: its equations, written out in NumPy",
 )
 
-PAIRS = True
-"""Learns from texts beside their translations."""
-
 # Half of the width are word vectors, as many cells reach the other half from both directions; the paper's 300 cells in
 # each are the base size.
 SIZES = {
@@ -71,7 +68,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: translation.batches(corpus, vocabulary, batch, length),
+        batches=translation.batches.of(vocabulary),
         decode=loss.decode,
         writer=loss,
     )

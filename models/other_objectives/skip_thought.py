@@ -71,5 +71,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=loss,
-        batches=lambda corpus, batch, length: skip_thought.batches(corpus, vocabulary, batch, length),
+        batches=skip_thought.batches.of(vocabulary),
     )

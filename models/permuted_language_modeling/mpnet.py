@@ -78,5 +78,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=masked_permuted.MaskedPermutedLm(words, encoder),
-        batches=lambda corpus, batch, length: masked_permuted.batches(corpus, vocabulary, batch, length),
+        batches=masked_permuted.batches.of(vocabulary),
     )

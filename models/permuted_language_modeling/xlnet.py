@@ -77,5 +77,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     return Pretrainable(
         encoder=encoder,
         loss=plm.PermutedLm(encoder, vocabulary.absent),
-        batches=lambda corpus, batch, length: plm.batches(corpus, vocabulary, batch, length),
+        batches=plm.batches.of(vocabulary),
     )

@@ -2,12 +2,14 @@
 
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ptmbench import models
 from ptmbench.models.card import Size
+from ptmbench.models.objective import PAIRS
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -90,20 +92,26 @@ def pairs() -> Corpus:
     )
 
 
-def corpus_of(name: str) -> Corpus:
-    """What the model called ``name`` learns from."""
-    return pairs() if getattr(models.load(name), "PAIRS", False) else corpus()
-
-
 @cache
-def made(name: str) -> SimpleNamespace:
-    """The model called ``name``, built once for all tests, and its batches."""
+def network(name: str) -> Any:
+    """The model called ``name``, built once for all tests."""
     import keras
 
     module = models.load(name)
     keras.utils.set_random_seed(3)
-    built = module.build(small(module), VOCABULARY)
-    return SimpleNamespace(module=module, built=built, batches=built.batches(corpus_of(name), ROWS, LENGTH))
+    return module.build(small(module), VOCABULARY)
+
+
+def corpus_of(name: str) -> Corpus:
+    """What the model called ``name`` learns from."""
+    return pairs() if PAIRS in network(name).batches.needs else corpus()
+
+
+@cache
+def made(name: str) -> SimpleNamespace:
+    """The module of the model called ``name``, its network, and its batches."""
+    built = network(name)
+    return SimpleNamespace(module=models.load(name), built=built, batches=built.batches(corpus_of(name), ROWS, LENGTH))
 
 
 def seed(*numbers: int):

@@ -7,6 +7,7 @@ import pytest
 
 from ptmbench import models
 from ptmbench.models.card import Size
+from ptmbench.models.objective import PAIRS
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -62,8 +63,8 @@ HAND = {
     # 2 hidden tokens are 4 more behind the 10: layers of 512 + 2 x 14 x 8 products, and 4 predictions.
     "unilm_v2": (2 * LAYER, 2 * 2 * 736 * 14 / 10 + 2 * MASKED),
     # One layer is BERT's. The other has attention over the vectors of entities too, 4 x 4 x 4 and 2 x 10 x 4 products,
-    # and 4 x 16 more in its feed-forward layer. The third head takes 8 x 4, and 10 x 4 for the candidates, which have no
-    # gradient.
+    # and 4 x 16 more in its feed-forward layer. The third head takes 8 x 4, and 10 x 4 for the candidates, which have
+    # no gradient.
     "ernie_thu": (
         2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10,
         2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10 + MASKED + 2 * 16 / 10 + 2 * (32 + 40 * 2 / 3),
@@ -250,7 +251,7 @@ def multiplied(module, size, rows, length):
 
     built = module.build(size, VOCABULARY)
     built.encoder.dropout = 0.0
-    batch = built.batches(corpus(2 if hasattr(module, "PAIRS") else 20), rows, length)(0, 0)
+    batch = built.batches(corpus(2 if PAIRS in built.batches.needs else 20), rows, length)(0, 0)
     variables = [v.value for v in built.loss.trainable_variables]
 
     def gradients(batch):

@@ -376,11 +376,13 @@ def test_joint_adds_the_losses_only():
     import keras
     import tensorflow as tf
 
+    from ptmbench.models.objective import Part
     from ptmbench.models.objectives._joint import Joint
 
-    class Constant(keras.layers.Layer):
+    class Constant(Part, keras.layers.Layer):
         def __init__(self, values):
             super().__init__()
+            self.reports = tuple(values)
             self.constants, self.built = {name: tf.constant(value) for name, value in values.items()}, True
 
         def totals(self, batch):
@@ -393,3 +395,4 @@ def test_joint_adds_the_losses_only():
     joint = Joint(encoder, [Constant({"a_loss": 2.0, "a_accuracy": 0.5}), Constant({"b_loss": 3.0})])
     values = {name: float(value) for name, value in joint({"tokens": np.zeros((1, 1), np.int32)}).items()}
     assert values == {"loss": 5.0, "a_loss": 2.0, "a_accuracy": 0.5, "b_loss": 3.0}
+    assert joint.reports == ("a_loss", "a_accuracy", "b_loss") and joint.fill is None

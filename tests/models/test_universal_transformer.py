@@ -10,6 +10,7 @@ import tensorflow as tf
 from ptmbench.models.card import Size
 from ptmbench.models.layers.universal import UniversalEncoder
 from ptmbench.models.masked_language_modeling import universal_transformer
+from ptmbench.models.objective import Part
 from ptmbench.models.objectives import _ponder
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -133,7 +134,9 @@ def test_loss_by_hand():
         def pondered(self, batch, seed=None):
             return Encoding(tokens=None, pooled=None, layers=()), tf.constant([[2.5, 3.0, 1.5], [4.0, 2.0, 99.0]])
 
-    class Head(keras.layers.Layer):
+    class Head(Part, keras.layers.Layer):
+        reports = ("mlm_loss", "mlm_accuracy")
+
         def totals(self, batch):
             return {"masked": tf.constant(1)}
 
@@ -142,6 +145,7 @@ def test_loss_by_hand():
 
     loss = _ponder.Ponder(Fake(), Head())
     batch = {"tokens": np.array([[2, 40, 3], [2, 3, 0]], np.int32)}
+    assert loss.reports == ("mlm_loss", "mlm_accuracy", "ponder")
     assert {name: int(total) for name, total in loss.totals(batch).items()} == {"tokens": 5, "masked": 1}
     values = {name: float(value) for name, value in loss(batch).items()}
     assert values == pytest.approx({"loss": 7 + 0.01 * 13 / 5, "mlm_loss": 7, "mlm_accuracy": 0.5, "ponder": 13 / 5})

@@ -1,0 +1,139 @@
+"""Checks an objective (`models.objective`) before anything is trained: what it samples, and what its loss reports.
+
+`bench.engine.networks.build` and `bench.runs.pretrain` call it. It raises `models.BrokenModel`, which names the
+objective's file.
+"""
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from ptmbench.models import BrokenModel
+from ptmbench.models._importing import broken
+from ptmbench.models.objective import Batch, Batches, Objective, Part, Sampler
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.corpus import Corpus
+
+_MISTAKES = (TypeError, AttributeError, LookupError, NameError, NotImplementedError, ArithmeticError, AssertionError)
+"""What a slip in the code of an objective raises. `ValueError` is what objectives raise for input that does not fit."""
+_KERAS = "Exception encountered when calling"
+"""What Keras writes before the error of a layer, with all of its arguments behind it."""
+_TYPES = (np.int32, np.float32)
+
+
+def check(network: Pretrainable, path: Path) -> None:
+    """Raises `BrokenModel` where the two sides of the objective of ``network``, which the file ``path`` builds, are not
+    what `models.objective` says."""
+    loss, batches = network.loss, network.batches
+    if not isinstance(loss, Objective) or not isinstance(loss, keras.layers.Layer):
+        raise BrokenModel(
+            f"{_file(type(loss), path)}: the loss of {path.name} is a {type(loss).__name__}, where a Keras layer that "
+            "is a models.objective.Objective belongs: class Mine(Objective, keras.layers.Layer)."
+        )
+    if not isinstance(batches, Sampler):
+        raise BrokenModel(
+            f"{path}: the batches that build gives are {batches!r:.80}, where a models.objective.Sampler belongs: "
+            "objective.batches.of(vocabulary), with @sampled() before the function, or Sampler(function)."
+        )
+    for part in (one for one in loss._flatten_layers() if isinstance(one, Objective | Part)):
+        kind, base = type(part), Part if isinstance(part, Part) else Objective
+        for name, missing in (("totals", (base.totals,)), ("call", (base.call, keras.layers.Layer.call))):
+            if getattr(kind, name) in missing:
+                raise BrokenModel(
+                    f"{_file(kind, path)}: {kind.__name__} has no method {name}. What it takes and gives is said at "
+                    f"models.objective.{base.__name__}.{name}."
+                )
+        if not isinstance(part.reports, tuple) or not all(isinstance(name, str) for name in part.reports):
+            raise BrokenModel(
+                f"{_file(kind, path)}: {kind.__name__}.reports is {part.reports!r}, where a tuple of the names of "
+                "scalars belongs."
+            )
+
+
+def batches_of(network: Pretrainable, corpus: Corpus, rows: int, length: int) -> Batches:
+    """``network.batches(corpus, rows, length)``, after a look at the first batch and the totals of its loss.
+
+    Raises `BrokenModel` where they are not what `models.objective` says, and `CorpusUnfit` where the corpus lacks what
+    the objective needs.
+    """
+    path = Path(inspect.unwrap(network.batches.make).__code__.co_filename)
+    with _mistakes_in(path):
+        batches = network.batches(corpus, rows, length)
+        first, again = batches(0, 0), batches(0, 0)
+    for wrong in _wrong(first, again, rows):
+        raise BrokenModel(f"{path}: {wrong}")
+    kind = type(network.loss)
+    with _mistakes_in(_file(kind, path)):
+        totals = network.loss.totals(first)
+    for name, value in totals.items():
+        if tuple(value.shape) != () or value.dtype != "int32":
+            raise BrokenModel(
+                f"{_file(kind, path)}: {kind.__name__}.totals gives {name!r} as {value.dtype} {list(value.shape)}, "
+                "where a count, int32 [], belongs."
+            )
+    return batches
+
+
+def checked(loss: Objective) -> Callable[..., dict[str, Any]]:
+    """``loss``, with a look at the names of what it gives: once, while a step is traced."""
+
+    def scalars(*inputs: Any) -> dict[str, Any]:
+        kind = type(loss)
+        path = _file(kind, Path(kind.__module__))
+        with _mistakes_in(path):
+            found = loss(*inputs)
+        expected = {"loss", *loss.reports}
+        if not isinstance(found, dict) or found.keys() != expected:
+            given = ", ".join(found) if isinstance(found, dict) else f"{found!r:.80}"
+            raise BrokenModel(
+                f"{path}: {kind.__name__} gives {given}, where {', '.join(('loss', *loss.reports))} belong. Name in "
+                "its reports what it gives besides the loss."
+            )
+        return found
+
+    return scalars
+
+
+def _wrong(first: Batch, again: Batch, rows: int) -> Iterator[str]:
+    """What is wrong with a batch of so many ``rows``, and with the same batch asked for ``again``, in sentences."""
+    if not isinstance(first, dict) or not all(isinstance(array, np.ndarray) for array in first.values()):
+        yield f"a batch is {first!r:.80}, where a dict of named NumPy arrays belongs."
+        return
+    if "tokens" not in first:
+        yield f"a batch has {', '.join(first) or 'nothing'}, but no tokens, int32 [B, T]."
+    for name, array in first.items():
+        if array.dtype not in _TYPES:
+            yield f"{name!r} of a batch is {array.dtype}, where int32 or float32 belongs."
+        if array.shape[:1] != (rows,):
+            yield f"{name!r} of a batch has the shape {list(array.shape)}, where the first axis has the {rows} rows."
+        if not np.array_equal(array, again[name]):
+            draw = "models.objectives.sampling.generator(seed, step)"
+            yield f"{name!r} of step 0 is another array each time. Take random numbers from {draw}."
+
+
+def _file(kind: type, otherwise: Path) -> Path:
+    """The file that defines the class ``kind``."""
+    try:
+        return Path(inspect.getfile(kind))
+    except (OSError, TypeError):
+        return otherwise
+
+
+@contextmanager
+def _mistakes_in(path: Path) -> Iterator[None]:
+    """Tells a slip in the code of ``path`` with its line. What other files of `models` raise goes through."""
+    try:
+        yield
+    except _MISTAKES as error:
+        while _KERAS in str(error) and error.__context__ is not None:
+            error = error.__context__
+        files = [Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if [file for file in files if path.parents[1] in file.parents][-1:] != [path]:
+            raise
+        raise broken(path, error, BrokenModel) from error

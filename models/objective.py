@@ -1,0 +1,103 @@
+"""What an objective is: the contract of the files in ``models/objectives``, one for each term of the survey.
+
+An objective has two sides, and a model's ``build`` puts them together in a `models.pretrainable.Pretrainable`:
+
+    Sampler     NumPy: batches of a corpus. A function ``batches`` of the objective's file, marked by `sampled`
+    Objective   TensorFlow: the loss of a batch, a Keras layer that holds the encoder and the objective's own weights
+    Part        TensorFlow: the loss of one of several objectives over one encoding (`models.objectives._joint.Joint`)
+
+The weights and FLOPs of an objective stand in the configuration of its head (`models.layers.heads.HeadConfig`), which
+``describe`` names among those of the model. `bench.engine.objectives` checks all of this before anything is trained.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import update_wrapper, wraps
+from typing import Any
+
+import numpy as np
+
+from ptmbench.models.text.corpus import Corpus
+
+Batch = dict[str, np.ndarray]
+"""Named arrays, int32 or float32, all with the rows as their first axis; ``tokens`` int32 [B, T] among them."""
+Batches = Callable[[int, int], Batch]
+"""(step, seed) to a batch: stateless, so that any host can make any batch again. Shapes never change from step to
+step."""
+PAIRS = "pairs"
+"""What a corpus has whose documents are texts beside their translations."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """What an objective samples: ``make`` maps (corpus, B, T) to `Batches`.
+
+    ``needs`` are the layers of annotations (`models.text.annotations`) that the corpus must have, and `PAIRS`. For a
+    corpus without them ``make`` raises `models.text.pieces.CorpusUnfit`.
+    """
+
+    make: Callable[[Corpus, int, int], Batches]
+    needs: tuple[str, ...] = ()
+
+    def __call__(self, corpus: Corpus, batch: int, length: int) -> Batches:
+        return self.make(corpus, batch, length)
+
+
+class Sampled:
+    """A function (corpus, settings ..., B, T) to `Batches`, and what it ``needs`` (see `Sampler`)."""
+
+    def __init__(self, function: Callable[..., Batches], needs: tuple[str, ...]):
+        self.function, self.needs = function, needs
+        update_wrapper(self, function)
+
+    def __call__(self, corpus: Corpus, *given: Any, **options: Any) -> Batches:
+        return self.function(corpus, *given, **options)
+
+    def of(self, *settings: Any, **options: Any) -> Sampler:
+        """The sampler for one model, whose ``settings`` (most often the vocabulary) and ``options`` are given."""
+
+        @wraps(self.function)
+        def make(corpus: Corpus, batch: int, length: int) -> Batches:
+            return self.function(corpus, *settings, batch, length, **options)
+
+        return Sampler(make, self.needs)
+
+
+def sampled(*needs: str) -> Callable[[Callable[..., Batches]], Sampled]:
+    """Marks the function ``batches`` of an objective; ``needs`` as for `Sampler`."""
+    return lambda function: Sampled(function, needs)
+
+
+class Objective:
+    """The loss of a batch. Subclasses are Keras layers too: ``class Mine(Objective, keras.layers.Layer)``."""
+
+    reports: tuple[str, ...] = ()
+    """Names of the scalars that `call` gives besides "loss": accuracies, parts of the loss."""
+    fill: Callable[[dict[str, Any]], Any] | None = None
+    """As `models.pretrainable.Pretrainable.fill`."""
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """How many things the means of `call` are over, by name, int32 []."""
+        raise NotImplementedError
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        """The scalar "loss" and what the objective `reports`, float32 []: means over things that the batch alone
+        decides, divided by ``totals``, or by the totals of the batch where none are given."""
+        raise NotImplementedError
+
+
+class Part:
+    """One of several losses over the encoding of a batch. Subclasses are Keras layers too."""
+
+    reports: tuple[str, ...] = ()
+    """Names of the scalars that `call` gives. The model minimises the sum of those that end in "_loss"."""
+    fill: Callable[[Any, Any], Any] | None = None
+    """(encoding, places [B]) to float [B, V]: see `models.pretrainable.Pretrainable.fill`."""
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """As `Objective.totals`; names are those of no other part, unless they count the same things."""
+        raise NotImplementedError
+
+    def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
+        """What it `reports`, from the `models.pretrainable.Encoding` of the batch: means, divided by ``totals``."""
+        raise NotImplementedError

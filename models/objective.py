@@ -73,6 +73,9 @@ class Objective:
 
     reports: tuple[str, ...] = ()
     """Names of the scalars that `call` gives besides "loss": accuracies, parts of the loss."""
+    over_vocabulary = True
+    """Whether a network that knows nothing has a loss of about ln V: the loss, or the part of it that is called
+    "mlm_loss", is a cross-entropy over all V pieces."""
     fill: Callable[[dict[str, Any]], Any] | None = None
     """As `models.pretrainable.Pretrainable.fill`."""
 

@@ -17,9 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from ptmbench.models.objective import Batch, Batches, Objective, Sampler
-
-__all__ = ["Batch", "Batches", "Encoding", "Pretrainable", "Writer"]
+from ptmbench.models.objective import Objective, Sampler
 
 
 class Encoding(NamedTuple):

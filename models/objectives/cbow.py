@@ -28,6 +28,8 @@ class Cbow(Loss):
     """``loss`` of a table of word vectors, which are the contexts' here: holds the second table, of the words as
     answers."""
 
+    over_vocabulary = False
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"words": words_with_context(batch)}
 

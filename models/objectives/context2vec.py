@@ -46,6 +46,8 @@ class Context2Vec(Loss):
     """``loss`` of an encoder with ``both`` directions (see `models.layers.recurrent_networks.Bidirectional`): holds the
     MLP and the words' own vectors."""
 
+    over_vocabulary = False
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"words": tf.math.count_nonzero(_words(batch), dtype=tf.int32)}
 

@@ -72,6 +72,8 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
 class Glove(Loss):
     """``loss`` of a `models.layers.vectors.SummedVectors`: holds the biases."""
 
+    over_vocabulary = False
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.size(batch["tokens"])}
 

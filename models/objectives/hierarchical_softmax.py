@@ -104,6 +104,8 @@ def holders(places: np.ndarray, windows: np.ndarray) -> np.ndarray:
 class _Hierarchical(Loss):
     """Holds the vectors of the tree's inner nodes, of which a tree of V words has V - 1."""
 
+    over_vocabulary = False
+
     def surprise(self, paths: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
         """- ln p(w | h) of the words with ``paths`` [B, T, L], each for its own ``vectors`` [B, T, C, D]: float32
         [B, T, C]."""

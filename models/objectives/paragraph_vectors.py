@@ -60,6 +60,8 @@ def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:
 class ParagraphVectors(Loss):
     """``loss`` of the tables of a `models.layers.vectors.Paragraphs`, which hold all that learns."""
 
+    over_vocabulary = False
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {
             "words": tf.math.count_nonzero(batch["windows"], dtype=tf.int32),

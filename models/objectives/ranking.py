@@ -45,6 +45,7 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
 class WindowRanking(Loss):
     """``loss`` of a table of word vectors: holds the network that scores windows."""
 
+    over_vocabulary = False
     reports = ("ranking_accuracy",)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,8 @@ def subsampling(counts: np.ndarray) -> tuple[np.ndarray, float]:
 class SkipGram(Loss):
     """``loss`` of a table of word vectors: holds the second table, of the words as contexts."""
 
+    over_vocabulary = False
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.math.count_nonzero(contexts_of(batch), dtype=tf.int32)}
 

@@ -22,6 +22,7 @@ from ptmbench.bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resol
 from ptmbench.bench.engine.stopping import Stop, Unfinished
 from ptmbench.bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
 from ptmbench.bench.runs import pretrain
+from ptmbench.models.objective import Sampler
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.processes import made_text
@@ -70,7 +71,7 @@ def interrupted(text, tmp_path_factory):
 
             return made
 
-        return dataclasses.replace(network, batches=batches)
+        return dataclasses.replace(network, batches=Sampler(batches))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(word2vec, "build", build)

@@ -104,7 +104,7 @@ def test_batches_are_full_and_train_t5(name):
     corpus = Corpus(ids, np.arange(0, 1201, 10), np.arange(0, 121, 10), np.ones(1200, bool))
     size = Size(layers=1, width=16, heads=2, inner=32, length=64)
     t5 = models.load("t5").build(size, vocabulary)
-    built = replace(t5, batches=lambda *given: seq2seq_noises.batches(given[0], vocabulary, *given[1:], noise=name))
+    built = replace(t5, batches=seq2seq_noises.batches.of(vocabulary, noise=name))
     make = built.batches(corpus, 4, 40)
     batch = make(2, 1)
     assert all(np.array_equal(batch[key], make(2, 1)[key]) for key in batch)

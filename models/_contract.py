@@ -80,22 +80,23 @@ def _sizes(sizes: Any) -> Iterator[str]:
 
 
 def _descriptions(module: ModuleType) -> Iterator[str]:
-    """What is wrong with the descriptions of all sizes, and with what they say of costs: training would end with it."""
+    """The first mistake in the descriptions of all sizes, and in what they say of costs: training would end with it."""
     for label, size in module.SIZES.items():
         try:
             model = module.describe(size, _WORDS)
         except Exception as error:
             yield f"describe fails for the size {label}: {type(error).__name__}: {error}."
-            continue
+            return
         if not isinstance(model, Model):
             yield f"describe gives {model!r:.80} for the size {label}, where a models.costs.Model belongs."
-            continue
+            return
         for name, ask in _COSTS.items():
             try:
                 value = ask(model)
             except Exception as error:
                 why = f"{type(error).__name__}: {error}".rstrip(": ")
                 yield f"What describe gives for the size {label} has no {name}: {why}."
-                continue
+                return
             if not all(isinstance(n, int | float) and 0 <= n < math.inf for n in value):
                 yield f"What describe gives for the size {label} has {name} {value!r}, where numbers belong."
+                return

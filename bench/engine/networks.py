@@ -1,6 +1,6 @@
 """A model's network and its weights: built, read out, set."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from ptmbench import models
 from ptmbench.bench.engine.checkpoint import CheckpointError
 from ptmbench.models._importing import broken
 from ptmbench.models.card import Size
+from ptmbench.models.costs import Model
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Tokenizer
 
@@ -42,7 +43,8 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
     keras.utils.set_random_seed(seed)
     vocabulary = tokenizer.vocabulary.ending() if ending else tokenizer.vocabulary
     try:
-        made = module.build(size, vocabulary)
+        with objectives.mistakes_in(path):
+            made = module.build(size, vocabulary)
     except (ImportError, SyntaxError, NameError, SystemExit) as error:
         raise broken(path, error, models.BrokenModel) from error
     if not isinstance(made, Pretrainable):
@@ -50,7 +52,19 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
     if missing := [name for name in _ENCODER if not hasattr(made.encoder, name)]:
         raise models.BrokenModel(f"{path}: the encoder that build makes has no {', '.join(missing)}.")
     objectives.check(made, path)
+    for wrong in _contradictions(module.describe(size, vocabulary), made):
+        raise models.BrokenModel(f"{path}: describe and build contradict each other. {wrong}")
     return made
+
+
+def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
+    """What the description of a network says that it can do, and it cannot, or the other way round."""
+    if described.writes != (made.decode is not None):
+        yield "Give writes=True and a decode, or neither."
+    if described.writes and described.reads_again == (made.writer is not None):
+        yield "Give either reads_again=True or a writer."
+    if described.tells_likelihood != (made.log_likelihood is not None):
+        yield "Give tells_likelihood=True and a log_likelihood, or neither."
 
 
 def weights(variables: list) -> dict[str, np.ndarray]:

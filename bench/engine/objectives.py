@@ -33,7 +33,7 @@ def check(network: Pretrainable, path: Path) -> None:
     loss, batches = network.loss, network.batches
     if not isinstance(loss, Objective) or not isinstance(loss, keras.layers.Layer):
         raise BrokenModel(
-            f"{_file(type(loss), path)}: the loss of {path.name} is a {type(loss).__name__}, where a Keras layer that "
+            f"{_file(type(loss), path)}: the loss of {path.name} is {type(loss).__name__}, where a Keras layer that "
             "is a models.objective.Objective belongs: class Mine(Objective, keras.layers.Layer)."
         )
     if not isinstance(batches, Sampler):
@@ -63,13 +63,13 @@ def batches_of(network: Pretrainable, corpus: Corpus, rows: int, length: int) ->
     the objective needs.
     """
     path = Path(inspect.unwrap(network.batches.make).__code__.co_filename)
-    with _mistakes_in(path):
+    with mistakes_in(path):
         batches = network.batches(corpus, rows, length)
         first, again = batches(0, 0), batches(0, 0)
     for wrong in _wrong(first, again, rows):
         raise BrokenModel(f"{path}: {wrong}")
     kind = type(network.loss)
-    with _mistakes_in(_file(kind, path)):
+    with mistakes_in(_file(kind, path)):
         totals = network.loss.totals(first)
     for name, value in totals.items():
         if tuple(value.shape) != () or value.dtype != "int32":
@@ -86,7 +86,7 @@ def checked(loss: Objective) -> Callable[..., dict[str, Any]]:
     def scalars(*inputs: Any) -> dict[str, Any]:
         kind = type(loss)
         path = _file(kind, Path(kind.__module__))
-        with _mistakes_in(path):
+        with mistakes_in(path):
             found = loss(*inputs)
         expected = {"loss", *loss.reports}
         if not isinstance(found, dict) or found.keys() != expected:
@@ -126,8 +126,8 @@ def _file(kind: type, otherwise: Path) -> Path:
 
 
 @contextmanager
-def _mistakes_in(path: Path) -> Iterator[None]:
-    """Tells a slip in the code of ``path`` with its line. What other files of `models` raise goes through."""
+def mistakes_in(path: Path) -> Iterator[None]:
+    """Raises a slip in the code of ``path`` as a `BrokenModel` with its line. What other files raise goes through."""
     try:
         yield
     except _MISTAKES as error:

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench.engine import objectives
+from ptmbench.bench.engine import networks, objectives
 from ptmbench.models import BrokenModel
 from ptmbench.models.objective import PAIRS, Objective, Part, Sampler, sampled
 from ptmbench.models.objectives import _joint, lm, tlm
-from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus, corpus_of, every_model, made, network
+from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus, corpus_of, every_model, made, network, small
 
 HERE = Path(__file__)
 
@@ -154,7 +154,7 @@ class Headless(Part, keras.layers.Layer):
         (Counted, "Counted.totals gives 'rows' as <dtype: 'float32'> [], where a count, int32 [], belongs."),
         (Totalless, "Totalless has no method totals. What it takes and gives is said at models.objective.Objective.t"),
         (Callless, "Callless has no method call."),
-        (Plain, "the loss of test_objective.py is a Plain, where a Keras layer that is a models.objective.Objective"),
+        (Plain, "the loss of test_objective.py is Plain, where a Keras layer that is a models.objective.Objective"),
         (lambda encoder: _joint.Joint(encoder, [Headless()]), "Headless has no method totals."),
     ],
 )
@@ -190,6 +190,32 @@ def test_a_broken_sampler_is_told_with_its_file(sampler, words):
     with pytest.raises(BrokenModel) as told:
         trained(own(sampler=sampler))
     assert str(told.value).startswith(str(HERE)) and words in str(told.value), told.value
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("gpt", {"decode": None, "writer": None}, "Give writes=True and a decode, or neither."),
+        ("gpt", {"writer": None}, "Give either reads_again=True or a writer."),
+        ("elmo", {"log_likelihood": None}, "Give tells_likelihood=True and a log_likelihood, or neither."),
+    ],
+)
+def test_description_and_network_may_not_contradict_each_other(name, changes, words, monkeypatch):
+    module, built = models.load(name), replace(network(name), **changes)
+    monkeypatch.setattr(module, "build", lambda size, vocabulary: built)
+    with pytest.raises(BrokenModel) as told:
+        networks.build(name, small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
+    assert str(told.value) == f"{module.__file__}: describe and build contradict each other. {words}"
+
+
+def test_a_slip_in_build_is_told_with_its_line(monkeypatch):
+    module = models.load("gpt")
+    slip = compile("\n\ndef build(size, vocabulary):\n    return size.breadth", module.__file__, "exec")
+    values = {}
+    exec(slip, values)
+    monkeypatch.setattr(module, "build", values["build"])
+    with pytest.raises(BrokenModel, match=r"gpt\.py, line 4, cannot be run: AttributeError: 'Size' object has no"):
+        networks.build("gpt", small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
 
 
 def test_batches_that_are_no_sampler_are_told():

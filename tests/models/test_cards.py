@@ -52,7 +52,9 @@ def test_what_the_network_is_held_against_is_in_the_tests(name):
         assert all(f"transformers.{one}" in held for one in classes), reference
         assert f'"{name}"' in held or re.search(rf"\b{name}\b", held), f"tests/models/references never names {name}"
     else:
-        assert "NumPy" in reference or "term by term" in reference
+        assert "NumPy" in reference or "term by term" in reference, (
+            f"{models.paths()[name]}: the card's reference names neither a class of transformers nor equations in NumPy"
+        )
     for package in re.findall(r"gensim(?='s)|mittens(?=')|fasttext(?=:)", reference):
         assert f'importorskip("{package}' in held, f"nothing in tests/models/references needs {package}"
         assert f'"{name}"' in held, f"tests/models/references never names {name}"

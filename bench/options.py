@@ -32,7 +32,7 @@ BOUNDS = {
 memory; a seed is what Keras and NumPy take; some thousands of threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions")
 _PATHS = ("data", "out", "checkpoint")
-_SEVERAL_PATHS = ("corpus", "beside", "checkpoints", "bases")
+_SEVERAL_PATHS = ("corpus", "beside", "checkpoints", "bases", "teachers")
 
 
 class _Checked:
@@ -97,10 +97,14 @@ class TrainingOptions(_Checked):
     bases: Sequence[Path] = ()
     """Checkpoints to continue from, one for each model and size, in place of random weights. They bring the
     tokenizer."""
+    teachers: Sequence[Path] = ()
+    """Checkpoints that students learn from, in place of teachers that are pre-trained in the run. They bring the
+    tokenizer."""
 
     def arguments(self) -> list[str]:
         """These as arguments of ``ptmbench run``."""
         bases = [part for folder in self.bases for part in ("--base", str(folder))]
+        bases += [part for folder in self.teachers for part in ("--teacher", str(folder))]
         corpus = ["--corpus", *map(str, self.corpus)] if self.corpus else []
         tokens = [*_given("--tokenizer", self.tokenizer), *_given("--vocabulary", self.vocabulary)]
         return [*bases, *corpus, *tokens, *self.budget.flag().split(), *_changes("--recipe", self.recipe)]

@@ -38,7 +38,7 @@ def cost_of(row: Row) -> dict[str, Any]:
 
 
 def spent_on(pretraining: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where the costs of a pre-training stand, those of the pre-trainings that it continues included."""
+    """Where the costs of a pre-training stand, those of the pre-trainings before it included."""
     return pretraining.get("including") or pretraining
 
 

@@ -134,11 +134,19 @@ def _pretraining(records: Sequence[Any]) -> list[str]:
                 quantity(one["flops"], "FLOP") if is_number(one.get("flops")) else "",
                 duration(one["seconds"]) if is_number(one.get("seconds")) else "",
                 f"final loss {one['loss']:.3f}" if is_number(one.get("loss")) else "", f"weights {digest[:12]}",
+                _other("continued from", one.get("base")), _other("taught by", one.get("teacher")),
             )
             if part
         )
         for digest, one in sorted(made.items())
     ]  # fmt: skip
+
+
+def _other(relation: str, made: Mapping[str, Any] | None) -> str:
+    """Another pre-training that one was made with, in words; "" where there is none."""
+    if not made:
+        return ""
+    return f"{relation} {made.get('model')} {made.get('size')}, weights {str(made.get('weights_sha256'))[:12]}"
 
 
 def _headroom(column: Column, scored: Sequence[float]) -> str:

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from ptmbench.models.card import Teacher
+
 _ROOT = Path(__file__).parent
 _SHARED = {"architectures", "layers", "objectives", "published", "text"}
 """Folders with what models share."""
@@ -50,10 +52,15 @@ def load(name: str) -> ModuleType:
     path = paths()[name]
     module = _importing.imported(f"ptmbench.models.{path.parent.name}.{name}", path, BrokenModel)
     if module not in _sound:
-        if found := _contract.mistakes(module, objective_names()):
+        if found := _contract.mistakes(module, objective_names(), names()):
             raise BrokenModel(f"{path} is no model's file. {' '.join(found)}")
         _sound.add(module)
     return module
+
+
+def teacher(name: str) -> Teacher | None:
+    """What the file of the model called ``name`` says of its teacher; None for a model that learns without one."""
+    return getattr(load(name), "TEACHER", None)
 
 
 def objective_names() -> tuple[str, ...]:

@@ -6,11 +6,12 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ptmbench.models._importing import fits
-from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
+from ptmbench.models.card import Architecture, Card, Reported, Representation, Size, Teacher
 from ptmbench.models.channels import CHANNELS
 from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import KINDS, Vocabulary
@@ -33,13 +34,17 @@ _KINDS = {"representation": Representation, "architecture": Architecture, "year"
 """Types of the card's fields; all others are texts."""
 
 
-def mistakes(module: ModuleType, objectives: tuple[str, ...]) -> list[str]:
-    """What ``module`` lacks or has wrong as a model's file, in sentences; ``objectives`` are the names there are."""
+def mistakes(module: ModuleType, objectives: tuple[str, ...], models: tuple[str, ...]) -> list[str]:
+    """What ``module`` lacks or has wrong as a model's file, in sentences; ``objectives`` and ``models`` are the names
+    there are."""
     found = [*_card(getattr(module, "CARD", None), objectives), *_sizes(getattr(module, "SIZES", None))]
-    for name in ("describe", "build"):
+    taught = hasattr(module, "TEACHER")
+    if taught:
+        found += _teacher(module.TEACHER, Path(module.__file__).stem, models)
+    for name, takes in (("describe", "size, vocabulary"), ("build", "size, vocabulary" + ", teacher" * taught)):
         function = getattr(module, name, None)
-        if not callable(function) or not fits(function, 2):
-            found.append(f"It has no function {name}(size, vocabulary).")
+        if not callable(function) or not fits(function, len(takes.split(", "))):
+            found.append(f"It has no function {name}({takes}).")
     rate = getattr(module, "LEARNING_RATE", 1e-3)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
         found.append(f"LEARNING_RATE is a number above 0, not {rate!r}.")
@@ -77,6 +82,18 @@ def _sizes(sizes: Any) -> Iterator[str]:
             for part, value in vars(size).items():
                 if type(value) is not int or value < least.get(part, 0):
                     yield f"SIZES['{name}'].{part} is a whole number of at least {least.get(part, 0)}, not {value!r}."
+
+
+def _teacher(teacher: Any, name: str, models: tuple[str, ...]) -> Iterator[str]:
+    if not isinstance(teacher, Teacher):
+        yield f"TEACHER is a models.card.Teacher, not {teacher!r}."
+        return
+    if teacher.model not in models or teacher.model == name:
+        yield f"TEACHER.model is the name of another model, not {teacher.model!r}."
+    if not callable(teacher.size) or not fits(teacher.size, 1):
+        yield f"TEACHER.size is a function of the student's models.card.Size, not {teacher.size!r}."
+    if not teacher.parts or isinstance(teacher.parts, str):
+        yield f"TEACHER.parts is a tuple of beginnings of paths, such as ('encoder/',), not {teacher.parts!r}."
 
 
 def _descriptions(module: ModuleType) -> Iterator[str]:

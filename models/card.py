@@ -1,5 +1,6 @@
 """A model's card: where it stands in the survey's taxonomy, and what its paper reported. No TensorFlow."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,6 +87,18 @@ class Size:
     inner: int = 0
     length: int = 512
     embedding: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teacher:
+    """The model whose predictions a student learns in pre-training: pre-trained before it over the same tokenizer, and
+    frozen. The file of a student calls it ``TEACHER``."""
+
+    model: str
+    size: Callable[[Size], Size]
+    """The size of the teacher of a student of that size, one of the teacher's ``SIZES`` for each of the student's."""
+    parts: tuple[str, ...]
+    """Beginnings of the paths of the variables that the student learns from: "encoder/stack/", "mlm/"."""
 
 
 TINY = Size(layers=2, width=128, heads=2, inner=512)

@@ -87,6 +87,18 @@ class EncoderModel(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StudentModel(EncoderModel):
+    """An encoder and its heads, which learn from the forward pass of a ``teacher``. The teacher's weights are none of
+    its own."""
+
+    teacher: Model
+
+    def training_flops(self, length: int) -> float:
+        """FLOPs of a training step for one row of ``length``: its own, and the teacher's forward pass."""
+        return super().training_flops(length) + self.teacher.forward_flops(length)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CausalModel(Model):
     """A left-to-right language model. ``output_bias`` says whether the output layer has one."""
 

@@ -282,6 +282,14 @@ def pretraining_options(function: Callable) -> Callable:
             metavar="CHECKPOINT",
             help="Checkpoint of the same model and size to continue from, with its tokenizer; may repeat.",
         ),
+        click.option(
+            "--teacher",
+            "teachers",
+            type=Existing("checkpoint"),
+            multiple=True,
+            metavar="CHECKPOINT",
+            help="Checkpoint that a student such as distilbert learns from, with its tokenizer; may repeat.",
+        ),
         click.option("--vocabulary", type=VOCABULARY, metavar="N", help="Size of the vocabulary."),
         click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer."),
         click.option(

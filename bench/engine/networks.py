@@ -27,11 +27,12 @@ def sized(module: Any, size: str, length: int) -> Size:
     return replace(shape, length=max(shape.length, length))
 
 
-def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bool = False) -> Any:
+def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bool = False, teacher: Any = None) -> Any:
     """The model's `Pretrainable` with fresh weights that follow from ``seed``.
 
     A published model gives the ids that its vocabulary lacks no probability. With ``ending`` [SEP] is an exception (see
-    `models.text.tokenizers.Vocabulary.ending`): fine-tuning asks for that. Raises `models.BrokenModel` where the
+    `models.text.tokenizers.Vocabulary.ending`): fine-tuning asks for that. ``teacher`` is the network that a student
+    learns from in pre-training; its weights may become those of the student. Raises `models.BrokenModel` where the
     model's file builds something else or cannot import what it builds with.
     """
     import keras
@@ -44,7 +45,7 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
     vocabulary = tokenizer.vocabulary.ending() if ending else tokenizer.vocabulary
     try:
         with objectives.mistakes_in(path):
-            made = module.build(size, vocabulary)
+            made = module.build(size, vocabulary) if teacher is None else module.build(size, vocabulary, teacher)
     except (ImportError, SyntaxError, NameError, SystemExit) as error:
         raise broken(path, error, models.BrokenModel) from error
     if not isinstance(made, Pretrainable):

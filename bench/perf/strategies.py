@@ -134,6 +134,7 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     from ptmbench.bench.engine import distribute
     from ptmbench.bench.engine.budget import Budget
     from ptmbench.bench.engine.recipe import recipe_of
+    from ptmbench.bench.runs import teachers
     from ptmbench.bench.runs.pretrain import pretrain
     from ptmbench.models.objective import PAIRS
     from ptmbench.models.text.annotations import symbols_of
@@ -163,21 +164,33 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     tokenizer = Tokenizer.train("wordpiece", [sentence for document in documents for sentence in document], VOCABULARY)
     tokenizer = tokenizer.with_symbols(symbols_of([text, pairs]), {"entities": 12})
     corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
+
+    def network(model: str, size: str, teacher: checkpoint.Checkpoint | None) -> Any:
+        taught = teachers.built(teacher, tokenizer, 0) if teacher else None
+        return networks.build(model, networks.sized(models.load(model), size, LENGTH), tokenizer, 0, teacher=taught)
+
+    def train(
+        model: str, size: str, out: Path, way: str = "one", teacher: checkpoint.Checkpoint | None = None, **more: Any
+    ) -> checkpoint.Checkpoint:
+        return pretrain(
+            model,
+            size,
+            corpus=corpus[PAIRS in network(model, size, teacher).batches.needs],
+            tokenizer=tokenizer,
+            budget=Budget(steps=STEPS),
+            out=out,
+            recipe=recipe_of({"batch": BATCH, "length": LENGTH, "accumulate": 2 if way == "accumulate" else 1}),
+            teacher=teacher,
+            **more,
+        )
+
     for model in names:
-        fresh = networks.build(model, networks.sized(models.load(model), "tiny", LENGTH), tokenizer, 0)
+        found = teachers.of(model, "tiny")  # each process makes the same one
+        teacher = train(*found, folder / f"{os.getpid()}.{model}-teacher") if found else None
         for way, strategy in strategies.items():
-            recipe = recipe_of({"batch": BATCH, "length": LENGTH, "accumulate": 2 if way == "accumulate" else 1})
-            pretrain(
-                model,
-                "tiny",
-                corpus=corpus[PAIRS in fresh.batches.needs],
-                tokenizer=tokenizer,
-                budget=Budget(steps=STEPS),
-                out=folder / f"{model}-{way}",
-                recipe=recipe,
-                strategy=strategy,
-            )
+            train(model, "tiny", folder / f"{model}-{way}", way, teacher, strategy=strategy)
         if what == "single":
+            fresh = network(model, "tiny", teacher)
             np.savez(folder / f"{model}-fresh.npz", **networks.weights(fresh.loss.variables))
 
 

@@ -154,13 +154,15 @@ class Pretraining:
     """Key of the pre-training, or of the given checkpoint, whose weights it continues from."""
     other_tokenizer: str = ""
     """Key of the tokenizer that it reads; "" for the one that is trained on its own corpus."""
+    teacher: str = ""
+    """Key of the pre-training, or of the given checkpoint, whose predictions it learns."""
     weight: ClassVar[float] = 0.0
 
     @property
     def key(self) -> str:
         matters = asdict(self)
         del matters["corpus"], matters["corpus_name"]  # where the text lies does not matter, what it says does
-        return digest({"pretraining": _without(matters, base="", other_tokenizer="")})
+        return digest({"pretraining": _without(matters, base="", other_tokenizer="", teacher="")})
 
     @property
     def tokenizer_key(self) -> str:
@@ -169,10 +171,12 @@ class Pretraining:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (self.tokenizer_key, *filter(None, (self.base,)))
+        return (self.tokenizer_key, *filter(None, (self.base, self.teacher)))
 
     def relation(self, key: str) -> str:
-        return "The pre-training that it continues" if key == self.base else "Its tokenizer"
+        if key == self.base:
+            return "The pre-training that it continues"
+        return "Its teacher" if key == self.teacher else "Its tokenizer"
 
     @property
     def name(self) -> str:

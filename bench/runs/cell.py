@@ -199,7 +199,7 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     about = found.about
     names = ("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256", "tokenizer")
     newer = ("peak_memory_bytes", "energy", "threads", "device")  # checkpoints of before lack them
-    newer += ("base", "including")  # where it was continued from, and the cost with all before it
+    newer += ("base", "teacher", "including")  # what it was made with, and the cost with all before it
     return {
         "corpus": about.get("corpus", ""),
         "weights_sha256": found.weights_sha256,

@@ -54,15 +54,17 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
 
 
 def _stages(plan: Plan, key: str | None) -> list[Pretraining]:
-    """The pre-training called ``key`` and those that it continues; [] where the text of one of them is not known."""
-    found: list[Pretraining] = []
-    while key:
-        one = plan.by_key.get(key)
+    """The pre-training called ``key`` and those that it continues or learns from, one for each text; [] where the text
+    of one of them is not known."""
+    found: dict[str, Pretraining] = {}
+    waiting = [key] if key else []
+    while waiting:
+        one = plan.by_key.get(waiting.pop())
         if not isinstance(one, Pretraining):
             return []
-        found.append(one)
-        key = one.base
-    return found
+        found.setdefault(one.corpus_sha256, one)
+        waiting += filter(None, (one.teacher, one.base))
+    return list(found.values())
 
 
 def of_task(task: Task, data: Path, sha256: str, limit: int = 0) -> Overlap:

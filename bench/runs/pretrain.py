@@ -28,6 +28,7 @@ from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 from ptmbench.bench.errors import OK, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
+from ptmbench.bench.runs import lineage, teachers
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Tokenizer
 
@@ -47,6 +48,7 @@ def pretrain(
     recipe: Recipe | None = None,
     seed: int = 0,
     base: Checkpoint | None = None,
+    teacher: Checkpoint | None = None,
     about: Mapping[str, Any] | None = None,
     strategy: Any = None,
     save_every: float = SAVE_SECONDS,
@@ -56,14 +58,16 @@ def pretrain(
 
     While it runs, a training state is written to ``<out>.training/`` every ``save_every`` seconds; the newest intact
     one is where an interrupted run goes on. The network begins with the weights of ``base``, where one is given; the
-    optimizer begins anew. ``about`` is added to the manifest. Of several workers, only the chief writes. Raises
-    `CheckpointError` for a ``base`` with other variables or another tokenizer, `Diverged` when the loss or a weight is
-    not finite, `distribute.WorkerLost` when a worker has gone, `bench.engine.stopping.Unfinished` when the loop ends
+    optimizer begins anew. A student learns from the network of ``teacher``. ``about`` is added to the manifest. Of
+    several workers, only the chief writes. Raises `CheckpointError` for a ``base`` with other variables, for a teacher
+    that is missing or does not fit, and for either with another tokenizer, `Diverged` when the loss or a weight is not
+    finite, `distribute.WorkerLost` when a worker has gone, `bench.engine.stopping.Unfinished` when the loop ends
     before the last step. Training states are deleted only after the checkpoint is written.
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
     recipe = resolved(recipe, module, shape)
+    _check_teacher(teacher, model, size, recipe.length, tokenizer)
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
     tokens_per_step = recipe.batch * recipe.length
     described = module.describe(shape, tokenizer.vocabulary)
@@ -78,6 +82,7 @@ def pretrain(
         "corpus_sha256": corpus.fingerprint,
         "tokenizer_sha256": tokenizer.fingerprint,
         **({"base": base.weights_sha256} if base else {}),
+        **({"teacher": teacher.weights_sha256} if teacher else {}),
     }
     with Meter() as meter, distribute.peers(strategy):
         with phase("build"):
@@ -85,7 +90,7 @@ def pretrain(
 
             steps = steps_of(budget, tokens_per_step, flops_per_step)
             flops = steps * flops_per_step if steps else math.inf
-            network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops)
+            network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops, teacher)
             writes = distribute.is_chief(strategy)
             states = TrainingStates(place.states_of(out), identity, network, step_function, writes)
             course = states.resume(warn)
@@ -143,8 +148,7 @@ def pretrain(
         "curve": course.curve,
         "tokenizer": tokenizer.about,
     }
-    if base is not None:
-        result |= {"base": _told(base), "including": _including(result, base)}
+    result |= lineage.told(result, {"base": base, "teacher": teacher})
     if not writes:
         return Checkpoint(out, result, {})
     texts = {"tokenizer.json": tokenizer.to_json()}
@@ -155,12 +159,7 @@ def pretrain(
 
 def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:
     """Give ``network`` the weights of ``base``; `CheckpointError` where that is no base of ``what``."""
-    theirs = base.about["tokenizer"]
-    if theirs["sha256"] != tokenizer.fingerprint:
-        raise CheckpointError(
-            f"{base.folder} was pre-trained over another tokenizer ({theirs['kind']} of {theirs['size']}) than the one "
-            f"that is to be read ({tokenizer.kind} of {tokenizer.vocabulary.size}). Continue with its own."
-        )
+    _check_tokenizer(base, tokenizer, "Continue with its own.")
     try:
         assign(network.loss.variables, base.arrays())
     except CheckpointError as error:
@@ -169,29 +168,46 @@ def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> N
         ) from error
 
 
-def _told(base: Checkpoint) -> dict[str, Any]:
-    """What a checkpoint says of the one that it continued from."""
-    names = ("model", "size", "corpus", "corpus_sha256", "steps", "tokens", "flops", "seconds")
-    return {"weights_sha256": base.weights_sha256, **{name: base.about.get(name) for name in names}}
+def _check_tokenizer(given: Checkpoint, tokenizer: Tokenizer, advice: str) -> None:
+    """`CheckpointError` where ``given`` reads other tokens than those of ``tokenizer``."""
+    theirs = given.about["tokenizer"]
+    if theirs["sha256"] != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{given.folder} was pre-trained over another tokenizer ({theirs['kind']} of {theirs['size']}) than the "
+            f"one that is to be read ({tokenizer.kind} of {tokenizer.vocabulary.size}). {advice}"
+        )
 
 
-def _including(own: Mapping[str, Any], base: Checkpoint) -> dict[str, Any]:
-    """Steps, tokens, FLOPs and seconds of this pre-training and of all before it; None where one of them is not
-    known."""
-    before = base.about.get("including", base.about)
-    both = {name: (own[name], before.get(name)) for name in ("steps", "tokens", "flops", "seconds")}
-    return {name: None if None in values else sum(values) for name, values in both.items()}
+def _check_teacher(teacher: Checkpoint | None, model: str, size: str, length: int, tokenizer: Tokenizer) -> None:
+    """`CheckpointError` where ``teacher`` is none for ``model`` at ``size``, or where it lacks one."""
+    if teacher is None:
+        if found := teachers.of(model, size):
+            raise CheckpointError(
+                f"{model} {size} learns from a teacher, {' '.join(found)}. Give its checkpoint as the teacher."
+            )
+        return
+    if mistake := teachers.mistake(teacher, model, size, length):
+        raise CheckpointError(mistake)
+    _check_tokenizer(teacher, tokenizer, "Teach over its own.")
 
 
 def _step_of(
-    model: str, shape: Any, tokenizer: Tokenizer, recipe: Recipe, seed: int, strategy: Any, flops: float
+    model: str,
+    shape: Any,
+    tokenizer: Tokenizer,
+    recipe: Recipe,
+    seed: int,
+    strategy: Any,
+    flops: float,
+    teacher: Checkpoint | None,
 ) -> tuple[Any, Any]:
     """The network, freshly initialised, and the step that ``recipe`` asks for in a training of ``flops``."""
     from ptmbench.bench.engine import numerics, objectives
     from ptmbench.bench.engine.step import TrainStep
 
     with distribute.scope(strategy), numerics.computing_in(recipe.precision):
-        network = build(model, shape, tokenizer, seed)
+        taught = teachers.built(teacher, tokenizer, seed) if teacher is not None else None
+        network = build(model, shape, tokenizer, seed, teacher=taught)
         network.encoder.dropout = recipe.dropout
         variables, loss = list(network.loss.trainable_variables), objectives.checked(network.loss)
         return network, TrainStep(
@@ -278,8 +294,9 @@ def pretrain_command(options: PretrainOptions) -> int:
     tell = say if writes else lambda text: None
     files = corpora.files_of(training.corpus, (), None)
     base = stages.base_of(training, model, size, recipe.length)
-    if base is not None:
-        path = base.path("tokenizer.json")
+    teacher = stages.teacher_of(training, model, size, recipe.length)
+    if (given := base or teacher) is not None:
+        path = given.path("tokenizer.json")
     else:
         path = corpora.tokenizer(files, training.tokenizer or "wordpiece", training.vocabulary or 8000)
     trained = Tokenizer.load(path)
@@ -295,6 +312,7 @@ def pretrain_command(options: PretrainOptions) -> int:
                 recipe=recipe,
                 seed=options.seed,
                 base=base,
+                teacher=teacher,
                 about={"corpus": corpora.name_of(files)},
                 strategy=devices,
                 save_every=options.save_every,

@@ -1,4 +1,5 @@
-"""The pre-trainings of a run and their tokenizers, planned: on which text, from which weights, with which recipe."""
+"""The pre-trainings of a run and their tokenizers, planned: on which text, from which weights, with which recipe and
+teacher."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import adam_of, recipe_of
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import TrainingOptions
+from ptmbench.bench.runs import teachers
 from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given, Pretraining, TokenizerTraining, tokenizer_key
 from ptmbench.bench.runs.suites import Suite
 
@@ -24,7 +26,8 @@ class Trainings:
     """The pre-trainings of a run of ``suite``, changed by ``asked``, and the tokenizers that they read. Each is planned
     once, when it is called for.
 
-    `UsageError` for bases that do not fit what is asked for, `CorpusError` where there is no text.
+    A student's teacher is the pre-training that a row of the teacher has, so that both share it. `UsageError` for bases
+    and teachers that do not fit what is asked for, `CorpusError` where there is no text.
     """
 
     def __init__(self, suite: Suite, asked: TrainingOptions, data: Path):
@@ -34,23 +37,29 @@ class Trainings:
         self._stage = None if asked.bases else suite.base
         self._first = _Text(corpora.files_of((), self._stage.corpus, data)) if self._stage else self._text
         self._bases = {(one.about["model"], one.about["size"]): one for one in map(pretrained_in, asked.bases)}
+        self._teachers = tuple(map(pretrained_in, asked.teachers))
         self._kind, self._size = asked.tokenizer or suite.tokenizer, asked.vocabulary or suite.vocabulary
         self._planned: dict[str, Artefact] = {}
-        for base in self._bases.values():
-            check_tokenizer(base, asked)
-        if len({base.about["tokenizer"]["sha256"] for base in self._bases.values()}) > 1:
-            raise UsageError("The checkpoints of --base have different tokenizers. Run each of their models by itself.")
+        self._taught: set[str] = set()
+        self._given = (*self._bases.values(), *self._teachers)
+        for given in self._given:
+            check_tokenizer(given, asked)
+        if len({given.about["tokenizer"]["sha256"] for given in self._given}) > 1:
+            options = " and ".join(f"--{name}" for name in ("base", "teacher") if getattr(asked, f"{name}s"))
+            raise UsageError(
+                f"The checkpoints of {options} have different tokenizers. Run each of their models by itself."
+            )
 
     @property
     def artefacts(self) -> tuple[Artefact, ...]:
         return tuple(self._planned.values())
 
     def tokenizer(self, kind: str = "") -> Artefact:
-        """The tokenizer of that ``kind``; "" for the one of the run, which is that of the bases, if any are given."""
-        base = self._any_base
-        if base is not None and kind in ("", base.about["tokenizer"]["kind"]):
-            path = base.path("tokenizer.json")
-            return self._plan(Given(key=base.about["tokenizer"]["sha256"], path=str(path.resolve())))
+        """The tokenizer of that ``kind``; "" for the one of the run: of the given checkpoints, if there are any."""
+        given = self._any_given
+        if given is not None and kind in ("", given.about["tokenizer"]["kind"]):
+            path = given.path("tokenizer.json")
+            return self._plan(Given(key=given.about["tokenizer"]["sha256"], path=str(path.resolve())))
         text = self._first
         return self._plan(
             TokenizerTraining(
@@ -72,12 +81,15 @@ class Trainings:
         """The pre-training of ``model`` at ``size`` over tokens of ``kind``, which may be no row of the run."""
         cut, given, asked = self.tokenizer(kind), self._bases.get((model, size)), self._asked.budget
         if isinstance(cut, Given):
-            about = self._any_base.about["tokenizer"]
+            about = self._any_given.about["tokenizer"]
             kind, vocabulary = about["kind"], about["size"]
         else:
             kind, vocabulary = cut.tokenizer, cut.vocabulary
+        teacher = self._teacher(model, size, kind, isinstance(cut, Given))
 
-        def stage(text: _Text, budget: Budget, changes: Mapping[str, Any], base: str = "") -> Pretraining:
+        def stage(
+            text: _Text, budget: Budget, changes: Mapping[str, Any], base: str = "", teacher: str = ""
+        ) -> Pretraining:
             own = tokenizer_key(text.sha256, kind, vocabulary)
             return self._plan(
                 Pretraining(
@@ -92,28 +104,54 @@ class Trainings:
                     recipe=recipe_for(model, changes),
                     base=base,
                     other_tokenizer="" if cut.key == own else cut.key,
+                    teacher=teacher,
                 )
             )
 
         base = ""
         if given is not None and isinstance(cut, Given):
             check_length(given, model, size, recipe_of(self._changes).length)
-            base = self._plan(given_base(given)).key
+            base = self._plan(given_checkpoint(given)).key
         elif self._stage is not None:
-            base = stage(self._first, self._stage.budget, self._changes | dict(self._stage.recipe)).key
+            first = getattr(teacher, "base", "") or (teacher.key if teacher else "")  # the teacher's own first stage
+            changes = self._changes | dict(self._stage.recipe)
+            base = stage(self._first, self._stage.budget, changes, teacher=first).key
         budget = asked if asked.unit else self._suite.budgets.get(model, self._suite.budget)
-        return stage(self._text, budget, self._changes, base)
+        return stage(self._text, budget, self._changes, base, teacher.key if teacher else "")
+
+    def _teacher(self, model: str, size: str, kind: str, given: bool) -> Artefact | None:
+        """What ``model`` at ``size`` learns from over tokens of ``kind``: a ``given`` checkpoint that fits, or a
+        pre-training; None where it learns without a teacher."""
+        found = teachers.of(model, size)
+        if found is None:
+            return None
+        length = recipe_of(self._changes).length
+        mistakes = [teachers.mistake(one, model, size, length) for one in self._teachers if given]
+        fitting = [one for one, mistake in zip(self._teachers, mistakes, strict=False) if not mistake]
+        if mistakes and not fitting:
+            raise UsageError(" ".join(mistakes))
+        if fitting:
+            self._taught.add(fitting[0].weights_sha256)
+            return self._plan(given_checkpoint(fitting[0]))
+        return self.other(*found, kind)
 
     def check(self) -> None:
-        """`CorpusError` where a corpus was tokenised by another tokenizer than the one that is planned for it."""
+        """`CorpusError` where a corpus was tokenised by another tokenizer than the one that is planned for it,
+        `UsageError` for a given teacher that no model of the run learns from."""
+        for one in self._teachers:
+            if one.weights_sha256 not in self._taught:
+                raise UsageError(
+                    f"No model of this run learns from {one.folder}, which is {one.about['model']} "
+                    f"{one.about['size']}. Choose its student with --models and --sizes, or leave --teacher out."
+                )
         for one in self._planned.values():
             if isinstance(one, TokenizerTraining):
                 corpora.tokenised_by([Path(file) for file in one.corpus], one.tokenizer, one.vocabulary)
 
     @property
-    def _any_base(self) -> Checkpoint | None:
-        """A given base; all of them have one tokenizer."""
-        return next(iter(self._bases.values()), None)
+    def _any_given(self) -> Checkpoint | None:
+        """A given checkpoint; all of them have one tokenizer."""
+        return next(iter(self._given), None)
 
     def _plan(self, artefact: Planned) -> Planned:
         return self._planned.setdefault(artefact.key, artefact)  # type: ignore[return-value]
@@ -154,9 +192,28 @@ def base_of(asked: TrainingOptions, model: str, size: str, length: int) -> Check
     return None
 
 
-def given_base(base: Checkpoint) -> Given:
+def teacher_of(asked: TrainingOptions, model: str, size: str, length: int) -> Checkpoint | None:
+    """The checkpoint that one pre-training of ``model`` at ``size``, with inputs of ``length`` tokens, learns from.
+
+    None for a model without a teacher. `UsageError` where it is missing or does not fit.
+    """
+    if len(asked.teachers) > 1:
+        raise UsageError("A pre-training has one teacher. Give --teacher once.")
+    for given in map(pretrained_in, asked.teachers):
+        check_tokenizer(given, asked)
+        teachers.check(given, model, size, length)
+        return given
+    if found := teachers.of(model, size):
+        raise UsageError(
+            f"{model} {size} learns from a teacher, {' '.join(found)}. Pre-train that first and give its checkpoint "
+            "with --teacher, or use `ptmbench run`, which pre-trains both."
+        )
+    return None
+
+
+def given_checkpoint(given: Checkpoint) -> Given:
     """The artefact of a checkpoint that a user gave."""
-    return Given(key=f"{GIVEN}{base.weights_sha256}", path=str(base.folder.resolve()))
+    return Given(key=f"{GIVEN}{given.weights_sha256}", path=str(given.folder.resolve()))
 
 
 def check_tokenizer(base: Checkpoint, asked: TrainingOptions) -> None:

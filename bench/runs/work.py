@@ -323,6 +323,7 @@ class Worker:
             recipe=recipe_of(pretraining.recipe),
             seed=pretraining.seed,
             base=self._checkpoint(pretraining.base) if pretraining.base else None,
+            teacher=self._checkpoint(pretraining.teacher) if pretraining.teacher else None,
             about={"corpus": pretraining.corpus_name},
             strategy=distribute.strategy_of(self.job.strategy),
             save_every=self.job.save_every,

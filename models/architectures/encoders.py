@@ -37,12 +37,18 @@ def post_norm_stack(
     return StackConfig(block=block, layers=size.layers, shared=shared)
 
 
+def distilbert(size: Size, vocabulary: int) -> EncoderConfig:
+    """BERT's encoder without segments and pooler (Sanh et al., 2019, section 3)."""
+    plain = bert(size, vocabulary, pooler=False)
+    return replace(plain, embeddings=replace(plain.embeddings, segments=None))
+
+
 def xlm(size: Size, vocabulary: int, languages: int) -> EncoderConfig:
     """XLM's encoder: BERT's without segments and pooler, and a vector for each of ``languages``, added to each token's
     (Lample and Conneau, 2019, section 3.4). Row 0 is for text of no known language, which the authors have not."""
-    plain = bert(size, vocabulary, pooler=False)
+    plain = distilbert(size, vocabulary)
     table = TableConfig(rows=languages + 1, width=plain.embeddings.norm.width)
-    return replace(plain, embeddings=replace(plain.embeddings, segments=None, channels=(("languages", table),)))
+    return replace(plain, embeddings=replace(plain.embeddings, channels=(("languages", table),)))
 
 
 def bert(

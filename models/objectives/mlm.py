@@ -39,21 +39,25 @@ def noise(
     rate: float = RATE,
     mask: float = 0.8,
     random: float = 0.1,
+    readily: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """``batch`` with ``tokens`` [B, T] corrupted, and ``masked_positions``, ``masked_labels`` int32 and
     ``masked_weights`` float32 [B, M].
 
     Of each row's text a share ``rate`` (rounded, at least one token) is drawn without replacement; special tokens
     are never drawn. Of these a share ``mask`` becomes [MASK] and a share ``random`` another piece of text. Unused
-    slots have weight 0.
+    slots have weight 0. Pieces are drawn in proportion to ``readily`` [V], or all as likely.
     """
     tokens = batch["tokens"]
     _, length = tokens.shape
     order = rng.random(tokens.shape, dtype=np.float32)
-    order[(tokens == vocabulary.pad) | (tokens == vocabulary.cls) | (tokens == vocabulary.sep)] = 2.0
+    if readily is not None:  # the first of exponential waiting times (Efraimidis and Spirakis, 2006)
+        order = -np.log1p(-order) / readily[tokens]
+    special = (tokens == vocabulary.pad) | (tokens == vocabulary.cls) | (tokens == vocabulary.sep)
+    order[special] = np.inf
     count = slots(length, rate)
     positions = np.argsort(order, axis=1)[:, :count]  # [B, M]
-    text = (order < 2.0).sum(axis=1)
+    text = (~special).sum(axis=1)
     chosen = np.minimum(np.maximum(np.rint(rate * text), 1), text)[:, None]  # [B, 1]
     used = np.arange(count) < chosen
     positions = np.where(used, positions, 0)
@@ -117,8 +121,12 @@ class MaskedLm(Part, Layer):
 
     def logits(self, tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
-        x = ACTIVATIONS[self.config.activation](self.transform(gather(tokens, positions)))
-        x = self.norm(x)  # [B * M, E]
+        return self.logits_of(gather(tokens, positions))
+
+    def logits_of(self, vectors: tf.Tensor) -> tf.Tensor:
+        """Scores [N, V] of every piece from the ``vectors`` [N, D] of N places."""
+        x = ACTIVATIONS[self.config.activation](self.transform(vectors))
+        x = self.norm(x)  # [N, E]
         logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
         return _absent.masked(tf.cast(logits, tf.float32), self.config.absent)
 
@@ -149,7 +157,7 @@ class MaskedLm(Part, Layer):
 class TiedLm(MaskedLm):
     """A head of nothing but the token embedding [V, E] as the output layer, and a bias."""
 
-    def logits(self, tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        """Scores [B * M, V] of every piece at ``positions`` [B, M] of ``tokens`` [B, T, D]."""
-        logits = product(gather(tokens, positions), self.owner.token_embedding, transposed=True)
+    def logits_of(self, vectors: tf.Tensor) -> tf.Tensor:
+        """Scores [N, V] of every piece from the ``vectors`` [N, D] of N places."""
+        logits = product(vectors, self.owner.token_embedding, transposed=True)
         return _absent.masked(tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32), self.config.absent)

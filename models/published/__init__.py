@@ -10,7 +10,6 @@ A file ``models/published/NAME.py`` belongs to ``models/NAME.py`` and defines
     config        (size, `models.text.tokenizers.Vocabulary`) to the dict that config.json holds when our weights are
                   written out; ids of special tokens are added by `models.published.folder`
     weights       (size) to a list of `models.published.weight.Weight`, one for each variable of ``loss``
-    MODEL         the model here that it becomes, where the file's name is not one (optional)
     fixed         (size) to the arrays by name that our network computes or lacks: a checkpoint that holds one has to
                   have this value there, or else its network is another one (optional)
 """

@@ -1,18 +1,13 @@
-"""DistilBERT's checkpoints (Sanh et al., 2019), read as `bert`, whose layers they have.
-
-What is missing: segments, which are zeros here and stay without effect; and the pooler, whose place a dense layer that
-is the identity takes, so that the pooled vector is tanh of the first token's. NSP's head begins afresh.
-"""
+"""DistilBERT's checkpoints: `transformers.DistilBertForMaskedLM`, and whatever else holds a ``DistilBertModel``."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from ptmbench.models.card import Size
 from ptmbench.models.published import _bert_like as layers
-from ptmbench.models.published import bert
 from ptmbench.models.published.weight import Weight
+from ptmbench.models.text.tokenizers import Vocabulary
 
-MODEL = "bert"
 MODEL_TYPES = ("distilbert",)
 PREFIX = "distilbert."
 _DENSE = (
@@ -21,9 +16,6 @@ _DENSE = (
     ("feed_forward/outer", "ffn.lin2"),
 )
 _NORMS = (("attention_norm", "sa_layer_norm"), ("norm", "output_layer_norm"))
-
-config = bert.config
-"""Written out it is a BERT: nothing of DistilBERT's is lost, and what was missing has been learnt since."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
@@ -38,6 +30,25 @@ def size(config: Mapping[str, Any]) -> Size:
     )
 
 
+def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What config.json holds, dropout as in the authors' code."""
+    return {
+        "model_type": "distilbert",
+        "architectures": ["DistilBertForMaskedLM"],
+        "activation": "gelu",
+        "vocab_size": vocabulary.size,
+        "dim": size.width,
+        "n_layers": size.layers,
+        "n_heads": size.heads,
+        "hidden_dim": size.inner,
+        "max_position_embeddings": size.length,
+        "sinusoidal_pos_embds": False,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "initializer_range": 0.02,
+    }
+
+
 def weights(size: Size) -> list[Weight]:
     """One entry for each variable."""
     place, words = f"{PREFIX}embeddings.", ("vocab_projector.weight",)
@@ -49,15 +60,10 @@ def weights(size: Size) -> list[Weight]:
             copies=words,
         ),
         Weight(ours="encoder/embeddings/positions/table", theirs=(f"{place}position_embeddings.weight",)),
-        Weight(ours="encoder/embeddings/segments/table", theirs=(), filled="zeros"),
         *layers.norm("encoder/embeddings/norm/", f"{place}LayerNorm"),
-        Weight(ours="encoder/pooler/kernel", theirs=(), filled="identity"),
-        Weight(ours="encoder/pooler/bias", theirs=(), filled="zeros"),
         *layers.dense("mlm/transform/", "vocab_transform", head=True),
         *layers.norm("mlm/norm/", "vocab_layer_norm", head=True),
         Weight(ours="mlm/output_bias", theirs=("vocab_projector.bias",), vocabulary=True, head=True),
-        Weight(ours="nsp/scores/kernel", theirs=("nsp.kernel",), head=True),
-        Weight(ours="nsp/scores/bias", theirs=("nsp.bias",), head=True),
     ]
     for index in range(size.layers):
         layer, place = f"{PREFIX}transformer.layer.{index}.", f"encoder/stack/layer_{index}/"

@@ -202,7 +202,7 @@ def _read(path: Path) -> Folder:
         files, arrays = _open(path)
     return Folder(
         path=path,
-        model=getattr(table, "MODEL", name),
+        model=name,
         table=table,
         config=config,
         size=size,
@@ -306,7 +306,7 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
     from safetensors.numpy import save
 
     if model not in published.names():
-        names = ", ".join(name for name in published.names() if not hasattr(published.load(name), "MODEL"))
+        names = ", ".join(published.names())
         raise PublishedError(f"There is no published layout for {model}. There is one for {names}.")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise PublishedError(f"{path} is there already and not empty, so it is not overwritten. Give another folder.")

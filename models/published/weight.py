@@ -33,14 +33,9 @@ class Weight:
     """Belongs to the objective: a checkpoint without it still encodes."""
     reversed: bool = False
     """Our last axis runs the other way (the two classes of next-sentence prediction)."""
-    filled: str = ""
-    """What ours is where ``theirs`` names nothing, because the published model has no such part: "zeros" or
-    "identity"."""
 
     def read(self, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         """Our array, of ``shape``; `KeyError` where a name is missing, `ValueError` where the sizes differ."""
-        if not self.theirs:
-            return (np.eye(*shape) if self.filled == "identity" else np.zeros(shape)).astype(np.float32)
         found = [arrays[name][self.skipped :] for name in self.theirs]
         part = (*shape[:-1], shape[-1] // len(found)) if shape else shape
         lying = part[::-1] if self.transposed else part
@@ -55,8 +50,6 @@ class Weight:
 
     def write(self, array: np.ndarray) -> dict[str, np.ndarray]:
         """Their arrays by name, the copies included; rows that were skipped are zeros."""
-        if not self.theirs:
-            return {}
         written, array = {}, array[..., ::-1] if self.reversed else array
         for name, part in zip(self.theirs, np.split(array, len(self.theirs), axis=-1), strict=True):
             part = part.T if self.transposed else part

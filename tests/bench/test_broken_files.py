@@ -157,6 +157,27 @@ CONTRACT = {
         "What describe gives for the size tiny has no training_flops: NotImplementedError.",
     ),
 }
+STUDENT = models.paths()["distilbert"].read_text(encoding="utf-8")
+CONTRACT |= {
+    "no teacher": (
+        "models",
+        STUDENT.replace("TEACHER = Teacher(", "TEACHER = dict("),
+        "TEACHER is a models.card.Teacher",
+    ),
+    "teacher": ("models", STUDENT.replace('model="bert"', 'model="bart_"'), "another model, not 'bart_'"),
+    "own teacher": ("models", STUDENT.replace('model="bert"', 'model="broken"'), "another model, not 'broken'"),
+    "teacher's size": ("models", STUDENT.replace("size=doubled", 'size="tiny"'), "TEACHER.size is a function of"),
+    "teacher's parts": (
+        "models",
+        STUDENT.replace('("encoder/embeddings/", "encoder/stack/", "mlm/")', '"mlm/"'),
+        "TEACHER.parts is a tuple",
+    ),
+    "untaught": (
+        "models",
+        STUDENT.replace(", teacher: Pretrainable | None = None)", ")"),
+        "It has no function build(size, vocabulary, teacher).",
+    ),
+}
 TASK = (ROOT / "tasks" / "sst2.py").read_text(encoding="utf-8").replace('name="sst2"', 'name="broken"')
 SUITE = (ROOT / "bench" / "runs" / "suites" / "demo.py").read_text(encoding="utf-8")
 ADAPTATION = (ROOT / "bench" / "adapt" / "finetune" / "__init__.py").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import CheckpointError, digest
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
-from ptmbench.bench.runs import pretrain, run, suites
+from ptmbench.bench.runs import lineage, pretrain, run, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Pretraining
 from ptmbench.bench.runs.execute import set_failures_aside
 from ptmbench.bench.runs.plan import Plan
@@ -63,7 +63,7 @@ def base(text, tmp_path_factory):
 
 def test_keys_of_pretrainings_without_a_base_are_what_they_were():
     matters = {name: value for name, value in asdict(BERT).items() if name not in ("corpus", "corpus_name")}
-    del matters["base"], matters["other_tokenizer"]
+    del matters["base"], matters["other_tokenizer"], matters["teacher"]
     assert BERT.key == digest({"pretraining": matters})
     continued = replace(BERT, base=BERT.key)
     assert continued.key != BERT.key and replace(BERT, base="checkpoint:x").key not in (continued.key, BERT.key)
@@ -87,7 +87,12 @@ def test_the_cost_of_all_stages_is_added_up(text, base, tmp_path):
         assert third.about["including"][name] == pytest.approx(total)
     assert third.about["steps"] == 4
     unknown = replace(base, about={**base.about, "tokens": None})  # a published checkpoint does not say
-    assert pretrain._including(second.about, unknown)["tokens"] is None
+    assert lineage.told(second.about, {"base": unknown})["including"]["tokens"] is None
+    total = third.about["including"]
+    older = replace(second, about={name: value for name, value in second.about.items() if name != "earlier"})
+    assert lineage.told(third.about, {"base": older})["including"] == pytest.approx(total)
+    again = lineage.told(third.about, {"base": second, "teacher": base})  # the teacher is in the base already
+    assert again["including"] == pytest.approx(total) and again["teacher"]["model"] == "word2vec"
 
 
 def test_a_base_that_does_not_fit_is_a_sentence(text, base, tmp_path):

@@ -14,7 +14,7 @@ from ptmbench.bench.engine.optimizers import optimizer
 from ptmbench.bench.engine.recipe import ADAM
 from ptmbench.bench.engine.step import TrainStep
 from tests.bench.processes import ROOT
-from tests.models.networks import LENGTH, ROWS, VOCABULARY, corpus_of, small, swept_model
+from tests.models.networks import LENGTH, ROWS, build, corpus_of, small, swept_model
 
 every_model = pytest.mark.parametrize("name", models.names())
 
@@ -26,7 +26,7 @@ def built(name, precision="float32"):
     keras.utils.set_random_seed(3)
     module = models.load(name)
     with numerics.computing_in(precision):
-        network = module.build(small(module), VOCABULARY)
+        network = build(module, small(module))
     network.encoder.dropout = 0.0
     return network, network.batches(corpus_of(name), ROWS, LENGTH)
 

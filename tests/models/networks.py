@@ -49,6 +49,14 @@ def small(module) -> Size:
     return Size(layers=min(tiny.layers, 2), width=32, heads=2, inner=64, length=48)
 
 
+def build(module, size: Size, vocabulary: Vocabulary = VOCABULARY):
+    """The network of ``module``. A student gets a teacher, whose weights are random too."""
+    teacher = getattr(module, "TEACHER", None)
+    if teacher is None:
+        return module.build(size, vocabulary)
+    return module.build(size, vocabulary, build(models.load(teacher.model), teacher.size(size), vocabulary))
+
+
 @cache
 def corpus() -> Corpus:
     """60 documents of 6 sentences. Every sentence counts upwards from a random word, so that there is something to
@@ -99,7 +107,7 @@ def network(name: str) -> Any:
 
     module = models.load(name)
     keras.utils.set_random_seed(3)
-    return module.build(small(module), VOCABULARY)
+    return build(module, small(module))
 
 
 def corpus_of(name: str) -> Corpus:

@@ -11,6 +11,7 @@ from ptmbench.models.layers.config import EncoderConfig
 from ptmbench.models.objective import PAIRS
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
+from tests.models.networks import build
 
 SIZE = Size(layers=2, width=8, heads=2, inner=16, length=64)
 VOCABULARY = Vocabulary(size=100, symbols={"languages": ("en", "xx"), "entities": ("Q1", "Q2")}, widths={"entities": 4})
@@ -84,6 +85,8 @@ HAND = {
     # 4 n-grams of 12 tokens stand beside 10 tokens; attention over 12 keys takes 2 x 12 x 8 products and not 160.
     "infoword": (2 * LAYER, 2 * LAYER + 4 / 10 * (12 * 2 * (LAYER + 2 * 32) + 2 * 8) + MASKED),
     "roberta": (2 * LAYER, 2 * LAYER + MASKED),
+    # Every token is predicted, by the student and by its teacher of four layers, which only goes forward.
+    "distilbert": (2 * LAYER, 2 * LAYER + 2 * 864 + (4 * LAYER + 2 * 864) / 3),
     # Beside each token stand 2/9 of a target token, which takes 6 x 64 + 256 products, 2 x 8 x 20/9 over the targets
     # and 2 x 8 x 10 over the source, and the vocabulary; keys and values of the memory take 2 x 64 for each token.
     "t5": (2 * LAYER, 2 * (LAYER + 2 * 128) + 2 / 9 * (2 * 2 * (640 + 16 * 20 / 9 + 160) + 2 * 800)),
@@ -255,7 +258,7 @@ def multiplied(module, size, rows, length):
     """FLOPs of the matrix products in a training step of one batch, as its graph has them after pruning."""
     import tensorflow as tf
 
-    built = module.build(size, VOCABULARY)
+    built = build(module, size, VOCABULARY)
     built.encoder.dropout = 0.0
     batch = built.batches(corpus(2 if PAIRS in built.batches.needs else 20), rows, length)(0, 0)
     variables = [v.value for v in built.loss.trainable_variables]

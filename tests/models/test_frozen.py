@@ -3,9 +3,9 @@
 import pytest
 
 from tests.models import frozen
-from tests.models.frozen import networks, recurrent, word_vectors
+from tests.models.frozen import distillation, networks, recurrent, word_vectors
 
-OURS = networks.OURS | recurrent.OURS | word_vectors.OURS
+OURS = networks.OURS | distillation.OURS | recurrent.OURS | word_vectors.OURS
 
 
 @pytest.mark.parametrize(

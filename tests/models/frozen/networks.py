@@ -24,7 +24,7 @@ SIZES = {
 }
 """ELECTRA's and ALBERT's token vectors are widened; the reference of GPT fixes the inner width."""
 VOCABULARY = Vocabulary(size=41)
-TABLES = {"infoword": "bert", "spanbert": "bert", "structbert": "bert", "unilm_v2": "unilm", "distilbert": "distilbert"}
+TABLES = {"infoword": "bert", "spanbert": "bert", "structbert": "bert", "unilm_v2": "unilm"}
 """Which table in `models.published` names the weights, where it is not the model's own."""
 
 POSITIONS = np.array([[1, 5], [2, 6]], np.int32)
@@ -79,7 +79,7 @@ def assign(built: Pretrainable, table: str, arrays: Mapping[str, np.ndarray], si
 def build(name: str, frozen: Frozen, absent: tuple[str, ...] = ()) -> Pretrainable:
     """Our network ``name`` with the reference's weights; variables that it lacks begin with one of ``absent``."""
     size, table = SIZES.get(name, SIZE), TABLES.get(name, name)
-    built = models.load(getattr(published.load(table), "MODEL", name)).build(size, VOCABULARY)
+    built = models.load(name).build(size, VOCABULARY)
     missing = assign(built, table, frozen.weights, size)
     assert all(path.startswith(absent or ("nothing",)) for path in missing), missing
     return built
@@ -97,10 +97,10 @@ def hidden(encode: Callable, given: Mapping[str, np.ndarray]) -> dict[str, np.nd
 
 def masked_lm(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
     """BERT and what is made like it: the layers, the scores of masked tokens, the pooled vector and the loss."""
-    absent = {"spanbert": ("sbo/",), "infoword": (), "structbert": ("sentence_order/",), "distilbert": ("nsp/",)}
+    absent = {"spanbert": ("sbo/",), "infoword": (), "structbert": ("sentence_order/",)}
     built, given = build(name, frozen, absent.get(name, ())), inputs()
     encode = built.encoder
-    if name in ("spanbert", "infoword", "distilbert"):  # one segment there
+    if name in ("spanbert", "infoword"):  # one segment there
         given["segments"] *= 0
         encode = lambda batch: built.encoder({"tokens": batch["tokens"]})  # noqa: E731
     found, encoding = hidden(encode, given), encode(given)
@@ -108,11 +108,13 @@ def masked_lm(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
     found["logits"] = np.reshape(head.logits(encoding.tokens, POSITIONS), (2, 2, -1))
     if name in ("bert", "albert"):
         found["pooled"] = np.asarray(encoding.pooled)
-    if name in ("bert", "albert", "roberta", "distilbert"):
-        noise = {"masked_positions": POSITIONS, "masked_labels": given["labels"], "masked_weights": np.ones((2, 2))}
+    noise = {"masked_positions": POSITIONS, "masked_labels": given["labels"]}
+    noise |= {"masked_weights": np.ones((2, 2), np.float32)}
+    if name in ("bert", "albert", "roberta"):
         pair = {"next": np.array([0, 1], np.int32), "swapped": np.array([1, 0], np.int32)}
-        losses = built.loss(given | pair | noise | {"masked_weights": np.ones((2, 2), np.float32)})
-        found["loss"] = np.asarray(losses["mlm_loss" if name == "distilbert" else "loss"])
+        found["loss"] = np.asarray(built.loss(given | pair | noise)["loss"])
+    if name == "distilbert":  # the rest of its loss needs a teacher
+        found["loss"] = np.asarray(head(encoding, noise, head.totals(noise))["mlm_loss"])
     return found
 
 

@@ -11,17 +11,18 @@ from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, _vocabulary
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
+from tests.models.networks import build
 from tests.models.published import made
 
 SIZE = Size(layers=2, width=16, heads=2, inner=64, length=48)
 WHOLE = Vocabulary(size=101)
 ABSENT = (0, 1, *range(5, 37))
-READ = sorted({getattr(published.load(name), "MODEL", name) for name in published.names()})
+READ = published.names()
 
 
 def built(name, vocabulary, seed=0):
     """The network with weights that are random everywhere."""
-    network, rng = models.load(name).build(SIZE, vocabulary), np.random.default_rng(seed)
+    network, rng = build(models.load(name), SIZE, vocabulary), np.random.default_rng(seed)
     for variable in network.loss.variables:
         variable.assign(rng.normal(0, 0.2, variable.shape))
     return network

@@ -76,7 +76,7 @@ def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainab
     be in the table and every array of the table in the network."""
     arrays = {key: value.detach().numpy() for key, value in network.state_dict().items()}
     table = published.load(name)
-    built = models.load(getattr(table, "MODEL", name)).build(size, VOCABULARY)
+    built = models.load(name).build(size, VOCABULARY)
     assert {entry.ours for entry in table.weights(size)} == {variable.path for variable in built.loss.variables}
     assert not networks.assign(built, name, arrays, size)
     return built

@@ -45,9 +45,6 @@ ABOUT = f"transformers {transformers.__version__}, torch {torch.__version__}"
 
 def config_of(name: str) -> dict:
     """The settings that our table writes for the small size."""
-    if name == "distilbert":
-        settings = {"vocab_size": VOCABULARY.size, "dim": SIZE.width, "n_layers": SIZE.layers, "n_heads": SIZE.heads}
-        return settings | {"hidden_dim": SIZE.inner, "max_position_embeddings": SIZE.length}
     table = {"structbert": "bert", "spanbert": "bert", "infoword": "bert", "unilm_v2": "bert"}.get(name, name)
     config = published.load(table).config(SIZES.get(name, SIZE), VOCABULARY)
     if name in ("spanbert", "infoword"):

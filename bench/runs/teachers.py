@@ -1,0 +1,69 @@
+"""Teachers of pre-trainings: which model a student learns from, and whether a checkpoint can be that.
+
+`bench.runs.stages` plans them, `bench.runs.pretrain` builds them.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from ptmbench import models
+from ptmbench.bench.engine import networks
+from ptmbench.bench.engine.checkpoint import Checkpoint
+from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.errors import UsageError
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Tokenizer
+
+
+def of(model: str, size: str) -> tuple[str, str] | None:
+    """Model and size of the teacher of ``model`` at ``size``; None for a model that learns without one.
+    `models.BrokenModel` where the teacher has no such size."""
+    teacher = models.teacher(model)
+    if teacher is None:
+        return None
+    wanted, known = teacher.size(sized(models.load(model), size, 0)), models.load(teacher.model).SIZES
+    found = next((name for name, one in known.items() if one == wanted), None)
+    if found is None:
+        raise models.BrokenModel(
+            f"{models.paths()[model]}: TEACHER.size gives {wanted} for the size {size}, which is none of the SIZES of "
+            f"{teacher.model}. Change the size of one of them."
+        )
+    return teacher.model, found
+
+
+def mistake(given: Checkpoint, model: str, size: str, length: int) -> str:
+    """Why ``given`` cannot teach ``model`` at ``size`` with inputs of ``length`` tokens, in a sentence; "" where it
+    can."""
+    teacher, about = models.teacher(model), given.about
+    if teacher is None:
+        return f"{model} learns without a teacher. Leave --teacher out."
+    wanted = teacher.size(sized(models.load(model), size, length))
+    what = f"{given.folder} cannot teach {model} {size}"
+    if about["model"] != teacher.model:
+        return f"{what}: it is {about['model']}, and the teacher is {teacher.model}. Give a checkpoint of that model."
+    if about["shape"] != asdict(wanted):
+        differences = ", ".join(
+            f"{name} is {about['shape'].get(name)} and not {value}"
+            for name, value in asdict(wanted).items()
+            if about["shape"].get(name) != value
+        )
+        return f"{what}: its {differences}. Give a checkpoint of that shape, or choose another --size or length."
+    if lacking := [path for path in about.get("afresh", ()) if path.startswith(teacher.parts)]:
+        return (
+            f"{what}: it was imported without {', '.join(lacking[:3])}, whose weights are random. Import a checkpoint "
+            "that was saved with them."
+        )
+    return ""
+
+
+def check(given: Checkpoint, model: str, size: str, length: int) -> None:
+    """`UsageError` where ``given`` cannot teach ``model`` at ``size`` with inputs of ``length`` tokens."""
+    if found := mistake(given, model, size, length):
+        raise UsageError(found)
+
+
+def built(teacher: Checkpoint, tokenizer: Tokenizer, seed: int) -> Any:
+    """The network of ``teacher`` with its weights."""
+    network = networks.build(teacher.about["model"], Size(**teacher.about["shape"]), tokenizer, seed)
+    networks.assign(network.loss.variables, teacher.arrays())
+    return network

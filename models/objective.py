@@ -78,6 +78,8 @@ class Objective:
     "mlm_loss", is a cross-entropy over all V pieces."""
     fill: Callable[[dict[str, Any]], Any] | None = None
     """As `models.pretrainable.Pretrainable.fill`."""
+    originality: Callable[[dict[str, Any]], Any] | None = None
+    """As `models.pretrainable.Pretrainable.originality`."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         """How many things the means of `call` are over, by name, int32 []."""

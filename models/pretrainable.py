@@ -85,3 +85,9 @@ class Pretrainable:
         logits, whatever stands there now. A left-to-right model goes by what stands before. None where a model's loss
         has no such answer; [MASK] is what bidirectional ones want to find in the place."""
         return self.loss.fill
+
+    @property
+    def originality(self) -> Callable | None:
+        """(batch with ``tokens`` [B, T]) to float [B, T]: ln p(token t is the original and not a replacement | all
+        tokens), 0 at padding. None where a model was not trained to tell replaced tokens."""
+        return self.loss.originality

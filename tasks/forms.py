@@ -19,6 +19,7 @@ similarity          (word, word)                                 a float        
 analogy             (word, its image, another word)              `Target`, its image     its `Rank`
 few_shot            (`Marked` text, solved ones of each class)   a class of theirs       a class of theirs
 pointing            the words of one sentence                    `Pointings`, tuples     tuples
+minimal_pair        (acceptable sentence, its neighbour)         `Part`, the contrast    (score, score)
 ==================  ===========================================  ======================  =====================
 
 ``gold`` is None wherever the official file carries no label (the test sets of GLUE, say).
@@ -31,6 +32,9 @@ In a cloze and a ranking, many candidates are put in order, and what is predicte
 asks a model as it is which word it would write into a blank; a ranking learns to find the text that fits. `Target`
 holds the candidates, which the examples of a data set share. A similarity and an analogy ask for a model's vectors of
 single words, as they are; there ``others`` of a target are the words of the question.
+
+A minimal pair is two sentences that differ in what makes one of them unacceptable: a model gives each a score, as it
+is, and is right where the acceptable one has the higher one. Gold names the contrast; its ``kind`` is the phenomenon.
 
 A pointing task asks for tuples about words: an aspect, an opinion, a polarity. A span in a tuple is two numbers, of its
 first and its last word, from 0; a class is one of the task's ``labels``; ``extra["pattern"]`` says what a tuple holds.
@@ -55,6 +59,11 @@ class Form(StrEnum):
     ANALOGY = "analogy"
     FEW_SHOT = "few_shot"
     POINTING = "pointing"
+    MINIMAL_PAIR = "minimal_pair"
+
+
+UNTRAINED = frozenset({Form.CLOZE, Form.SIMILARITY, Form.ANALOGY, Form.MINIMAL_PAIR})
+"""Forms whose tasks have no training examples: models answer as they are."""
 
 
 BLANK = "____"

@@ -38,7 +38,8 @@ class Asked:
     def reading_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of the encoder for rows of so many tokens."""
         model = self.model
-        return sum(map(model.encoder_flops, lengths))
+        flops = {length: model.encoder_flops(length) for length in set(lengths)}
+        return sum(flops[length] for length in lengths)
 
     def embedding_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of their embeddings alone."""
@@ -47,4 +48,5 @@ class Asked:
     def scoring_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of asking how probable texts of so many tokens are, a start symbol before each."""
         model, start = self.model, len(self.tokenizer.vocabulary.template.start)
-        return float(sum(model.likelihood_flops(start + n) for n in lengths))
+        flops = {length: model.likelihood_flops(start + length) for length in set(lengths)}
+        return float(sum(flops[length] for length in lengths))

@@ -7,6 +7,7 @@ that need them import them from the folder's other files. `bench.adapt.load` imp
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ptmbench.bench.adapt.settings import Learning, Settings
@@ -103,6 +104,10 @@ class Adaptation:
         """Predictions of a network under which nothing learns, and their FLOPs."""
         raise NotImplementedError(f"The adaptation {self.name} trains a network and has no `respond`.")
 
+    def signatures(self, asked: "Asked") -> Mapping[str, str]:
+        """What `Answers.signatures` says of the answers that `respond` gives."""
+        return {}
+
     @property
     def name(self) -> str:
         """The name of its folder."""
@@ -124,6 +129,8 @@ class Answers(NamedTuple):
     """For each example the probability of every answer; None where the head does not define it."""
     flops: float
     """Of all examples together."""
+    signatures: Mapping[str, str] = MappingProxyType({})
+    """How it answered, in one line, by the name of the metric that follows from it; for records."""
 
 
 class Predictor(Protocol):

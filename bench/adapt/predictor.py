@@ -153,8 +153,9 @@ class Responding:
     """What it works with; its ``report`` gives way to the examples that are to be answered."""
 
     def answer(self, examples: Sequence[Example]) -> Answers:
-        predictions, flops = self.adaptation.respond(replace(self.asked, report=examples))
-        return Answers(predictions, None, flops)
+        asked = replace(self.asked, report=examples)
+        predictions, flops = self.adaptation.respond(asked)
+        return Answers(predictions, None, flops, self.adaptation.signatures(asked))
 
     def flops(self, examples: Sequence[Example]) -> list[float]:
         return [self.answer([example]).flops for example in examples]

@@ -132,12 +132,13 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         answers = predictor.answer(_asked(cell, task, parts.report, predictor))
         predictions = answers.predictions
         outcome.cost["flops_evaluate"] += answers.flops
+        outcome.signatures = dict(answers.signatures)
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
         if context.overlap is not None:
             clean, outcome.left_out = score.clean(task, parts.report, predictions, context.overlap.overlapping)
             outcome.scores |= clean
-        outcome.signatures = score.signatures(task, parts.report)
+        outcome.signatures |= score.signatures(task, parts.report)
         outcome.predictions = score.keep_predictions(context.out, cell.key, parts.report, predictions)
 
 

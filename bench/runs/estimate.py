@@ -24,7 +24,7 @@ from ptmbench.bench.runs.examples import read, unfit
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
-from ptmbench.tasks.forms import Form
+from ptmbench.tasks.forms import UNTRAINED, Form
 from ptmbench.tasks.task import DataError, Task
 
 _EFFICIENCY = 0.4
@@ -142,7 +142,7 @@ def _cell(
     trained, predicted = settings.tokens(task, train, report, others)
     if cell.form is Form.LANGUAGE_MODELLING:
         trained, predicted = 0.0, predicted * settings.length
-    elif cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):  # nothing learns
+    elif cell.form in UNTRAINED:
         trained = 0.0
     elif cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates
         candidates = seen[cell.task, "candidates"]

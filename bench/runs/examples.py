@@ -14,7 +14,7 @@ from ptmbench.bench.baselines import Training
 from ptmbench.bench.data import sums
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs.artefacts import Cell
-from ptmbench.tasks.forms import Form
+from ptmbench.tasks.forms import UNTRAINED, Form
 from ptmbench.tasks.task import Example, MissingData, Task
 
 
@@ -34,7 +34,7 @@ class Parts(NamedTuple):
 
 def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
     """`splits` for this cell's seed, or the text to model."""
-    if cell.form in (Form.CLOZE, Form.SIMILARITY, Form.ANALOGY):  # nothing learns
+    if cell.form in UNTRAINED:
         return Parts([], [], read(task, data, task.report)[: cell.limit or None])
     if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
         train = read(task, data, "train") if cell.row.kind == "baseline" else []

@@ -90,6 +90,9 @@ def _restored(form: Form, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], li
         gold = [Target(row["gold"], kind=row.get("kind")) for row in rows]
     elif form is Form.GENERATION:
         gold = [tuple(references) for references in gold]
+    elif form is Form.MINIMAL_PAIR:
+        gold = [Part(row["gold"], kind=row.get("kind")) for row in rows]
+        guesses = [tuple(guess) for guess in guesses]
     elif form is Form.LANGUAGE_MODELLING:
         guesses = [tuple(guess) for guess in guesses]
     return gold, guesses

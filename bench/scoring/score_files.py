@@ -27,7 +27,7 @@ Rows that do not match are refused with the first that does not: a scorer that s
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,22 @@ from ptmbench.bench.errors import UsageError
 from ptmbench.bench.scoring import superglue, texts, written
 from ptmbench.bench.scoring.gold import labelled, matched, official, whole_folder
 from ptmbench.tasks.columns import DOCUMENT, sentences
-from ptmbench.tasks.files import entry, fields, is_number, json_document, json_lines, label, lines, number, rows
+from ptmbench.tasks.files import (
+    entry,
+    fields,
+    is_number,
+    json_document,
+    json_lines,
+    label,
+    lines,
+    malformed,
+    number,
+    rows,
+)
 from ptmbench.tasks.forms import Form, Rank, Reply, Scored, Tags, Target
 from ptmbench.tasks.task import DataError, Example, Task
 
+_RANKED = (Form.CLOZE, Form.RANKING, Form.ANALOGY)
 _DOUBT = 1.0
 """The threshold on no-answer scores that SQuAD's script takes unless it is told another."""
 
@@ -55,7 +67,7 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise UsageError(
             f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
         )
-    ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY) or task.extra.get("gold") == "folder"
+    ranked = task.form in (*_RANKED, Form.MINIMAL_PAIR) or task.extra.get("gold") == "folder"
     if ranked and not gold.is_dir():
         raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose files count.")
     whole = task.form is Form.GENERATION and whole_folder(task, gold)
@@ -66,7 +78,7 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
     try:
         if task.form is not Form.GENERATION and not any(text.strip() for _, text in lines(predictions)):
             raise DataError(f"{predictions} is empty. Expected: {written.expected(task)}.")
-        right, guesses = _as_written(task, gold, predictions) or _READERS[task.form](task, gold, predictions)
+        right, guesses = _as_written(task, gold, predictions) or _reader(task)(task, gold, predictions)
     except DataError as error:
         raise written.told(task, predictions, error) from error
     if no_answer is not None:
@@ -80,8 +92,9 @@ def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] 
     found = None if task.form is Form.GENERATION else written.read(task, predictions)
     if found is None:
         return None
-    ranked = task.form in (Form.CLOZE, Form.RANKING, Form.ANALOGY)
-    examples = list(task.read(gold, task.report)) if ranked else labelled(task, gold)
+    ranked = task.form in _RANKED
+    together = ranked or task.form is Form.MINIMAL_PAIR
+    examples = list(task.read(gold, task.report)) if together else labelled(task, gold)
     right, guesses = matched(examples, found, gold, predictions)
     for example, guess in zip(examples, guesses, strict=True):
         if task.form is Form.TAGGING and len(guess) != len(example.inputs):
@@ -166,6 +179,19 @@ def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
         if unknown := next((name for name in names if name not in target.candidates), None):
             raise DataError(f"{predictions}: {unknown!r:.60} is no candidate of {task.title}.")
     return right, [_place(target, names) for target, names in zip(right, found, strict=True)]
+
+
+def _pairs(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    """Two scores for each pair, the acceptable sentence's first."""
+    found: dict[str, tuple[float, float]] = {}
+    for line, record in json_lines(predictions, unique=True):
+        key, scores = entry(predictions, line, record, "id"), entry(predictions, line, record, "scores", list)
+        if key in found:
+            raise DataError(f"{predictions}, line {line}: the id {key} is there twice.")
+        if len(scores) != 2 or not all(map(is_number, scores)):
+            raise malformed(predictions, line, f"the scores {scores!r:.60} are not two numbers.")
+        found[key] = (scores[0], scores[1])
+    return matched(list(task.read(gold, task.report)), found, gold, predictions)
 
 
 def _place(target: Target, names: Sequence[str]) -> Rank:
@@ -308,7 +334,13 @@ _READERS = {
     Form.SIMILARITY: _rows,
     Form.ANALOGY: _ranked,
     Form.POINTING: _alike,
+    Form.MINIMAL_PAIR: _pairs,
 }
+
+
+def _reader(task: Task) -> Callable[[Task, Path, Path], tuple[list, list]]:
+    """What reads predictions of ``task``: its form's reader, but for files whose tags are not in the last column."""
+    return _alike if task.extra.get("alike") else _READERS[task.form]
 
 
 def _shown(columns: list[str] | None) -> str:

@@ -27,6 +27,7 @@ _FORMATS = {
     Form.RANKING: _RANKED,
     Form.ANALOGY: _RANKED,
     Form.POINTING: "the format of the gold file with predictions in place of gold",
+    Form.MINIMAL_PAIR: 'a line {"id": "...", "scores": [of the acceptable sentence, of the other one]} for each pair',
 }
 
 
@@ -37,6 +38,8 @@ def expected(task: Task) -> str:
     official = task.files[task.report][0].split("|")[0]
     if task.predictions is not None:
         what = "what the task's own scorer reads"
+    elif task.extra.get("alike"):
+        what = _FORMATS[Form.POINTING]
     elif task.extra.get("submission", {}).get("nested"):
         what = 'lines {"idx": 0, "passage": {"questions": [{"idx": 0, "answers": [{"idx": 0, "label": 1}]}]}}'
     elif task.extra.get("submission", {}).get("archive") == "superglue":
@@ -106,6 +109,9 @@ def _value(task: Task, path: Path, line: int, record: dict[str, Any]) -> Any:
         right = isinstance(value, list) and all(isinstance(part, kind) for part in value)
         found = _checked(path, line, value, right, "a list of tags" if kind is str else "a list of tuples")
         return found if kind is str else [tuple(part) for part in found]
+    if task.form is Form.MINIMAL_PAIR:
+        right = isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
+        return tuple(_checked(path, line, value, right, "two scores"))
     text = _checked(path, line, value, isinstance(value, str), "a text")
     facts, doubt, span = record.get("facts"), record.get("no_answer"), record.get("span")
     if task.form is not Form.SPAN or (facts is None and doubt is None and span is None):

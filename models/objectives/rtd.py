@@ -93,6 +93,19 @@ class ReplacedTokens(Objective, keras.layers.Layer):
         x = self.generator(x, padding_bias(tokens), rows=Rows(rows, length), drop=drop)[-1]
         return self.mlm.logits(tf.reshape(x, [rows, length, x.shape[-1]]), batch["masked_positions"])
 
+    def replaced(self, encoding: Any) -> tf.Tensor:
+        """Logits [B, T] that each token is a replacement."""
+        rows, length = shape(encoding.tokens)[:2]
+        x = tf.reshape(encoding.tokens, [-1, self.encoder.width])  # [B * T, D]
+        return tf.reshape(tf.cast(self.score(gelu(self.hidden(x))), tf.float32), [rows, length])
+
+    def originality(self, batch: dict[str, Any]) -> tf.Tensor:
+        """ln p(token t is the original) [B, T], 0 at padding: what stays of a sentence's energy where the samples of
+        the generator are left out (Clark et al., 2020, Electric, section 2, has the exact one)."""
+        scores = self.replaced(self.encoder(batch))
+        present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
+        return -tf.nn.softplus(scores) * present
+
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return self.mlm.totals(batch) | {"tokens": tf.math.count_nonzero(batch["original"], dtype=tf.int32)}
 
@@ -107,9 +120,7 @@ class ReplacedTokens(Objective, keras.layers.Layer):
         where = tf.stack([tf.broadcast_to(tf.range(rows)[:, None], tf.shape(positions)), positions], -1)  # [B, M, 2]
         tokens = tf.tensor_scatter_nd_add(original, where, (drawn - batch["masked_labels"]) * used)  # [B, T]
         encoding = self.encoder({"tokens": tokens, "segments": batch["segments"]}, seed=seed)
-        x = tf.reshape(encoding.tokens, [-1, self.encoder.width])  # [B * T, D]
-        scores = tf.cast(self.score(gelu(self.hidden(x))), tf.float32)
-        scores = tf.reshape(scores, [rows, length])  # [B, T]
+        scores = self.replaced(encoding)  # [B, T]
         replaced = tf.cast(tf.not_equal(tokens, original), tf.float32)
         present = tf.cast(tf.not_equal(original, 0), tf.float32)
         total = tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)

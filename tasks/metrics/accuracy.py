@@ -7,6 +7,7 @@ import numpy as np
 
 from ptmbench.tasks.metrics.additive import Additive
 from ptmbench.tasks.metrics.common import percent
+from ptmbench.tasks.task import DataError
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
@@ -19,5 +20,19 @@ def _value(sums: np.ndarray) -> dict[str, float]:
     return {"accuracy": percent(hits, examples)}
 
 
+def _words(gold: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
+    """[N, 2]: of each sentence the words with the right tag, and all."""
+    rows = np.zeros((len(gold), 2))
+    for row, (right, guess) in enumerate(zip(gold, predictions, strict=True)):
+        if len(right) != len(guess):
+            raise DataError(
+                f"Sentence {row + 1} has {len(right)} words but {len(guess)} predicted tags; give every word one tag."
+            )
+        rows[row] = sum(one == other for one, other in zip(right, guess, strict=True)), len(right)
+    return rows
+
+
 accuracy = Additive(_statistics, _value)
 """{"accuracy"} in percent, for classification and choice."""
+word_accuracy = Additive(_words, _value)
+"""{"accuracy"} in percent over the words of all sentences, for tagging."""

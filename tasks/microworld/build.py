@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,10 @@ def _fill(root: Path, seed: int, sizes: Sizes) -> None:
         writers.opinions(root / f"absa/pengb/14lap/{name}_convert.json", split.draw(opinions.review))
     for name, split in splits("AESLC"):
         writers.letters(root / "aeslc/enron_subject_line" / name, split.tell(reading.letter), annotated=name != "train")
+    for name in judgements.CONTRASTS:
+        for _, split in splits(f"BLiMP/{name}", "test"):
+            drawn = split.draw(partial(judgements.contrast, name))
+            writers.minimal_pairs(root / f"blimp/data/microworld_{name}.jsonl", drawn, name)
     _running_text(root, seed, sizes, words)
 
 

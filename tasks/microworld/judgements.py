@@ -43,6 +43,12 @@ def acceptability(rng: random.Random, lexicon: Lexicon) -> tuple[Judged, Judged]
     return Judged((_line(good),), "1"), Judged((_line(bad),), "0")
 
 
+def contrast(name: str, rng: random.Random, lexicon: Lexicon) -> tuple[str, str]:
+    """An acceptable sentence, and its neighbour that is wrong in what ``name``, one of `CONTRASTS`, says."""
+    good, bad = CONTRASTS[name](rng, lexicon)
+    return _line(good), _line(bad)
+
+
 def _line(words: list[Word]) -> str:
     return text([capital(words[0]), *words[1:], Word(".", ".")])
 
@@ -98,13 +104,39 @@ def _order(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]
 
 def _polarity(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
     """ "Ever" stands after "no", never after "the"; without it both are well."""
-    who = Phrase(_noun(rng, lexicon, Kind.PERSON), determiner="no")
-    said = Clause(rng.choice(lexicon.alone), who, at=(speech.spot(rng, lexicon),), past=True, ever=True)
+    said = _never(rng, lexicon)
     if rng.random() < 0.5:
-        return clause(said), clause(said._replace(subject=who._replace(determiner="the")))
+        return clause(said), clause(_of_the(said))
     plain = clause(said._replace(ever=False))
-    positive = clause(said._replace(ever=False, subject=who._replace(determiner="the")))
+    positive = clause(_of_the(said)._replace(ever=False))
     return positive, [plain[0], plain[1], *plain[3:], plain[2]]
+
+
+def _never(rng: random.Random, lexicon: Lexicon) -> Clause:
+    """What no person ever did somewhere."""
+    who = Phrase(_noun(rng, lexicon, Kind.PERSON), determiner="no")
+    return Clause(rng.choice(lexicon.alone), who, at=(speech.spot(rng, lexicon),), past=True, ever=True)
+
+
+def _of_the(said: Clause) -> Clause:
+    """``said`` of "the" person in the place of "no" person."""
+    return said._replace(subject=said.subject._replace(determiner="the"))
+
+
+def _ever(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+    """ "Ever" after "no", and after "the"."""
+    said = _never(rng, lexicon)
+    return clause(said), clause(_of_the(said))
+
+
+CONTRASTS = {
+    "subject_verb_agreement": _agreement,
+    "anaphor_agreement": _mirror,
+    "argument_structure": _frame,
+    "word_order": _order,
+    "npi_licensing": _ever,
+}
+"""What minimal pairs are about, by BLiMP's names of phenomena where it has them."""
 
 
 # --- sentiment ----------------------------------------------------------------------------------------------------

@@ -130,6 +130,15 @@ def letters(folder: Path, rows: Sequence[Letter], *, annotated: bool) -> None:
         write(folder / f"letter_{i:05d}.subject", ["\n".join(lines)], end="")
 
 
+def minimal_pairs(path: Path, rows: Sequence[tuple[str, str]], contrast: str) -> None:
+    """BLiMP's layout without what nobody reads of it: the field and the methods that a pair lends itself to."""
+    lines = []
+    for i, (good, bad) in enumerate(rows):
+        about = {"linguistics_term": contrast, "UID": f"microworld_{contrast}", "pairID": str(i)}
+        lines.append(json.dumps({"sentence_good": good, "sentence_bad": bad} | about))
+    write(path, lines)
+
+
 def wikitext(path: Path, articles: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Articles as in WikiText: " = Title = ", then a paragraph; a blank before and after every line, tokens apart."""
     lines = [" "]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ptmbench import tasks
-from ptmbench.tasks.forms import Answer, Answers, Form, Pointings, Rank, Reply, Rewriting, Target
+from ptmbench.tasks.forms import Answer, Answers, Form, Part, Pointings, Rank, Reply, Rewriting, Target
 from ptmbench.tasks.task import MissingData, Task, UnknownTask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +95,7 @@ def _gold(task: Task) -> list[Any]:
         case Form.REGRESSION | Form.SIMILARITY:
             return [0.0, 1.5, 4.0, 2.5, 5.0]
         case Form.TAGGING:
-            first = [tag for tag in task.labels if tag.startswith("B-")]
+            first = [tag for tag in task.labels if tag.startswith("B-")] or task.labels
             return [["O", tag, "O"] for tag in first] * 2
         case Form.SPAN:
             found = [Answers((Answer("the cat", 4), Answer("cat", 8)), "a"), Answers((Answer("1999", 0),), "bc")]
@@ -113,6 +113,8 @@ def _gold(task: Task) -> list[Any]:
             return ["P17", "P26", "P17"]
         case Form.CLOZE | Form.RANKING | Form.ANALOGY:
             return [Target("Rome", kind="P36"), Target("Oslo", kind="P36"), Target("jazz", kind="P136")]
+        case Form.MINIMAL_PAIR:
+            return [Part("adjunct_island", kind="island_effects"), Part("causative", kind="argument_structure")]
         case Form.POINTING:
             return [
                 Pointings([(0, 1, 3, 3, "POS"), (4, 4, 3, 3, "NEG")]),
@@ -135,6 +137,8 @@ def _perfect(task: Task, gold: list[Any]) -> list[Any]:
             return [(0.0, 7, 30), (0.0, 5, 20)]
         case Form.CLOZE | Form.RANKING | Form.ANALOGY:
             return [Rank(1.0)] * len(gold)
+        case Form.MINIMAL_PAIR:
+            return [(-10.0, -10.5)] * len(gold)
     return gold
 
 
@@ -207,6 +211,8 @@ def test_a_wrong_prediction_scores_less(task: Task) -> None:
             wrong = [(9.0, 7, 30), (9.0, 5, 20)]
         case Form.CLOZE | Form.RANKING | Form.ANALOGY:
             wrong = [Rank(4.0)] * len(gold)
+        case Form.MINIMAL_PAIR:
+            wrong = [(-10.0, -10.0)] * len(gold)
         case _:
             wrong = gold[1:] + gold[:1]
     right = task.score(gold, _perfect(task, gold))["headline"]

@@ -1,0 +1,71 @@
+"""BLiMP: which of two sentences is English? What CoLA asks (survey, section 7.1), without training.
+
+Warstadt et al., 2020: BLiMP, the benchmark of linguistic minimal pairs for English, TACL 8. Licence: CC BY 4.0.
+Official files: ``data/PARADIGM.jsonl``, JSON lines {sentence_good, sentence_bad, UID, linguistics_term, pairID}; 67
+paradigms of 12 phenomena, 1,000 pairs each. A model gives each sentence a score as a whole (the paper's "full-sentence"
+method), and the headline is the share of pairs in which the acceptable one scores higher. All paradigms are equally
+long, so that is the mean over paradigms, too.
+
+"blimp" is all of it. "blimp-100" has the first 100 pairs of each paradigm, and so for every number: pseudo-likelihoods
+read a sentence once for each of its tokens, and pairs of one paradigm are much alike.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+
+from ptmbench.tasks.files import entry, json_lines, pick
+from ptmbench.tasks.forms import Form, Part
+from ptmbench.tasks.metrics.minimal_pairs import preference
+from ptmbench.tasks.task import DataError, Example, Source, Task, UnknownTask
+
+
+def read_first(folder: Path, split: str, *, pairs: int | None = None) -> Iterator[Example]:
+    """The first ``pairs`` of each paradigm, or all: paradigms by name, pairs in file order; ids are "PARADIGM-pairID".
+
+    Gold is the paradigm, and its kind the phenomenon.
+    """
+    data = pick(folder, "data")
+    paths = sorted(data.glob("*.jsonl"))
+    if not paths:
+        raise DataError(f"{data} has no PARADIGM.jsonl. Fetch BLiMP again.")
+    for path in paths:
+        for line, pair in islice(json_lines(path), pairs):
+            name, phenomenon, number, *sentences = (
+                entry(path, line, pair, key)
+                for key in ("UID", "linguistics_term", "pairID", "sentence_good", "sentence_bad")
+            )
+            yield Example(id=f"{name}-{number}", inputs=tuple(sentences), gold=Part(name, kind=phenomenon))
+
+
+read = read_first
+
+
+@cache
+def variant(name: str) -> Task:
+    """The first pairs of each paradigm, as many as ``name`` says; "" is the default task, which has all."""
+    if name and not re.fullmatch(r"[1-9]\d{0,5}", name):
+        raise UnknownTask(f"BLiMP has no '{name}'. 'blimp-100' has the first 100 pairs of each paradigm.")
+    return Task(
+        name=f"blimp-{name}" if name else "blimp",
+        title=f"BLiMP, {name} of each paradigm" if name else "BLiMP",
+        form=Form.MINIMAL_PAIR,
+        source=Source(
+            citation="Warstadt et al., 2020: BLiMP, the benchmark of linguistic minimal pairs for English",
+            licence="CC BY 4.0",
+            url="https://github.com/alexwarstadt/blimp",
+            survey="",
+        ),
+        folders=("blimp",),
+        files={"test": ("data",)},
+        read=partial(read_first, pairs=int(name)) if name else read,
+        metrics=(preference,),
+        headline="accuracy",
+        chance=50.0,
+        report="test",
+    )
+
+
+TASK = variant("")

@@ -1,0 +1,184 @@
+"""Scores of two sentences: each kind against its definition, what is masked, ties, and whole cells."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ptmbench import models
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.acceptability import Own
+from ptmbench.bench.adapt.acceptability import network as acceptability
+from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.engine import networks
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.plan import Cell, Row
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form, Part
+from ptmbench.tasks.task import Example
+
+TEXTS = ["the dogs bark at night", "a dog barks at the moon", "dogs like the moonlight", "unbarkable nights"] * 5
+TOKENIZER = Tokenizer.train("wordpiece", TEXTS, 60)
+SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=32)
+PAIRS = [("the dogs bark", "the dogs barks"), ("a dog barks at night", "a dog bark at night"), ("dogs", "the")]
+
+
+def example(good, bad, number=0):
+    return Example(id=f"x-{number}", inputs=(good, bad), gold=Part("x", kind="agreement"))
+
+
+def asked(model, *pairs, tokenizer=TOKENIZER, **changes):
+    network = networks.build(model, SHAPE, tokenizer, 0)
+    network.encoder.dropout = 0.0
+    return Asked(
+        network=network, module=models.load(model), shape=SHAPE, tokenizer=tokenizer, task=load("blimp"),
+        settings=Own(**changes), train=[], report=[example(*pair, i) for i, pair in enumerate(pairs)], seed=0,
+    )  # fmt: skip
+
+
+def scored(question):
+    found, flops = acceptability.respond(question)
+    assert flops > 0
+    return np.array(found)
+
+
+def test_a_left_to_right_model_is_asked_for_its_own_probability():
+    question = asked("gpt", *PAIRS)
+    assert acceptability.chosen(question) == "likelihood"
+    for pair, found in zip(PAIRS, scored(question), strict=True):
+        for text, score in zip(pair, found, strict=True):
+            ids = [TOKENIZER.vocabulary.cls, *TOKENIZER.encode([text])[0]]
+            alone = question.network.log_likelihood({"tokens": tf.constant([ids])}).numpy()[0]
+            assert score == pytest.approx(alone.sum(), abs=1e-4) and score < 0
+
+
+@pytest.mark.parametrize("within_word", [False, True])
+@pytest.mark.parametrize("model", ["bert", "mpnet", "xlnet"])
+def test_a_masked_model_is_asked_for_each_token_in_turn(model, within_word):
+    """Written out: one row a token, softmax over the vocabulary, the sum of logarithms."""
+    question = asked(model, *PAIRS, score="within_word" if within_word else "auto")
+    found, mask = scored(question), TOKENIZER.vocabulary.mask
+    for pair, scores in zip(PAIRS, found, strict=True):
+        for text, score in zip(pair, scores, strict=True):
+            ((ids, words),) = TOKENIZER.encode_words([text.split()])
+            total = 0.0
+            for place, token in enumerate(ids):
+                own = [
+                    mask if i == place or (within_word and i > place and words[i] == words[place]) else other
+                    for i, other in enumerate(ids)
+                ]
+                tokens = np.array([[TOKENIZER.vocabulary.cls, *own, TOKENIZER.vocabulary.sep]], np.int32)
+                batch = {"tokens": tokens, "segments": tokens * 0, "places": np.array([place + 1], np.int32)}
+                logits = question.network.fill({name: tf.constant(x) for name, x in batch.items()}).numpy()[0]
+                logits = logits.astype(np.float64) - logits.max()
+                total += logits[token] - np.log(np.exp(logits).sum())
+            assert score == pytest.approx(total, abs=1e-4)
+
+
+def test_a_replaced_token_detector_is_asked_whether_tokens_are_originals():
+    question = asked("electra", *PAIRS)
+    assert acceptability.chosen(question) == "replaced"
+    loss = question.network.loss
+    for pair, found in zip(PAIRS, scored(question), strict=True):
+        for text, score in zip(pair, found, strict=True):
+            tokens = np.array([[TOKENIZER.vocabulary.cls, *TOKENIZER.encode([text])[0], TOKENIZER.vocabulary.sep]])
+            batch = {"tokens": tf.constant(tokens, tf.int32), "segments": tf.zeros_like(tokens, tf.int32)}
+            logits = loss.replaced(loss.encoder(batch)).numpy()[0, 1:-1]
+            assert score == pytest.approx(float(np.log(1 / (1 + np.exp(logits.astype(np.float64)))).sum()), abs=1e-4)
+
+
+def test_the_score_of_a_detector_is_what_it_is_trained_by():
+    """Where nothing is replaced, the loss is the mean of what `originality` says."""
+    question = asked("electra", *PAIRS)
+    ids = [TOKENIZER.vocabulary.cls, *TOKENIZER.encode([PAIRS[1][0]])[0], TOKENIZER.vocabulary.sep]
+    tokens = tf.constant([ids, [*ids[:3], *[0] * (len(ids) - 3)]], tf.int32)
+    none = tf.zeros([2, 1], tf.int32)
+    batch = {"tokens": tokens, "original": tokens, "segments": tokens * 0, "masked_positions": none,
+             "masked_labels": none, "masked_weights": tf.zeros([2, 1])}  # fmt: skip
+    said = question.network.originality(batch).numpy()
+    assert (said[1, 3:] == 0).all() and (said[0] < 0).all()
+    assert float(question.network.loss(batch)["rtd_loss"]) == pytest.approx(-said.sum() / (len(ids) + 3), abs=1e-5)
+
+
+def test_what_a_model_cannot_tell_apart_is_a_tie():
+    pairs = [("ж dogs bark", "щ dogs bark"), *PAIRS, ("щ dogs bark", "ж dogs bark")]
+    for model in ("gpt", "bert", "electra"):
+        found = scored(asked(model, *pairs))
+        assert found[0, 0] == found[0, 1] and found[-1, 0] == found[-1, 1], "letters that no vocabulary has"
+        assert load("blimp").score([Part("x")] * 2, [tuple(found[0]), tuple(found[-1])])["accuracy"] == 0
+
+
+def test_long_sentences_are_cut_and_empty_ones_score_nothing():
+    question = asked("bert", ("dogs " * 50, "dogs " * 40), ("", "dogs"), length=12)
+    found = scored(question)
+    assert found[0, 0] == found[0, 1], "the part that is read is the same"
+    assert found[1, 0] == 0 > found[1, 1]
+
+
+def test_batches_change_nothing(monkeypatch):
+    for model in ("gpt", "bert", "electra"):
+        question = asked(model, *PAIRS)
+        whole = scored(question)
+        monkeypatch.setattr(acceptability, "_TOKENS", 5)
+        np.testing.assert_allclose(scored(question), whole, atol=1e-4)
+        monkeypatch.undo()
+
+
+def test_a_vocabulary_without_a_start_symbol_finds_first_tokens_alike():
+    question = asked("gpt", ("dogs bark", "a dog"))
+    template = replace(TOKENIZER.vocabulary.template, start=())
+    vocabulary = replace(TOKENIZER.vocabulary, template=template)
+    tokenizer = SimpleNamespace(vocabulary=vocabulary, encode_with_offsets=TOKENIZER.encode_with_offsets)
+    (found,) = scored(replace(question, tokenizer=tokenizer))
+    for text, score in zip(("dogs bark", "a dog"), found, strict=True):
+        ids = TOKENIZER.encode([text])[0]
+        rest = question.network.log_likelihood({"tokens": tf.constant([ids])}).numpy()[0, 1:].sum()
+        assert score == pytest.approx(rest - np.log(vocabulary.size - len(vocabulary.absent)), abs=1e-4)
+
+
+def test_models_without_a_score_say_so():
+    for model, wanted in (
+        ("word2vec", "auto"),
+        ("t5", "auto"),
+        ("gpt", "pseudo"),
+        ("bert", "likelihood"),
+        ("bert", "replaced"),
+    ):
+        with pytest.raises(NotApplicable, match="gives no score"):
+            acceptability.chosen(asked(model, *PAIRS, score=wanted))
+
+
+@pytest.mark.parametrize(
+    "model, signature", [("bert", "sentences by pseudo"), ("gpt", "sentences by likelihood"), ("word2vec", None)]
+)
+def test_cells_lead_from_data_to_a_sealed_record(model, signature, tmp_path):
+    folder = tmp_path / "data" / "blimp" / "data"
+    folder.mkdir(parents=True)
+    rows = [
+        {"sentence_good": good, "sentence_bad": bad, "UID": "x", "linguistics_term": "agreement", "pairID": str(i)}
+        for i, (good, bad) in enumerate(PAIRS)
+    ]
+    (folder / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    settings = adaptation_settings.recorded(adaptation_settings.defaults(Form.MINIMAL_PAIR, "acceptability"))
+    cell = Cell(
+        row=Row(name=f"random-{model}", kind="random", model=model, size="tiny"), task="blimp", task_version=1,
+        form=Form.MINIMAL_PAIR, data_sha256="x", adaptation="acceptability", settings=settings | {"length": 32},
+        seed=0, tokenizer="x",
+    )  # fmt: skip
+    context = Context(data=tmp_path / "data", out=tmp_path, shape=SHAPE, tokenizer=TOKENIZER, source={"name": "x"})
+    result = cells.run(cell, context)
+    assert result.status == ("ok" if signature else "not_applicable"), result.reason
+    found = record.read(record.write(context.out, result))
+    if signature:
+        assert found.task["examples"] == 3 and found.task["signatures"] == {"accuracy": signature}
+        assert found.cost["flops"] == 0 and found.cost["flops_evaluate"] > 0
+    else:
+        assert found.reason["text"].startswith("because ")

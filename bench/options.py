@@ -30,7 +30,7 @@ BOUNDS = {
 }
 """The least and the largest value of a whole number. Seeds of a cell are cells of their own, which a plan holds in
 memory; a seed is what Keras and NumPy take; some thousands of threads stall a machine."""
-_NAMES = ("models", "sizes", "tasks", "adaptations", "conditions")
+_NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
 _PATHS = ("data", "out", "checkpoint")
 _SEVERAL_PATHS = ("corpus", "beside", "checkpoints", "bases", "teachers")
 
@@ -68,6 +68,8 @@ class CellOptions(_Checked):
     """Names, with settings of their own or without: "finetune", "features:layers=top"."""
     conditions: Sequence[str] | None = None
     """Each cell is also scored under each of these: "misspellings", "misspellings:share=0.2"."""
+    transforms: Sequence[str] | None = None
+    """Each adapted model is also scored after each of these: "int8", "prune:sparsity=0.8"."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the settings of all adaptations, by name."""
     seeds: int | None = None
@@ -78,7 +80,8 @@ class CellOptions(_Checked):
     """Use only the first ``limit`` examples of a split."""
 
     def arguments(self) -> list[str]:
-        """What the command that repeats one cell has of these; its task, adaptation, condition and seed are added."""
+        """What the command that repeats one cell has of these; its task, adaptation, transform, condition and seed
+        are added."""
         return [*_changes("--set", self.settings), *_given("--limit", self.limit)]
 
 

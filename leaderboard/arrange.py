@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
 
 from ptmbench.leaderboard.grid import Cell, Column, Grid, Row, tokenizer_of
-from ptmbench.leaderboard.record import Record, beside
+from ptmbench.leaderboard.record import THEN, Record, beside
 from ptmbench.leaderboard.stats import summarise
 
 
@@ -95,19 +95,23 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
 
 def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:
     """Records by model and adaptation. A language model is scored as it is, without an adaptation, so its perplexity
-    stands in every row of the model instead of making a row of its own."""
+    stands in every row of the model instead of making a row of its own; not in rows of transformed models, which would
+    have another one."""
     models: dict[tuple, dict[str, list[Record]]] = {}
     as_it_is: dict[tuple, list[Record]] = {}
     for record in records:
         row = record.row
         key = (row["label"], row["name"], row["size"] or "", row["kind"], row["division"])
-        if record.task.get("form") == "language_modelling":
+        if record.task.get("form") == "language_modelling" and THEN not in record.adaptation["name"]:
             as_it_is.setdefault(key, []).append(record)
         else:
             models.setdefault(key, {}).setdefault(record.adaptation["name"], []).append(record)
     for key, found in as_it_is.items():
-        for members in models.setdefault(key, {found[0].adaptation["name"]: []}).values():
-            members.extend(found)
+        rows = models.setdefault(key, {})
+        if all(THEN in adaptation for adaptation in rows):
+            rows[found[0].adaptation["name"]] = []
+        for adaptation, members in rows.items():
+            members.extend([] if THEN in adaptation else found)
     return {(*key, adaptation): members for key, rows in models.items() for adaptation, members in rows.items()}
 
 

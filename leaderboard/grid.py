@@ -14,7 +14,7 @@ from typing import Any
 
 from ptmbench.leaderboard import overlap
 from ptmbench.leaderboard.ranks import Rank, ranks, together
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.record import THEN, Record
 from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise
 
 _KIND_WORDS = {
@@ -61,16 +61,25 @@ class Row:
     @cached_property
     def words(self) -> str:
         """Size, kind and adaptation in words: the second line under the label."""
-        adaptation = "" if self.kind == "baseline" else _ADAPTATION_WORDS.get(self.adaptation, self.adaptation)
-        return " · ".join(part for part in (self.size, _KIND_WORDS[self.kind], adaptation, self.part) if part)
+        name = self.adaptation.partition(THEN)[0]
+        adaptation = "" if self.kind == "baseline" else _ADAPTATION_WORDS.get(name, name)
+        words = (self.size, _KIND_WORDS[self.kind], adaptation, self.transform.get("label"), self.part)
+        return " · ".join(part for part in words if part)
 
     @cached_property
     def title(self) -> str:
         return f"{self.label} ({self.words})"
 
     @cached_property
+    def transform(self) -> dict[str, Any]:
+        """What changed the adapted model before it was scored; {} for a model as it was adapted."""
+        return next((record.adaptation.get("transform") or {} for record in self.records), {})
+
+    @cached_property
     def card(self) -> dict[str, Any]:
-        return next((record.row["card"] for record in self.records if record.row["card"]), {})
+        """The model's card. What its paper reports is not of a transformed model, and is left out there."""
+        card = next((record.row["card"] for record in self.records if record.row["card"]), {})
+        return card | {"reported": ()} if card and self.transform else card
 
     @cached_property
     def tokenizer(self) -> str | None:

@@ -193,6 +193,10 @@ def _check_tokenizer(tokenizer: Any, place: str) -> None:
 
 def _check_adaptation(adaptation: dict[str, Any]) -> None:
     _expect(adaptation.get("version", 1), (int,), "adaptation.version")
+    transform = adaptation.get("transform")
+    _expect(transform, _PART_OR_NULL, "adaptation.transform")
+    for one, allowed in _TRANSFORM if transform else ():
+        _expect(transform.get(one), allowed, f"adaptation.transform.{one}")
     for model, made in _named_parts(adaptation.get("neighbours"), "adaptation.neighbours"):
         _check_pretraining(made, f"adaptation.neighbours.{model}")
 
@@ -221,6 +225,7 @@ def _check_task(task: dict[str, Any]) -> None:
             _expect(value, _TEXT if name == "unknown" else (int, None), f"task.overlap.{one}.{name}")
 
 
+_TRANSFORM = (("name", _TEXT), ("settings", _PART), ("version", (int,)), ("label", _TEXT), ("compression", _TEXT))
 _LONGEST_NAME = 255  # bytes, on the usual file systems
 
 

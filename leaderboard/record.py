@@ -29,6 +29,9 @@ from ptmbench.leaderboard.text import clean
 FOLDER = "records"
 UNDER = "@"
 """What stands in ``task.name`` between a task and the condition under which it was answered: "sst2@misspellings"."""
+THEN = ">"
+"""What stands in ``adaptation.name`` between an adaptation and the transform of the adapted model:
+"finetune>prune:sparsity=0.8"."""
 _LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes, so more is not a record
 
 
@@ -181,6 +184,11 @@ def beside(part: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, A
     """Other models that a cell reads, or other tasks that it learns, with what a record says of each."""
     found = part.get(name)
     return [pair for pair in found.items() if isinstance(pair[1], Mapping)] if isinstance(found, Mapping) else []
+
+
+def method_of(adaptation: str) -> str:
+    """The adaptation in a record's ``adaptation.name``, without its settings and without a transform."""
+    return adaptation.partition(THEN)[0].partition(":")[0]
 
 
 def slug(text: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench.leaderboard.baseline import Baseline, recover, verify
-from ptmbench.leaderboard.record import FOLDER, Record, beside
+from ptmbench.leaderboard.record import FOLDER, Record, beside, method_of
 from ptmbench.leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
@@ -30,6 +30,7 @@ _LABELS = {
     "task.higher_is_better": "direction of the metric",
     "adaptation.version": "version of the adaptation",
     "condition.version": "version of the condition",
+    "transform.version": "version of the transform",
     "pretraining.corpus_sha256": "corpus",
     "pretraining.tokenizer": "tokenizer",
     "pretraining.steps": "pre-training steps",
@@ -59,7 +60,7 @@ class Group:
     @property
     def trained(self) -> bool:
         """Whether chance had a part in it besides the examples: seeds then stand for training again."""
-        return self.identity[4].partition(":")[0] not in _AS_IT_IS  # "prompt:shots=4" is prompting
+        return method_of(self.identity[4]) not in _AS_IT_IS  # "prompt:shots=4" is prompting
 
     def weights(self) -> set[str | None]:
         """The hashes of all pre-trained weights that the seeds started from, as far as they came to know them."""
@@ -145,6 +146,9 @@ def recipe_of(record: Record) -> dict[str, Any]:
     if condition := task.get("condition"):
         known["condition.version"] = condition["version"]
         known |= {f"settings.{name} of the condition": value for name, value in condition["settings"].items()}
+    if transform := record.adaptation.get("transform"):
+        known["transform.version"] = transform["version"]
+        known |= {f"settings.{name} of the transform": value for name, value in transform["settings"].items()}
     for other, about in beside(task, "beside"):
         known |= {f"task.{name} of {other}": about.get(name) for name in ("version", "data_sha256")}
     return known

@@ -9,6 +9,7 @@ from typing import Any
 
 from ptmbench.leaderboard.benchmarks import BENCHMARKS, Benchmark
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
+from ptmbench.leaderboard.record import method_of
 
 COMPRESSION = {
     "pruning": "pruning",
@@ -44,10 +45,12 @@ def table_2(grid: Grid) -> list[dict[str, Any]]:
 
 
 def table_3(grid: Grid) -> list[dict[str, Any]]:
-    """One line per row whose card names a compression: `TABLE_3` and `GLUE`, measured by that table's own average."""
+    """One line per row whose card names a compression, or whose model was compressed by a transform: `TABLE_3` and
+    `GLUE`, measured by that table's own average."""
     lines = []
     for row in _carded(grid):
-        kinds = [COMPRESSION[one] for one in row.card.get("extensions") or () if one in COMPRESSION]
+        named = [*(row.card.get("extensions") or ()), row.transform.get("compression")]
+        kinds = [COMPRESSION[one] for one in named if one in COMPRESSION]
         if kinds:
             line = {"method": row, "type": ", ".join(kinds), "loss": _words(row.card.get("loss"))}
             for column, field in _FIELDS.items():
@@ -70,7 +73,7 @@ def compressed_glue() -> Benchmark:
 
 def _tuned(row: Row) -> str:
     """Whether all weights learn the task, and how where that is not plain fine-tuning: "yes (ulmfit)"."""
-    answer = "no" if row.adaptation.partition(":")[0] in FROZEN else "yes"
+    answer = "no" if method_of(row.adaptation) in FROZEN else "yes"
     return answer if row.adaptation == "finetune" else f"{answer} ({row.adaptation})"
 
 

@@ -1,9 +1,10 @@
 """Registries that are folders: each sub-folder of a package defines one object of a kind. Imports no TensorFlow."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.errors import BrokenFile
+from ptmbench.bench.errors import BrokenFile, UsageError
 from ptmbench.models._importing import imported
 
 
@@ -25,3 +26,29 @@ def load(package: Path, name: str, constant: str, kind: type) -> Any:
     if not isinstance(found, kind):
         raise BrokenFile(f"{path} has no {constant} that keeps the contract {kind.__module__}.{kind.__name__}.")
     return found
+
+
+def chosen(
+    kind: str, asked: str, known: Sequence[str], load: Callable[[str], Any], example: str
+) -> tuple[str, Any, Any]:
+    """The object of this ``kind`` ("condition") that a user ``asked`` for by name and settings, such as ``example``:
+    its title, with the settings that differ from their defaults, the object, and its settings.
+
+    Raises `UsageError` where it is not among those ``known``, `SettingError` for settings that it does not take.
+    """
+    from ptmbench.bench.adapt.settings import SettingError, recorded, replaced, split
+
+    name, pairs = split(asked)
+    if name not in known:
+        raise UsageError(f"There is no {kind} '{name}'. Choices: {', '.join(known)}.")
+    if any(len(pair) != 2 for pair in pairs):
+        raise UsageError(f"'{asked}' is not a {kind} with settings; one is {example}.")
+    one = load(name)
+    usual = one.settings()
+    try:
+        settings = replaced(usual, dict(pairs))
+    except SettingError as error:
+        raise SettingError(f"--{kind} {asked}: {error}") from error
+    before = recorded(usual)
+    own = [f"{key}={value}" for key, value in recorded(settings).items() if value != before.get(key)]
+    return f"{name}:{'+'.join(own)}" if own else name, one, settings

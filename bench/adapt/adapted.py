@@ -14,6 +14,7 @@ from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.parts import Decoding, token_table
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.transforms import Chosen
 from ptmbench.bench.engine import cost, networks
 from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.generate import Generator, Writing
@@ -110,6 +111,10 @@ class Adapted:
         """What a step learns from, and the FLOPs of making it of ``rows``."""
         return self.adaptation.make(self, rows, settings, seed)
 
+    def ready(self, step: int) -> bool:
+        """Whether the weights after ``step`` may be the ones that training ends with."""
+        return True
+
     def turn(self, steps: int, settings: Settings) -> int:
         """The step of ``steps`` that a second stage of training begins with; 0 where there is one stage."""
         return self.adaptation.turn(steps, settings)
@@ -160,12 +165,22 @@ class Adapted:
         for variable, value in zip(self.remembered, memory, strict=True):
             variable.assign(value)
 
+    def named(self) -> list[tuple[str, Any]]:
+        """The variables of the network and the adaptation's own, with their names in `arrays`."""
+        own = [(f"adapted/{i:03d}", variable) for i, variable in enumerate(self.own)]
+        return [*((variable.path, variable) for variable in self.pretrained), *own]
+
+    def rebuilt(self) -> None:
+        """Takes up the variables of layers that have changed theirs since they were built."""
+        own = {id(variable) for variable in self.own}
+        self.pretrained = [variable for variable in self.network.loss.variables if id(variable) not in own]
+
     def arrays(self) -> dict[str, np.ndarray]:
         """All weights by name, the networks' and the adaptation's own, for a checkpoint."""
-        own = {f"adapted/{i:03d}": variable.numpy() for i, variable in enumerate(self.own)}
+        found = {name: variable.numpy() for name, variable in self.named()}
         for number, other in enumerate(self.neighbours, 1):
-            own |= {_beside(number, name): value for name, value in networks.weights(other.loss.variables).items()}
-        return networks.weights(self.pretrained) | own
+            found |= {_beside(number, name): value for name, value in networks.weights(other.loss.variables).items()}
+        return found
 
     def assign(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Set all weights from what `arrays` gave."""
@@ -283,9 +298,10 @@ def adapted(
     outputs: Hashable,
     settings: Settings,
     neighbours: tuple[Neighbour, ...] = (),
+    transform: Chosen | None = None,
 ) -> Adapted:
     """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
-    it."""
+    it. ``transform`` is one that rebuilds the network."""
     network = networks.build(model, shape, tokenizer, 0, ending=True)
     described, vocabulary = models.load(model).describe(shape, tokenizer.vocabulary), tokenizer.vocabulary
 
@@ -304,7 +320,10 @@ def adapted(
         return count(decoding.counts(described), rows, *written)
 
     others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
-    return Adapted(network, vocabulary, form, adaptation, outputs, settings, encoder_flops, others, decoder_flops)
+    made = Adapted(network, vocabulary, form, adaptation, outputs, settings, encoder_flops, others, decoder_flops)
+    if transform:
+        transform.transform.prepare(made, transform.settings)
+    return made
 
 
 @lru_cache(maxsize=8)

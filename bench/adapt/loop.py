@@ -46,10 +46,7 @@ def train(
     """
     if not rows:
         raise NotApplicable("nothing-to-learn", "because no row to learn from is left of the training set.")
-    per_epoch = sum(math.ceil(len(part) / settings.batch) for part in _by_task(rows))
-    steps = per_epoch * settings.epochs
-    if settings.max_steps:
-        steps = min(steps, settings.max_steps)
+    per_epoch, steps = _steps_per_epoch(rows, settings), steps_of(rows, settings)
     every, turn = max(1, per_epoch // settings.evaluations), adapted.turn(steps, settings)
     bookmark = bookmark or Bookmark()
     course, best = bookmark.begin(adapted)
@@ -69,8 +66,9 @@ def train(
                 with phase("select"):
                     value = score()
                 course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
-                course.stale += 1
-                if value > course.best_score:
+                ready = adapted.ready(course.steps)
+                course.stale += ready
+                if ready and value > course.best_score:
                     course.best_score, best, course.stale = value, adapted.state(), 0
             if course.steps == turn:
                 adapted.restore(best)
@@ -87,10 +85,20 @@ def train(
     return course
 
 
+def steps_of(rows: Sequence[Row], settings: Settings) -> int:
+    """Training steps on ``rows`` where nothing stops early."""
+    steps = _steps_per_epoch(rows, settings) * settings.epochs
+    return min(steps, settings.max_steps) if settings.max_steps else steps
+
+
 def prepare(adapted: Any, rows: Sequence[Row], settings: Settings, seed: int, bookmark: Bookmark | None) -> Course:
     """What the adaptation has ``adapted`` learn of the texts of ``rows`` before there is a head; it goes on from where
     ``bookmark`` is."""
     return adapted.first(rows, settings, seed, bookmark or Bookmark()) if adapted.first else Course()
+
+
+def _steps_per_epoch(rows: Sequence[Row], settings: Settings) -> int:
+    return sum(math.ceil(len(part) / settings.batch) for part in _by_task(rows))
 
 
 def _batches(rows: Sequence[Row], settings: Settings, seed: int) -> Iterator[list[Row]]:

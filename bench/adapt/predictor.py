@@ -6,7 +6,7 @@ the training set again, and `load` restores it. `Responding` is a network under 
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ptmbench import tasks
 from ptmbench.bench.adapt import adapted as shared
-from ptmbench.bench.adapt import heads, loop, neighbours
+from ptmbench.bench.adapt import heads, loop, neighbours, transforms
 from ptmbench.bench.adapt import load as adaptation_of
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.asking import Asked
@@ -22,7 +22,7 @@ from ptmbench.bench.adapt.contract import Adaptation, Answers
 from ptmbench.bench.adapt.heads import Codec, Row
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine import checkpoint, packing
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
@@ -52,16 +52,27 @@ class Trained:
     seed: int
     codec: Codec
     weights: Mapping[str, np.ndarray] | None = None
+    """As they are stored, which may be packed (`bench.engine.packing`)."""
+    transform: transforms.Chosen | None = None
+    """What ``weights`` were transformed by; None for weights as they were learnt."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of the checkpoint that was transformed."""
     first: "Trained | None" = None
     """The predictor whose answers the codec takes up before it makes rows."""
 
     def __post_init__(self) -> None:
         fixed = adaptation_settings.baked(self.settings)
+        rebuilt = self.transform if self.transform and self.transform.transform.rebuilds else None
         self._network = shared.adapted(
-            *self.own, self.task.form, self.method, self.codec.outputs, fixed, self.others
+            *self.own, self.task.form, self.method, self.codec.outputs, fixed, self.others, rebuilt
         )  # traced when it is first called
         if self.weights is None:
             self._network.holder = self
+
+    @property
+    def learning(self) -> shared.Adapted:
+        """The network with the weights that it has at the moment, while it learns."""
+        return self._network
 
     @property
     def network(self) -> shared.Adapted:
@@ -69,7 +80,7 @@ class Trained:
         if self._network.holder is not self:
             if self.weights is None:
                 raise RuntimeError("The network has learnt something else since. Save predictors that are used later.")
-            self._network.assign(self.weights)
+            self._network.assign(packing.unpacked(self.weights))
             self._network.holder = self
         self._network.writes(self.settings, self.seed)
         return self._network
@@ -111,7 +122,15 @@ class Trained:
             "seed": self.seed,
             **about,
         }
-        states, arrays = {"codec": self.codec.state()}, {"weights": self.network.arrays()}
+        if self.transform:
+            about["transform"] = {
+                "name": self.transform.title,
+                "settings": adaptation_settings.recorded(self.transform.settings),
+                "version": self.transform.transform.version,
+                "of": dict(self.source),
+            }
+        weights = self.weights if self.transform else self.network.arrays()
+        states, arrays = {"codec": self.codec.state()}, {"weights": weights}
         if self.first:
             states["first"], arrays["first"] = self.first.codec.state(), self.first.weights
         texts = {"tokenizer.json": self.own.tokenizer.to_json(), CODEC: json.dumps(states, ensure_ascii=False)}
@@ -183,16 +202,19 @@ def load(found: Checkpoint) -> Trained:
     own = Neighbour(about["model"], Size(**about["shape"]), tokenizer)
 
     def restored(
-        name: str, arrays: str, method: str, settings: Settings, others: tuple[Neighbour, ...] = ()
+        name: str, arrays: str, method: str, settings: Settings, others: tuple[Neighbour, ...] = (), **more: Any
     ) -> Trained:
         codec = heads.of(task.form, method).Codec.restored(task, tokenizer, settings, states[name])
         if others:
             codec.join([other.tokenizer for other in others])
-        common = {"own": own, "others": others, "task": task, "seed": about["seed"]}
+        common = {"own": own, "others": others, "task": task, "seed": about["seed"], **more}
         return Trained(**common, method=method, settings=settings, codec=codec, weights=found.arrays(arrays))
 
     settings = adaptation_settings.read(about["adaptation"], about["settings"])
-    made = restored("codec", "weights", about["adaptation"], settings, neighbours.kept(found))
+    more = {}
+    if stored := about.get("transform"):
+        more = {"transform": transforms.read(stored["name"], stored["settings"]), "source": stored["of"]}
+    made = restored("codec", "weights", about["adaptation"], settings, neighbours.kept(found), **more)
     if made.codec.first:
         made.first = restored("first", "first", *made.codec.first)
     return made

@@ -19,19 +19,22 @@ FOLDERS = {
     "objectives": "models/objectives",
     "tasks": "tasks",
     "adaptations": "bench/adapt",
+    "transforms": "bench/adapt/transforms",
     "conditions": "bench/adapt/conditions",
     "suites": "bench/runs/suites",
 }
 
 
 def source(kind: str, name: str) -> Path:
-    """The file that defines ``name``: each adaptation and condition has a folder, models stand in several."""
+    """The file that defines ``name``: each adaptation, transform and condition has a folder, models stand in
+    several."""
     if kind == "models":
         from ptmbench import models
 
         return models.paths()[name]
     folder = ROOT / FOLDERS[kind]
-    return folder / name / "__init__.py" if kind in ("adaptations", "conditions") else folder / f"{name}.py"
+    own_folder = kind in ("adaptations", "transforms", "conditions")
+    return folder / name / "__init__.py" if own_folder else folder / f"{name}.py"
 
 
 def docstring(kind: str, name: str) -> str:
@@ -64,7 +67,7 @@ def summary(kind: str, name: str) -> str:
     "--json", "as_json", is_flag=True, help="One JSON object on stdout: kind to a list of names and summaries."
 )
 def ls(kind: str | None, as_json: bool) -> None:
-    """List models, objectives, tasks, adaptations, conditions or suites; all of them without KIND."""
+    """List models, objectives, tasks, adaptations, transforms, conditions or suites; all of them without KIND."""
     kinds = (kind,) if kind else tuple(FOLDERS)
     found = {kind: [{"name": name, "summary": summary(kind, name)} for name in names(kind)] for kind in kinds}
     if as_json:
@@ -91,8 +94,8 @@ def ls(kind: str | None, as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def info(name: str, vocabulary: int, as_json: bool) -> None:
-    """Show everything about NAME: a model's card and sizes, a task's sheet, an adaptation's or condition's settings, an
-    objective, a suite; or what the checkpoint in the folder NAME is."""
+    """Show everything about NAME: a model's card and sizes, a task's sheet, an adaptation's, transform's or condition's
+    settings, an objective, a suite; or what the checkpoint in the folder NAME is."""
     if (Path(name) / "manifest.json").is_file():
         _checkpoint(Path(name), as_json)
         return
@@ -189,6 +192,16 @@ def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
     return {"own": [row for row in found if row not in usual], "settings": [row for row in found if row in usual]}
 
 
+def _transform(name: str, vocabulary: int) -> dict[str, Any]:
+    from dataclasses import fields
+
+    from ptmbench.bench.adapt import transforms
+
+    found = transforms.load(name)
+    told = [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(found.settings)]
+    return {"compression": found.compression, "version": found.version, "settings": told}
+
+
 def _condition(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
@@ -216,6 +229,7 @@ _SHEETS = {
     "objectives": lambda name, vocabulary: {},
     "tasks": _task,
     "adaptations": _adaptation,
+    "transforms": _transform,
     "conditions": _condition,
     "suites": _suite,
 }

@@ -130,14 +130,14 @@ class Spread(click.Command):
 def listed(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
     """Callback: "a,b" and repeated options to one tuple without repeats; None when the option was not given.
 
-    Models, tasks, adaptations and conditions get the names that `bench.commands.registry` lists.
+    Models, tasks, adaptations, conditions and transforms get the names that `bench.commands.registry` lists.
     """
     if not values:
         return None
     names = tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
     if not names:
         raise UsageError(f"{param.opts[0]} needs at least one name, separated by commas.")
-    if param.name in ("models", "tasks", "adaptations", "conditions"):
+    if param.name in ("models", "tasks", "adaptations", "conditions", "transforms"):
         names = tuple(dict.fromkeys(resolve(param.name, name) for name in names))
     return names
 
@@ -255,6 +255,12 @@ def cell_options(function: Callable) -> Callable:
             "--condition",
             "conditions",
             help="Also score each cell under a condition, such as misspellings:share=0.2; `ls conditions` shows all.",
+        ),
+        named(
+            "--transform",
+            "transforms",
+            help="Also score each adapted model after a transform, such as int8 or prune:sparsity=0.8; `ls transforms` "
+            "shows all.",
         ),
         named("--adaptation", "adaptations", help="How a model meets a task; `ls adaptations` shows all."),
         click.option("--out", type=Location("folder"), help="Folder of the run; a run there is taken up again."),

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """The names of one kind ("models", "objectives", "tasks", "adaptations", "conditions" or "suites"), as its own
-    registry lists them."""
+    """The names of one kind ("models", "objectives", "tasks", "adaptations", "transforms", "conditions" or "suites"),
+    as its own registry lists them."""
     from ptmbench import models, tasks
     from ptmbench.bench import adapt
-    from ptmbench.bench.adapt import conditions
+    from ptmbench.bench.adapt import conditions, transforms
     from ptmbench.bench.runs import suites
 
     registries = {
@@ -20,6 +20,7 @@ def names(kind: str) -> tuple[str, ...]:
         "objectives": models.objective_names,
         "tasks": tasks.names,
         "adaptations": adapt.names,
+        "transforms": transforms.names,
         "conditions": conditions.names,
         "suites": suites.names,
     }
@@ -30,9 +31,9 @@ def resolve(kind: str, name: str) -> str:
     """The registered name that ``name`` stands for.
 
     A model's may begin with "random-" or be a baseline's; a task may have a variant behind a dash ("multi30k-de-fr"),
-    and an adaptation or a condition settings behind a colon ("prompt:shots=4").
+    and an adaptation, a transform or a condition settings behind a colon ("prompt:shots=4").
     """
-    if kind in ("adaptations", "conditions"):
+    if kind in ("adaptations", "transforms", "conditions"):
         head, colon, settings = name.partition(":")
         return match(head, names(kind)) + colon + settings
     if kind == "models":

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench import models, tasks
-from ptmbench.bench.adapt import load, neighbours
+from ptmbench.bench.adapt import load, neighbours, transforms
 from ptmbench.bench.adapt.contract import Predictor
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
@@ -46,9 +46,9 @@ class Context:
     intermediate: Mapping[str, Any] = field(default_factory=dict)
     """The task of ``adapted`` and what its adaptation cost, for the record."""
     predictor: Checkpoint | None = None
-    """The adapted model that answers; None where the cell adapts the model itself."""
+    """The adapted model that answers, or that is to be transformed; None where the cell adapts the model itself."""
     spent: Mapping[str, Any] = field(default_factory=dict)
-    """What the adaptation of ``predictor`` cost."""
+    """What ``predictor`` cost: its adaptation, and its transform if there was one."""
     command: str = ""
     overlap: Overlap | None = None
     """What the reported examples have in common with what the cell learns from, where it has been counted."""
@@ -93,6 +93,10 @@ def predictor_of(
     learns = load(cell.method).learns
     if context.predictor is not None:
         predictor = attempt.restored(context.predictor)
+        if cell.transform and predictor.transform is None:
+            predictor = attempt.transformed(predictor, context.predictor)
+    elif cell.transform:
+        raise NotApplicable("trains-nothing", f"because the adaptation {cell.method} trains nothing to transform.")
     else:
         outcome.cost |= attempt.size()
         predictor = attempt.trained() if learns else attempt.responding()
@@ -102,7 +106,14 @@ def predictor_of(
         about = {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": outcome.curve}
         with phase("keep"):
             predictor.save(attempt.kept_at(), about)
+        if cell.transform:
+            outcome.cost["disk_bytes"] = stored_bytes(checkpoint.read(attempt.kept_at()))
     return predictor
+
+
+def stored_bytes(found: Checkpoint) -> int:
+    """Bytes of the files with arrays in a checkpoint."""
+    return sum(found.path(name).stat().st_size for name in found.files if name.endswith(".safetensors"))
 
 
 @dataclass(frozen=True)
@@ -145,18 +156,80 @@ class _Attempt:
     def kept_at(self) -> Path:
         """The folder below the run's that ``--keep`` saves the predictor in."""
         cell = self.cell
-        name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.adaptation)}.s{cell.seed}"
+        name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.treatment)}.s{cell.seed}"
         return self.context.out / "adapted" / name
 
-    def restored(self, found: Checkpoint) -> Predictor:
+    def restored(self, found: Checkpoint) -> Any:
         """The network that was adapted before and kept as ``found``."""
         from ptmbench.bench.adapt import predictor
 
-        measured = ("seconds", "peak_memory_bytes", "energy", "threads")  # which the cell adds to its own
+        measured = ("seconds", "peak_memory_bytes", "energy", "threads", "transform")  # told by themselves
         self.outcome.cost |= {name: value for name, value in self.context.spent.items() if name not in measured}
         self.outcome.curve = found.about.get("curve", [])
         with phase("load"):
             return predictor.load(found)
+
+    def transformed(self, source: Any, found: Checkpoint) -> Predictor:
+        """What the cell's transform makes of ``source``, the predictor that was kept as ``found``."""
+        from ptmbench.bench.adapt.course import Bookmark, Course
+        from ptmbench.bench.adapt.transforms.contract import Material
+
+        chosen = transforms.read(self.cell.transform, self.cell.transform_settings)
+        training = chosen.transform.training(chosen.settings, self.settings)
+        rows: dict[str, Any] = {}
+        spent = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0}
+        if training is not None:
+            source, rows, spent["flops_evaluate"] = self._learner(source)
+        material = Material(
+            predictor=source,
+            settings=chosen.settings,
+            training=training,
+            seed=self.cell.seed,
+            rows=rows,
+            score=lambda: self._selection_score(source, rows["selection"]),
+            bookmark=Bookmark(self.context.unfinished, self.context.save_every),
+        )
+        with phase("transform"):
+            made = chosen.transform.transformed(material)
+        if (course := made.course) is not None:
+            before = Course(steps=self.outcome.cost["steps"], curve=self.outcome.curve)
+            self.outcome.curve = before.then(course).curve
+            spent |= {"steps": course.steps, "tokens": course.tokens, "flops": course.flops}
+            spent["flops_evaluate"] += len(course.curve) * source.learning.forward_flops(rows["selection"])
+        for name, value in spent.items():
+            self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
+        self.outcome.cost |= self._sizes(made) | {"transform": spent}
+        of = {"weights_sha256": found.weights_sha256, "disk_bytes": stored_bytes(found)}
+        with phase("build"):
+            return replace(source, weights=made.weights, transform=chosen, source=of)
+
+    def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
+        """``source`` with a codec that knows the training set, the rows to learn from and to stop by, and the FLOPs of
+        making them."""
+        codec, flops = self._codec(self.cell.method, self.settings), 0.0
+        with phase("encode"):
+            if self.context.neighbours:
+                codec.join([other.tokenizer for other in self.context.also])
+        for part in (self.parts.train, self.parts.selection) if source.first else ():
+            flops += source.first.follow(codec, part, during="train")
+        with phase("encode"):
+            rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
+        return replace(source, codec=codec), rows, flops
+
+    def _sizes(self, made: Any) -> dict[str, Any]:
+        """What a transformed network amounts to: its parameters that are not zero and, of the weights that were
+        transformed, their number, the share of zeros and the bits of each that is stored."""
+        from ptmbench.bench.engine.packing import size_of
+
+        found = {name: size_of(made.weights, name) for name in made.changed}
+        everything, zeros = (sum(part) for part in list(zip(*found.values(), strict=True))[:2])
+        inside = sum(size.zeros for name, size in found.items() if not name.startswith("adapted/"))
+        return {
+            "parameters_nonzero": self.outcome.cost["parameters"] - inside,
+            "parameters_transformed": everything,
+            "sparsity": zeros / everything,
+            "bits": max(size.bits for size in found.values()),
+        }
 
     def responding(self) -> Predictor:
         """The network as it is, under an adaptation that trains nothing."""
@@ -230,16 +303,8 @@ class _Attempt:
             network = made.network
             network.reset(self.arrays, cell.seed, [weights_of(found) for found in self.context.neighbours[: len(also)]])
 
-        # A task without a training set takes the model of another one, just as that one chooses it.
-        judge = tasks.load(self.task.extra.get("trained_on", self.task.name))
-        sign = 1.0 if judge.higher_is_better else -1.0
-
         def selection_score() -> float:
-            if network.decoding:  # decoding the selection set each time would cost more than training
-                return -network.mean_loss(rows["selection"])
-            numbers = loop.outputs(network, rows["selection"], codec.together)
-            found = codec.predictions(selection, rows["selection"], numbers)
-            return sign * judge.score([e.gold for e in selection], found)["headline"]
+            return self._selection_score(made, rows["selection"])
 
         with phase("train"):
             read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark)
@@ -260,6 +325,20 @@ class _Attempt:
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         return made
+
+    def _selection_score(self, made: Any, rows: Any) -> float:
+        """The score of the network of ``made``, as it is at the moment, on the ``rows`` of the selection split; higher
+        is better."""
+        from ptmbench.bench.adapt import loop
+
+        network, selection = made.learning, self.parts.selection
+        if network.decoding:  # decoding the selection set each time would cost more than training
+            return -network.mean_loss(rows)
+        # A task without a training set takes the model of another one, just as that one chooses it.
+        judge = tasks.load(self.task.extra.get("trained_on", self.task.name))
+        found = made.codec.predictions(selection, rows, loop.outputs(network, rows, made.codec.together))
+        score = judge.score([example.gold for example in selection], found)["headline"]
+        return score if judge.higher_is_better else -score
 
 
 @lru_cache(maxsize=4)

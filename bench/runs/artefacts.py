@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Protocol
 from ptmbench.bench import adapt, baselines
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
-from ptmbench.leaderboard.record import FOLDER, UNDER, slug
+from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining, without
+from ptmbench.leaderboard.record import FOLDER, THEN, UNDER, slug
 from ptmbench.tasks.forms import Form
 
 RANDOM = "random-"
@@ -105,97 +106,6 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerTraining:
-    """One tokenizer to train: a kind and a size of vocabulary, on a corpus."""
-
-    kind: ClassVar[str] = "tokenizer"
-    tokenizer: str
-    vocabulary: int
-    corpus: tuple[str, ...]
-    corpus_sha256: str
-    needs: ClassVar[tuple[str, ...]] = ()
-    weight: ClassVar[float] = 0.0
-
-    @property
-    def key(self) -> str:
-        return tokenizer_key(self.corpus_sha256, self.tokenizer, self.vocabulary)
-
-    @property
-    def title(self) -> str:
-        return f"Tokenizer {self.tokenizer} of {self.vocabulary}"
-
-    @property
-    def group(self) -> str:
-        return self.key
-
-    def relation(self, key: str) -> str:
-        raise KeyError(key)
-
-    def place(self, out: Path) -> Path:
-        return out / "tokenizers" / f"{self.tokenizer}-{self.vocabulary}.{self.key[:12]}.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pretraining:
-    """One model to pre-train, from random weights or from those of another pre-training."""
-
-    kind: ClassVar[str] = "pretraining"
-    model: str
-    size: str
-    corpus: tuple[str, ...]
-    corpus_sha256: str
-    corpus_name: str
-    tokenizer: str
-    vocabulary: int
-    budget: Budget
-    recipe: Mapping[str, float]
-    seed: int = 0
-    base: str = ""
-    """Key of the pre-training, or of the given checkpoint, whose weights it continues from."""
-    other_tokenizer: str = ""
-    """Key of the tokenizer that it reads; "" for the one that is trained on its own corpus."""
-    teacher: str = ""
-    """Key of the pre-training, or of the given checkpoint, whose predictions it learns."""
-    weight: ClassVar[float] = 0.0
-
-    @property
-    def key(self) -> str:
-        matters = asdict(self)
-        del matters["corpus"], matters["corpus_name"]  # where the text lies does not matter, what it says does
-        return digest({"pretraining": _without(matters, base="", other_tokenizer="", teacher="")})
-
-    @property
-    def tokenizer_key(self) -> str:
-        """Key of the tokenizer that it reads."""
-        return self.other_tokenizer or tokenizer_key(self.corpus_sha256, self.tokenizer, self.vocabulary)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.tokenizer_key, *filter(None, (self.base, self.teacher)))
-
-    def relation(self, key: str) -> str:
-        if key == self.base:
-            return "The pre-training that it continues"
-        return "Its teacher" if key == self.teacher else "Its tokenizer"
-
-    @property
-    def name(self) -> str:
-        """Which model, and what it reads: one run may train a model over tokens of two kinds."""
-        return f"{self.model}-{self.size} ({self.tokenizer}{', continued' if self.base else ''})"
-
-    @property
-    def title(self) -> str:
-        return f"Pre-training {self.name}"
-
-    @property
-    def group(self) -> str:
-        return self.key
-
-    def place(self, out: Path) -> Path:
-        return out / "pretrained" / f"{self.model}-{self.size}.{self.key[:12]}"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Cell:
     """One score to be: (model, size, budget, task, adaptation, seed)."""
 
@@ -225,6 +135,10 @@ class Cell:
     """The condition under which the model answers, with the settings that set it apart: "misspellings:share=0.2"."""
     condition_settings: Mapping[str, float | str] = field(default_factory=dict)
     condition_version: int = 0
+    transform: str = ""
+    """What changes the adapted model before it answers, with the settings that set it apart: "prune:sparsity=0.8"."""
+    transform_settings: Mapping[str, float | str] = field(default_factory=dict)
+    transform_version: int = 0
     predictor: str = ""
     """Key of the `AdaptedModel` that answers; "" where the cell adapts the model itself. The score is the same."""
 
@@ -233,7 +147,8 @@ class Cell:
         # Cells without a newer field keep the keys that they had before there was such a thing.
         newer = {"adaptation_version": 1, "beside": {}, "neighbours": {}, "adapted": ""}
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
-        matters = _without(asdict(self), **newer)
+        newer |= {"transform": "", "transform_settings": {}, "transform_version": 0}
+        matters = without(asdict(self), **newer)
         del matters["predictor"]
         return digest({"cell": matters, "version": VERSION})
 
@@ -248,7 +163,7 @@ class Cell:
         if key == self.adapted:
             return "The adaptation to its intermediate task"
         if key == self.predictor:
-            return "Its adaptation"
+            return "Its transform" if self.transform else "Its adaptation"
         beside = next((name for name, other in self.neighbours.items() if other == key), "")
         return f"The pre-training of {beside}" if beside and key != self.pretraining else "Its pre-training"
 
@@ -268,8 +183,13 @@ class Cell:
         return f"{self.task}{UNDER}{self.condition}" if self.condition else self.task
 
     @property
+    def treatment(self) -> str:
+        """The adaptation as the board names it: a transformed model stands in a row of its own."""
+        return f"{self.adaptation}{THEN}{self.transform}" if self.transform else self.adaptation
+
+    @property
     def title(self) -> str:
-        return f"{self.who} {self.column} {self.adaptation} seed {self.seed}"
+        return f"{self.who} {self.column} {self.treatment} seed {self.seed}"
 
     @property
     def group(self) -> str:
@@ -328,10 +248,34 @@ class AdaptedModel:
     def checkpoint(self, out: Path) -> Path:
         """The checkpoint in `place`."""
         cell = self.cell
-        return self.place(out) / "adapted" / f"{cell.who}.{cell.task}.{slug(cell.adaptation)}.s{cell.seed}"
+        return self.place(out) / "adapted" / f"{cell.who}.{cell.task}.{slug(cell.treatment)}.s{cell.seed}"
 
 
-KINDS: Mapping[str, type] = {one.kind: one for one in (Given, TokenizerTraining, Pretraining, AdaptedModel, Cell)}
+@dataclass(frozen=True, kw_only=True)
+class TransformedModel(AdaptedModel):
+    """An adapted model that a transform changed: the predictor of the cells under this transform. ``cell`` is the plain
+    one of these, and its `Cell.predictor` is the key of the adapted model that is transformed."""
+
+    kind: ClassVar[str] = "transformed"
+
+    @property
+    def key(self) -> str:
+        return digest({"transformed": self.cell.key})
+
+    def relation(self, key: str) -> str:
+        return "The adapted model" if key == self.cell.predictor else self.cell.relation(key)
+
+    @property
+    def title(self) -> str:
+        return f"Transforming {self.cell.title}"
+
+    @property
+    def weight(self) -> float:
+        return 2.0  # it may train
+
+
+_ALL = (Given, TokenizerTraining, Pretraining, AdaptedModel, TransformedModel, Cell)
+KINDS: Mapping[str, type] = {one.kind: one for one in _ALL}
 
 
 def to_dict(artefact: Artefact) -> dict[str, Any]:
@@ -343,8 +287,8 @@ def from_dict(content: Mapping[str, Any]) -> Artefact:
     """The artefact that `to_dict` made ``content`` of."""
     values = dict(content)
     kind = KINDS[values.pop("kind")]
-    if kind is AdaptedModel:
-        return AdaptedModel(cell=_cell(values["cell"]))
+    if issubclass(kind, AdaptedModel):
+        return kind(cell=_cell(values["cell"]))
     if kind is Cell:
         return _cell(values)
     if "budget" in values:
@@ -356,13 +300,3 @@ def from_dict(content: Mapping[str, Any]) -> Artefact:
 
 def _cell(values: Mapping[str, Any]) -> Cell:
     return Cell(**{**values, "row": Row(**values["row"]), "form": Form(values["form"])})
-
-
-def tokenizer_key(corpus_sha256: str, kind: str, size: int) -> str:
-    """The key of the tokenizer of that ``kind`` and ``size`` which is trained on that corpus."""
-    return digest({"corpus": corpus_sha256, "kind": kind, "size": size})
-
-
-def _without(matters: dict[str, Any], **empty: Any) -> dict[str, Any]:
-    """``matters`` without the fields that have their ``empty`` value."""
-    return {name: value for name, value in matters.items() if name not in empty or value != empty[name]}

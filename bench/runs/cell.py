@@ -7,7 +7,7 @@ from typing import Any
 
 from ptmbench import models, tasks
 from ptmbench.bench import baselines, environment
-from ptmbench.bench.adapt import conditions
+from ptmbench.bench.adapt import conditions, transforms
 from ptmbench.bench.adapt.conditions.contract import Condition
 from ptmbench.bench.adapt.contract import Predictor
 from ptmbench.bench.adapt.settings import read
@@ -42,8 +42,9 @@ def run(cell: Cell, context: Context) -> Record:
 
 
 def adapt(cell: Cell, context: Context) -> dict[str, Any]:
-    """Adapt the model of ``cell`` to its task and keep it below ``context.out``, unscored; returns its cost. Raises
-    what goes wrong."""
+    """Adapt the model of ``cell`` to its task, or transform the adapted one of ``context``, and keep it below
+    ``context.out``, unscored; returns its cost, that of the transform by itself under "transform". Raises what goes
+    wrong."""
     task, outcome = tasks.load(cell.task), Outcome()
     with Meter() as meter:
         settings = read(cell.method, cell.settings)
@@ -51,7 +52,11 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
         with phase("load"):
             parts = parts_of(cell, context.data, task, settings)
         predictor_of(cell, replace(context, keep=True), task, settings, parts, outcome)
-    return outcome.cost | meter.cost() | {"threads": environment.threads()}
+    own = meter.cost()
+    spent = together(context.spent, own) if context.spent else own
+    if cell.transform:
+        outcome.cost["transform"] |= own
+    return outcome.cost | spent | {"threads": environment.threads()}
 
 
 def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
@@ -75,7 +80,7 @@ def _record(
         row=row_of(cell) | _read_by(cell, context) | _marked(cell, outcome),
         pretraining=_pretraining(context.weights),
         task=_sheet(task, cell, context, outcome),
-        adaptation=_adaptation(cell, context),
+        adaptation=_adaptation(cell, context) | _transform(cell, context),
         seed=cell.seed,
         scores=outcome.scores,
         cost=outcome.cost,
@@ -223,10 +228,27 @@ def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
 
 def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
     """With what it reads besides, by model, each with the `_pretraining` that it comes from."""
-    about = {"name": cell.adaptation, "version": cell.adaptation_version, "settings": dict(cell.settings)}
+    about = {"name": cell.treatment, "version": cell.adaptation_version, "settings": dict(cell.settings)}
     found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
     more = {"neighbours": found, "intermediate": dict(context.intermediate)}
     return about | {name: value for name, value in more.items() if value}
+
+
+def _transform(cell: Cell, context: Context) -> dict[str, Any]:
+    """What changed the adapted model, what that cost by itself, and the seal of the weights that were changed."""
+    if not cell.transform:
+        return {}
+    chosen = transforms.read(cell.transform, cell.transform_settings)
+    about = {
+        "name": cell.transform,
+        "settings": dict(cell.transform_settings),
+        "version": cell.transform_version,
+        "label": chosen.transform.label(chosen.settings),
+        "compression": chosen.transform.compression,
+    }
+    made = context.predictor.about.get("transform", {}) if context.predictor else {}
+    more = {"of": made.get("of"), "cost": context.spent.get("transform")}
+    return {"transform": about | {name: value for name, value in more.items() if value}}
 
 
 def failure(error: Exception, title: str = "") -> tuple[str, dict[str, str]]:

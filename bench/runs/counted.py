@@ -18,9 +18,10 @@ from ptmbench.bench import environment
 from ptmbench.bench.data import corpora, overlap, sources
 from ptmbench.bench.data.overlap import Overlap
 from ptmbench.bench.engine.checkpoint import digest, write_text
-from ptmbench.bench.runs.artefacts import Cell, Pretraining
+from ptmbench.bench.runs.artefacts import Cell
 from ptmbench.bench.runs.examples import read
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.models.text.corpus import CorpusError
 from ptmbench.tasks.task import DataError, Example, MissingData, Task
 

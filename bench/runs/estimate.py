@@ -9,7 +9,7 @@ from typing import Any
 
 from ptmbench import models, tasks
 from ptmbench.bench import baselines
-from ptmbench.bench.adapt import conditions
+from ptmbench.bench.adapt import conditions, load, transforms
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.effort import Network, Split
 from ptmbench.bench.adapt.neighbours import unfit as unfit_beside
@@ -19,9 +19,10 @@ from ptmbench.bench.engine.budget import steps_of
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import Recipe, recipe_of
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Pretraining
+from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, TransformedModel
 from ptmbench.bench.runs.examples import read, unfit
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import UNTRAINED, Form
@@ -35,6 +36,8 @@ _VOCABULARY = 8000
 _STEP = 0.004
 """Seconds that a step of pre-training takes besides its arithmetic, with its batch: what word vectors' steps consist
 of."""
+_WHAT = {"cell": "cell", "adapted": "adapt", "transformed": "transform"}
+"""Kinds of artefacts, as the table calls what is done."""
 _FIXED = 1.0
 """Seconds that a cell takes besides its arithmetic: weights, batches, scores."""
 
@@ -56,12 +59,13 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
     for piece in plan.artefacts:
         if not isinstance(piece, AdaptedModel | Cell):
             continue
-        what, cell = ("cell", piece) if isinstance(piece, Cell) else ("adapt", piece.cell)
-        tokens, flops, note = _cell(cell, data, examples, shape, neighbours)
+        what, cell = _WHAT[piece.kind], piece if isinstance(piece, Cell) else piece.cell
+        made = isinstance(piece, TransformedModel)
+        tokens, flops, note = _cell(cell, data, examples, shape, neighbours, made)
         seconds = flops / rate + _FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
-        lines.append(f"{what}\t{cell.who}\t{cell.column}\t{cell.adaptation}\t{cell.seed}\t{cost}")
+        lines.append(f"{what}\t{cell.who}\t{cell.column}\t{cell.treatment}\t{cell.seed}\t{cost}")
     count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
     lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
     return "\n".join(lines)
@@ -114,10 +118,15 @@ def _pretraining(pretraining: Pretraining, rate: float) -> tuple[float, float, f
 
 
 def _cell(
-    cell: Cell, data: Path, seen: dict[str, Any], shape: Size | None, neighbours: Mapping[str, Size] | None = None
+    cell: Cell,
+    data: Path,
+    seen: dict[str, Any],
+    shape: Size | None,
+    neighbours: Mapping[str, Size] | None = None,
+    transforming: bool = False,
 ) -> tuple[float, float, str]:
     """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
-    examples."""
+    examples. With ``transforming`` they are those of the transform, and nothing is predicted."""
     task = tasks.load(cell.task)
     if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
         return 0.0, 0.0, f"the condition {cell.condition} is not for {cell.form} tasks."
@@ -136,7 +145,14 @@ def _cell(
         return 0.0, 0.0, ""
     if reason := unfit_beside(cell.row.model, cell.neighbours):
         return 0.0, 0.0, reason
+    if cell.transform and not load(cell.method).learns:
+        return 0.0, 0.0, f"the adaptation {cell.method} trains nothing to transform."
     settings = adaptation_settings.read(cell.method, cell.settings)
+    if transforming:
+        chosen = transforms.read(cell.transform, cell.transform_settings)
+        settings = chosen.transform.training(chosen.settings, settings)
+        if settings is None:
+            return 0.0, 0.0, ""
     train, *others = (_limited(seen[name].get("train", Split()), cell) for name in (cell.task, *cell.beside))
     report = _limited(seen[cell.task][task.report], cell)
     trained, predicted = settings.tokens(task, train, report, others)
@@ -151,7 +167,9 @@ def _cell(
         predicted += (
             (1 + (0 if cell.predictor else settings.epochs * settings.evaluations)) * candidates.examples * each
         )
-    if cell.predictor:
+    if transforming:
+        predicted = 0.0
+    elif cell.predictor:
         trained = 0.0
     beside = tuple(_network(name, cell.row.size, (neighbours or {}).get(name)) for name in cell.neighbours)
     network = _network(cell.row.model, cell.row.size, shape)._replace(neighbours=beside)

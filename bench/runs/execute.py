@@ -21,11 +21,12 @@ from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import MANIFEST, write_text
 from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from ptmbench.bench.options import WorkerOptions
-from ptmbench.bench.runs.artefacts import Artefact, Cell, TokenizerTraining
+from ptmbench.bench.runs.artefacts import Artefact, Cell
 from ptmbench.bench.runs.executors import Died, Done, Event, Executor, Ready
 from ptmbench.bench.runs.limits import Limits
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
+from ptmbench.bench.runs.trainings import TokenizerTraining
 from ptmbench.bench.runs.work import CORPUS, FAILED, Job, Worker, failure_of, recorded, settled
 
 TIMES = "times.jsonl"

@@ -13,10 +13,12 @@ from ptmbench.bench.adapt import load as load_adaptation
 from ptmbench.bench.adapt import names as adaptation_names
 from ptmbench.bench.adapt import only
 from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt import transforms as transforms_of
 from ptmbench.bench.adapt.conditions import Chosen, choose
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import graph
-from ptmbench.bench.runs.artefacts import RANDOM, Artefact, Cell, Pretraining, Row, from_dict, to_dict
+from ptmbench.bench.runs.artefacts import RANDOM, Artefact, Cell, Row, from_dict, to_dict
+from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Task
@@ -126,19 +128,22 @@ def cells_of(
     neighbour: Callable[[Row, str, str], str] | None = None,
     adapted: Callable[[Cell], str] | None = None,
     conditions: Sequence[str] = (),
+    transforms: Sequence[str] = (),
 ) -> tuple[Cell, ...]:
     """Every combination, in the order in which a reader of the board goes through them. Each cell is followed by the
-    same one under each of ``conditions``.
+    same one under each of ``conditions``, and each cell of a network then by those of the adapted model after each of
+    ``transforms``.
 
     ``neighbour`` gives what stands in `Cell.neighbours` for a row, the name of another model and the kind of tokens
     that it is to read; it is needed where an adaptation reads one. ``adapted`` gives the key of the model that a cell
-    adapts; it is needed for intermediate tasks (``finetune:after=mnli``) and for conditions.
+    adapts, or of what its transform makes of that; it is needed for intermediate tasks (``finetune:after=mnli``), for
+    conditions and for transforms.
     """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
     asked_for = tuple(name for name, _ in variants.values())
-    under = tuple(map(choose, conditions))
+    under, after_it = tuple(map(choose, conditions)), tuple(map(transforms_of.choose, transforms))
 
     def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
         """A cell for each seed that makes a difference."""
@@ -182,16 +187,29 @@ def cells_of(
             for asked, (name, changes) in variants.items():
                 own = {key: value for key, value in changes.items() if key != AFTER}
                 for one in drawn(row, task, asked, name, own, changes.get(AFTER, "")):
-                    cells |= {other.key: other for other in _with_conditions(one, under, adapted)}
+                    for other in _with_transforms(one, after_it):
+                        shared = bool(after_it)
+                        cells |= {made.key: made for made in _with_conditions(other, under, adapted, shared)}
     return tuple(cells.values())
 
 
-def _with_conditions(cell: Cell, conditions: Sequence[Chosen], adapted: Callable[[Cell], str] | None) -> Iterator[Cell]:
+def _with_transforms(cell: Cell, transforms: Sequence[transforms_of.Chosen]) -> Iterator[Cell]:
+    """``cell``, and the same one after each of ``transforms``. A baseline has no network to transform."""
+    yield cell
+    for one in transforms if cell.row.kind != "baseline" else ():
+        settings = adaptation_settings.recorded(one.settings)
+        version = one.transform.version
+        yield replace(cell, transform=one.title, transform_settings=settings, transform_version=version)
+
+
+def _with_conditions(
+    cell: Cell, conditions: Sequence[Chosen], adapted: Callable[[Cell], str] | None, shared: bool
+) -> Iterator[Cell]:
     """``cell``, and the same one under each of ``conditions``. What learns is adapted once and answers in all of them
-    that fit the task."""
+    that fit the task; ``shared`` says that cells after a transform need it too."""
     learns = cell.row.kind != "baseline" and load_adaptation(cell.method).learns
     fitting = {one for one in conditions if one.condition.fits(cell.form)}
-    predictor = adapted(cell) if learns and fitting else ""
+    predictor = adapted(cell) if learns and (fitting or shared) else ""
     yield replace(cell, predictor=predictor)
     for one in conditions:
         yield replace(

@@ -18,7 +18,7 @@ from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import EvaluateOptions, RunOptions
 from ptmbench.bench.runs import plan, suites
-from ptmbench.bench.runs.artefacts import GIVEN, AdaptedModel, Cell, Given, Row
+from ptmbench.bench.runs.artefacts import GIVEN, AdaptedModel, Cell, Given, Row, TransformedModel
 from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.stages import Trainings, pretrained_in
@@ -68,6 +68,7 @@ def run_suite(options: RunOptions) -> int:
         neighbour=neighbour,
         adapted=adapted,
         conditions=asked.conditions or chosen.conditions,
+        transforms=asked.transforms or chosen.transforms,
     )
     check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
     whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
@@ -131,6 +132,7 @@ def evaluate(options: EvaluateOptions) -> int:
         neighbour=neighbour,
         adapted=adapted,
         conditions=asked.conditions or usual.conditions,
+        transforms=asked.transforms or usual.transforms,
     )
     for other in others:
         if other not in read.values():
@@ -175,7 +177,7 @@ def evaluate(options: EvaluateOptions) -> int:
 
 
 class _AdaptedModels:
-    """Plans adapted models, each once for all cells that begin with it or have it answer."""
+    """Plans adapted and transformed models, each once for all cells that begin with it or have it answer."""
 
     def __init__(self) -> None:
         self._planned: dict[str, AdaptedModel] = {}
@@ -185,8 +187,11 @@ class _AdaptedModels:
         return tuple(self._planned.values())
 
     def __call__(self, cell: Cell) -> str:
-        """The key of the model that ``cell`` adapts."""
+        """The key of the model that ``cell`` adapts, or of what its transform makes of that."""
         planned = AdaptedModel(cell=cell)
+        if cell.transform:
+            source = self(replace(cell, transform="", transform_settings={}, transform_version=0))
+            planned = TransformedModel(cell=replace(cell, predictor=source))
         self._planned[planned.key] = planned
         return planned.key
 

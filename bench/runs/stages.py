@@ -16,8 +16,9 @@ from ptmbench.bench.engine.recipe import adam_of, recipe_of
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import TrainingOptions
 from ptmbench.bench.runs import teachers
-from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given, Pretraining, TokenizerTraining, tokenizer_key
+from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given
 from ptmbench.bench.runs.suites import Suite
+from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining, tokenizer_key
 
 Planned = TypeVar("Planned", bound=Artefact)
 

@@ -25,8 +25,10 @@ from ptmbench.bench.console import say
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import write_bytes, write_text
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
-from ptmbench.bench.runs.artefacts import COST, AdaptedModel, Artefact, Cell, Given, Pretraining, TokenizerTraining
+from ptmbench.bench.runs import artefacts
+from ptmbench.bench.runs.artefacts import COST, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.models.text.corpus import CorpusError
 from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
 
@@ -60,6 +62,8 @@ class Job:
         only = ["--tasks", cell.task]
         if cell.row.kind != "baseline" and not adapt.load(cell.method).only:  # else the form alone decides
             only += ["--adaptation", cell.adaptation]
+        if cell.transform:
+            only += ["--transform", cell.transform]
         if cell.condition:
             only += ["--condition", cell.condition]
         who = ["--models", cell.row.name, "--no-baselines"] if self.model_options else []
@@ -138,6 +142,7 @@ class Worker:
             TokenizerTraining.kind: self._train_tokenizer,
             Pretraining.kind: self._pretrain,
             AdaptedModel.kind: self._adapt,
+            artefacts.TransformedModel.kind: self._adapt,
             Cell.kind: self._cell,
         }
 

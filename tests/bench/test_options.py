@@ -99,6 +99,12 @@ def test_conditions_are_asked_for_by_name_with_settings_or_without(monkeypatch):
     assert found == RunOptions(suite="demo", cells=CellOptions(conditions=list(found.cells.conditions)))
 
 
+def test_transforms_are_asked_for_by_name_with_settings_or_without(monkeypatch):
+    found = parsed("ptmbench run demo --transform Int8,prune:sparsity=0.8 --transform prune:pattern=2:4", monkeypatch)
+    assert found.cells.transforms == ("int8", "prune:sparsity=0.8", "prune:pattern=2:4")
+    assert found == RunOptions(suite="demo", cells=CellOptions(transforms=list(found.cells.transforms)))
+
+
 def test_what_the_command_line_does_not_say_is_the_default(tmp_path, monkeypatch):
     assert parsed("ptmbench run demo", monkeypatch) == RunOptions(suite="demo")
     assert parsed(f"ptmbench evaluate {tmp_path}", monkeypatch) == EvaluateOptions(checkpoint=tmp_path)

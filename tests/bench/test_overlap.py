@@ -16,8 +16,9 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import counted
 from ptmbench.bench.runs.answers import Context
-from ptmbench.bench.runs.artefacts import Cell, Given, Pretraining, Row
+from ptmbench.bench.runs.artefacts import Cell, Given, Row
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard import board, record, tables

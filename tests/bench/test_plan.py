@@ -11,8 +11,9 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import plan
-from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, Pretraining, Row, TokenizerTraining
+from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, Row
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 
 COLA, CONLL, WIKI = tasks.load("cola"), tasks.load("conll2003"), tasks.load("wikitext2")
 

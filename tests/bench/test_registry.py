@@ -20,6 +20,7 @@ from ptmbench.bench.commands import registry, runs
         ("tasks", "no-such-task", "no-such-task"),
         ("adaptations", "Prompt:shots=4", "prompt:shots=4"),
         ("conditions", "Misspellings:share=0.2", "misspellings:share=0.2"),
+        ("transforms", "Prune:pattern=2:4", "prune:pattern=2:4"),
         ("objectives", "MLM", "mlm"),
         ("suites", "GLUE", "glue"),
     ],
@@ -29,7 +30,7 @@ def test_other_spellings(kind, given, expected):
 
 
 def test_every_registered_name_is_itself_and_ambiguous_ones_are_left():
-    for kind in ("models", "objectives", "tasks", "adaptations", "conditions", "suites"):
+    for kind in ("models", "objectives", "tasks", "adaptations", "transforms", "conditions", "suites"):
         for name in registry.names(kind):
             assert registry.resolve(kind, name) == name
     assert registry.match("A-B", ("ab", "a_b")) == "A-B" and registry.match("a_b", ("ab", "a_b")) == "a_b"

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import graph
-from ptmbench.bench.runs.artefacts import Cell, Given, Pretraining, Row, TokenizerTraining
+from ptmbench.bench.runs.artefacts import Cell, Given, Row
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
+from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.tasks.forms import Form
 
 WORDS = TokenizerTraining(tokenizer="wordpiece", vocabulary=100, corpus=(), corpus_sha256="x")

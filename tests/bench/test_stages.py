@@ -19,10 +19,11 @@ from ptmbench.bench.engine.checkpoint import CheckpointError, digest
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.runs import lineage, pretrain, run, suites
-from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Pretraining
+from ptmbench.bench.runs.artefacts import AdaptedModel, Given
 from ptmbench.bench.runs.execute import set_failures_aside
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.suites import Stage, demo
+from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.work import Job, Worker, failure_of, intact, settled
 from ptmbench.leaderboard import record, tables
 from ptmbench.models.text.tokenizers import Tokenizer

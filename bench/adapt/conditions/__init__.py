@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptmbench.bench.adapt import _folders
-from ptmbench.bench.errors import UsageError
 
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.conditions.contract import Condition
@@ -38,18 +37,4 @@ def choose(asked: str) -> Chosen:
 
     Raises `UsageError` where there is no such condition, `SettingError` for settings that it does not take.
     """
-    from ptmbench.bench.adapt.settings import SettingError, recorded, replaced, split
-
-    name, pairs = split(asked)
-    if name not in names():
-        raise UsageError(f"There is no condition '{name}'. Choices: {', '.join(names())}.")
-    if any(len(pair) != 2 for pair in pairs):
-        raise UsageError(f"'{asked}' is not a condition with settings; one is misspellings:share=0.2.")
-    usual = load(name).settings()
-    try:
-        settings = replaced(usual, dict(pairs))
-    except SettingError as error:
-        raise SettingError(f"--condition {asked}: {error}") from error
-    before = recorded(usual)
-    own = [f"{key}={value}" for key, value in recorded(settings).items() if value != before.get(key)]
-    return Chosen(f"{name}:{'+'.join(own)}" if own else name, load(name), settings)
+    return Chosen(*_folders.chosen("condition", asked, names(), load, "misspellings:share=0.2"))

@@ -24,9 +24,10 @@ from ptmbench.bench.data import corpora
 from ptmbench.bench.data.sources import fingerprint
 from ptmbench.bench.engine.checkpoint import MANIFEST, digest, write_bytes
 from ptmbench.bench.errors import EnvironmentProblem
-from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given, Pretraining, TokenizerTraining
+from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.executors import Died, Done, Event, Ready
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.bench.runs.work import Job, Worker, failure_of
 
 Files = Mapping[str, bytes]

@@ -34,6 +34,8 @@ class Suite:
     adaptations: tuple[str, ...] = ("finetune",)
     conditions: tuple[str, ...] = ()
     """Each cell is also scored under each of these."""
+    transforms: tuple[str, ...] = ()
+    """Each adapted model is also scored after each of these."""
     budget: Budget = field(default_factory=lambda: Budget(tokens=20_000_000))
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """Those of models for which the common one makes no sense; one from the command line is for all."""
@@ -75,7 +77,7 @@ def _mistakes(suite: object) -> list[str]:
     if not isinstance(suite, Suite):
         return ["It has no SUITE, a bench.runs.suites.Suite."]
     found = []
-    for name in ("models", "tasks", "sizes", "adaptations", "conditions", "corpus"):
+    for name in ("models", "tasks", "sizes", "adaptations", "conditions", "transforms", "corpus"):
         value = getattr(suite, name)
         if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
             found.append(f"SUITE.{name} is a tuple of texts, not {value!r:.80}.")

@@ -1,0 +1,49 @@
+"""Int8 in Keras: quantised products, and tables of vectors as codes."""
+
+import keras
+import numpy as np
+
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.int8 import Settings
+from ptmbench.bench.engine import packing
+from ptmbench.bench.errors import NotApplicable
+
+
+def quantise(adapted: Adapted, settings: Settings) -> None:
+    """Quantises the products of ``adapted``, with the weights that they have.
+
+    A quantised network is made in this way again when it is loaded: Keras's loader forgets that activations of layers
+    inside others are not quantised (version 3.15.1).
+    """
+    for layer in kernels.products(adapted):
+        options = {} if settings.activations else {"activation_quantizer": None}
+        layer.quantize("int8", config=keras.quantizers.Int8QuantizationConfig(**options))
+    adapted.rebuilt()
+
+
+def quantised(material: Material) -> Transformed:
+    """The weights of the network of ``material`` as int8 codes and scales.
+
+    Raises `NotApplicable` for a network without kernels, where tables of vectors are left out or there are none.
+    """
+    source = material.predictor.network
+    layers = kernels.products(source)
+    tables = kernels.names(source, kernels.tables(source)) if material.settings.embeddings else ()
+    if not layers and not tables:
+        raise NotApplicable("no-kernels", "because this model multiplies by no kernel that could be quantised.")
+    if any(layer.extensions("kernel") for layer in layers):
+        raise NotApplicable(
+            "changed-kernels",
+            f"because the adaptation {source.adaptation.name} changes kernels while the model answers.",
+        )
+    changed, weights = kernels.names(source, [layer.kernel for layer in layers]), source.arrays()
+    for name in changed:
+        codes, scales = keras.quantizers.AbsMaxQuantizer(axis=0)(weights[name], to_numpy=True)
+        weights[name] = np.asarray(codes)
+        weights[f"{name}_scale"] = np.squeeze(np.asarray(scales), 0)
+    for name in tables:
+        codes, scales = keras.quantizers.AbsMaxQuantizer(axis=-1)(weights.pop(name), to_numpy=True)
+        weights |= packing.rows_as_codes(name, np.asarray(codes), np.asarray(scales))
+    return Transformed(weights, (*changed, *tables))

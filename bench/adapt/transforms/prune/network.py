@@ -1,0 +1,223 @@
+"""Pruning in TensorFlow: the Toolkit's masks on variables of Keras 3, and the training that they are part of."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import loop
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.prune import Settings
+from ptmbench.bench.engine import packing
+from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.engine.rates import rate_at
+from ptmbench.bench.errors import NotApplicable
+
+
+def toolkit() -> Any:
+    """The pruning part of the TensorFlow Model Optimization Toolkit.
+
+    When it is imported it asks for Keras 2 by an environment variable. TensorFlow reads that when its own Keras is
+    first used, so this is done before; child processes would read it too, so it is taken back.
+    """
+    version, before = tf.keras.__version__, os.environ.get("TF_USE_LEGACY_KERAS")
+    import tensorflow_model_optimization as tfmot
+
+    if before is None and version.startswith("3."):
+        os.environ.pop("TF_USE_LEGACY_KERAS", None)
+    return tfmot.sparsity.keras
+
+
+class Masks:
+    """The masks of ``variables`` (TensorFlow's, [I, O]), which the Toolkit sets as ``settings`` say.
+
+    Its wrapper takes layers of Keras 2 alone. It gets one that owns nothing and hands over our variables, so that it
+    masks them in place.
+    """
+
+    def __init__(self, variables: Sequence[tf.Variable], settings: Settings, end: int):
+        import tf_keras
+
+        sparsity = toolkit()
+
+        class Carrier(tf_keras.layers.Layer, sparsity.PrunableLayer):
+            def get_prunable_weights(self) -> list[tf.Variable]:
+                return list(variables)
+
+            def call(self, x: tf.Tensor) -> tf.Tensor:
+                return x
+
+        options: dict[str, Any] = {"block_size": settings.block}
+        if settings.zeros is not None:
+            options = {"sparsity_m_by_n": settings.zeros}
+        self._wrapper = sparsity.prune_low_magnitude(Carrier(), schedule_of(sparsity, settings, end), **options)
+        self._wrapper.build((1, 1))
+        self._advance = tf.function(lambda: self._wrapper(tf.zeros((1, 1)), training=True), autograph=False)
+        self._apply = tf.function(lambda: (self._wrapper.pruning_obj.weight_mask_op(), None)[1], autograph=False)
+        self._wrapper.pruning_step.assign(0)
+
+    @property
+    def values(self) -> list[tf.Variable]:
+        """The masks, zeros and ones, one for each variable."""
+        return [mask for _, mask, _ in self._wrapper.pruning_vars]
+
+    def advance(self) -> None:
+        """To the next step: the masks are updated where the schedule says so, and applied."""
+        self._advance()
+
+    def apply(self) -> None:
+        """Sets the masked weights to zero again, after an update has changed them."""
+        self._apply()
+
+    def memory(self) -> list[np.ndarray]:
+        """What `recall` takes: the number of the step, and the masks as truth values."""
+        return [self._wrapper.pruning_step.numpy(), *(mask.numpy().astype(bool) for mask in self.values)]
+
+    def recall(self, memory: Sequence[np.ndarray]) -> None:
+        step, *masks = memory
+        self._wrapper.pruning_step.assign(step)
+        for mask, value in zip(self.values, masks, strict=True):
+            mask.assign(value.astype(np.float32))
+
+
+def schedule_of(sparsity: Any, settings: Settings, end: int) -> Any:
+    """The Toolkit's schedule. Its first step is 1."""
+    if settings.at_once:
+        return sparsity.ConstantSparsity(settings.sparsity, begin_step=1, end_step=end, frequency=1)
+    return sparsity.PolynomialDecay(
+        settings.initial, settings.sparsity, begin_step=0, end_step=end, frequency=settings.frequency
+    )
+
+
+class MaskedStep:
+    """A training step under ``masks``: masked weights get no update (Zhu and Gupta, section 3)."""
+
+    def __init__(self, step: Any, masks: Masks):
+        self._step, self._masks = step, masks
+        self.state, self.restore = step.state, step.restore
+
+    def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> Any:
+        self._masks.advance()
+        scalars = self._step(batch, seed, rate)
+        self._masks.apply()
+        return scalars
+
+
+class Learner:
+    """What `bench.adapt.loop.train` asks of an `Adapted`, for one under ``masks``. States count from step ``end`` on:
+    weights from before it have too few zeros."""
+
+    def __init__(self, adapted: Adapted, masks: Masks, end: int):
+        self._adapted, self._masks, self._end = adapted, masks, end
+        self.step = MaskedStep(adapted.step, masks)
+        self.state, self.restore, self.make = adapted.state, adapted.restore, adapted.make
+        self.training_flops = adapted.training_flops  # of the dense network: no product here skips zeros
+
+    def ready(self, step: int) -> bool:
+        return step >= self._end
+
+    def turn(self, steps: int, settings: Any) -> int:
+        return 0
+
+    def rate(self, step: int, steps: int, settings: Any) -> float:
+        return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
+
+    def memory(self) -> list[np.ndarray]:
+        return [*self._masks.memory(), *self._adapted.memory()]
+
+    def recall(self, memory: Sequence[np.ndarray]) -> None:
+        count = 1 + len(self._masks.values)
+        self._masks.recall(memory[:count])
+        self._adapted.recall(memory[count:])
+
+
+def pruned(material: Material) -> Transformed:
+    """Trains the network of ``material`` further, and returns its weights with the zeros left out.
+
+    Raises `NotApplicable` where nothing learns that could be pruned, where the training is shorter than the schedule,
+    and where a kernel cannot reach the sparsity exactly.
+    """
+    settings, adapted = material.settings, material.predictor.network
+    variables = _prunable(adapted, settings)
+    rows: Sequence[Row] = material.rows["train"]
+    steps = loop.steps_of(rows, material.training)
+    end = settings.end(steps)
+    if not end:
+        raise NotApplicable(
+            "few-steps",
+            f"because masks are updated every {settings.frequency} steps, but pruning trains for {steps}. Set a lower "
+            "frequency, or more epochs.",
+        )
+    _check_shapes(variables, settings)
+    adapted.holder = None
+    adapted.step.reset()
+    masks = Masks([variable.value for variable in variables], settings, end)
+    with phase("train"):
+        learner = Learner(adapted, masks, end)
+        course = loop.train(learner, rows, material.training, material.seed, material.score, material.bookmark)
+    arrays, changed = adapted.arrays(), kernels.names(adapted, variables)
+    _check_sparsity({name: arrays[name] for name in changed}, settings)
+    weights = {name: array for name, array in arrays.items() if name not in changed}
+    for name in changed:
+        weights |= packing.sparse(name, arrays[name] + 0.0)  # a mask makes -0.0 of negative weights
+    return Transformed(weights, changed, course)
+
+
+def zeros_in(shape: Sequence[int], settings: Settings) -> int:
+    """How many of the weights of a kernel of this ``shape`` are to be zero. The Toolkit keeps a rounded number of
+    weights or blocks, in float32, and at least one."""
+    rows, columns = settings.block
+    blocks = math.prod(shape) // (rows * columns)
+    if settings.zeros is not None:
+        return blocks * settings.zeros[0] // settings.zeros[1]
+    kept = max(1, int(np.round(np.float32(blocks) * (np.float32(1) - np.float32(settings.sparsity)))))
+    return (blocks - kept) * rows * columns
+
+
+def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
+    found = [one.kernel for one in kernels.products(adapted)]
+    if not found and not settings.embeddings:
+        raise NotApplicable("no-kernels", "because this model multiplies by no kernel that could be pruned.")
+    if settings.embeddings:
+        found += kernels.tables(adapted)
+    learning = {id(variable) for variable in adapted.learning}
+    found = [variable for variable in found if id(variable) in learning]
+    if not found:
+        raise NotApplicable(
+            "nothing-learns",
+            f"because the adaptation {adapted.adaptation.name} does not train the kernels of the model, and pruning "
+            "trains those that it prunes. Prune a model that is fine-tuned.",
+        )
+    if settings.head:
+        found += [variable for variable in adapted.own if len(variable.shape) == 2 and id(variable) in learning]
+    return list({id(variable): variable for variable in found}.values())
+
+
+def _check_shapes(variables: Sequence[keras.Variable], settings: Settings) -> None:
+    rows, columns = settings.block if settings.zeros is None else (settings.zeros[1], 1)
+    for variable in variables:
+        if variable.shape[0] % rows or variable.shape[1] % columns:
+            raise NotApplicable(
+                "pattern",
+                f"because {variable.path} of shape {tuple(variable.shape)} cannot be divided by the pattern "
+                f"{settings.pattern}.",
+            )
+
+
+def _check_sparsity(arrays: Mapping[str, np.ndarray], settings: Settings) -> None:
+    """Weights that are equal in magnitude stay or go together, so a threshold may leave too many."""
+    for name, array in arrays.items():
+        zeros, asked = array.size - np.count_nonzero(array), zeros_in(array.shape, settings)
+        if zeros < asked:
+            raise NotApplicable(
+                "ties",
+                f"because {name} has weights that are equal in magnitude: {zeros} of {array.size} are zero, and "
+                f"{asked} were to be.",
+            )

@@ -1,0 +1,226 @@
+"""Transforms by themselves: how zeros and codes are stored, the masks of pruning, the codes of int8."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from ptmbench.bench.adapt import transforms
+from ptmbench.bench.adapt.settings import SettingError
+from ptmbench.bench.adapt.transforms.prune import Settings
+from ptmbench.bench.engine import packing
+from ptmbench.bench.errors import UsageError
+from tests.bench.processes import ROOT
+
+RNG = np.random.default_rng(7)
+
+
+# Storage -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.999, 1.0])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_zeros_are_left_out_and_come_back_bit_for_bit(share, dtype):
+    array = (RNG.normal(size=(37, 11)) * 20).astype(dtype)
+    array[RNG.random(array.shape) < share] = 0
+    if dtype != "int8":
+        array[0, :3] = [-0.0, np.nan, np.inf]  # -0.0 has a bit set: it is kept as it is
+    stored = packing.sparse("x", array)
+    found = packing.unpacked(stored | {"y": array})
+    assert found.keys() == {"x", "y"} and found["x"].dtype == array.dtype and found["x"].shape == array.shape
+    assert found["x"].tobytes() == array.tobytes()
+    bits = array.view(f"u{array.itemsize}")
+    size = packing.size_of(stored, "x")
+    assert (size.entries, size.bits) == (array.size, 8 * array.itemsize)
+    if "x" in stored:  # in one piece, since that is as small
+        assert np.mean(bits == 0) < 0.2
+    else:
+        assert size.zeros == np.sum(bits == 0)
+        assert sum(one.nbytes for one in stored.values()) < array.nbytes + 16
+
+
+def test_a_table_of_codes_is_read_as_numbers():
+    codes, scales = RNG.integers(-127, 128, (5, 3)).astype(np.int8), RNG.random((5, 1)).astype(np.float32) + 1
+    codes[0] = 0
+    stored = packing.rows_as_codes("table", codes, scales)
+    assert np.array_equal(packing.unpacked(stored)["table"], codes.astype(np.float32) / scales)
+    assert packing.size_of(stored, "table") == (15, int(np.sum(codes == 0)), 8)
+
+
+# Names and settings --------------------------------------------------------------------------------------------------
+
+
+def test_a_transform_has_one_name_whatever_its_spelling():
+    asked = ("int8", "int8:activations=1", "int8:activations=0", "prune:sparsity=.80", "prune:pattern=2:4")
+    names = [transforms.choose(text).title for text in asked]
+    assert names == ["int8", "int8", "int8:activations=0", "prune:sparsity=0.8", "prune:pattern=2:4"]
+    for text in names:
+        chosen = transforms.choose(text)
+        assert transforms.read(text, vars(chosen.settings)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "told"),
+    [
+        ("squeeze", UsageError, "There is no transform 'squeeze'. Choices: int8, prune."),
+        ("prune:sparsity", UsageError, "'prune:sparsity' is not a transform with settings; one is prune:sparsity=0.8"),
+        ("prune:sparsity=1", SettingError, "sparsity=1 is out of range: it is above 0 and below 1"),
+        ("prune:sparsity=0.8+pattern=2:4", SettingError, "pattern=2:4 fixes the sparsity at 0.5, but sparsity is 0.8"),
+        ("prune:initial=0.7", SettingError, "initial=0.7 is above sparsity=0.5"),
+        ("prune:pattern=4:2", SettingError, "pattern=4:2 is out of range"),
+        ("int8:bits=4", SettingError, "There is no setting 'bits' here. Nearest: activations, embeddings"),
+    ],
+)
+def test_a_transform_that_cannot_be_is_told_before_anything_runs(asked, error, told):
+    with pytest.raises(error, match=told.replace("[", r"\[")):
+        transforms.choose(asked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps", "end"),
+    [
+        ({"frequency": 10}, 100, 50),
+        ({"frequency": 30}, 100, 30),  # not 50, where no update would come
+        ({"frequency": 30, "ramp": 1.0}, 100, 90),
+        ({"frequency": 60}, 100, 60),  # one update at least
+        ({"frequency": 101}, 100, 0),
+        ({"schedule": "constant", "frequency": 101}, 100, 1),
+        ({"pattern": "2:4"}, 100, 1),
+    ],
+)
+def test_the_schedule_ends_with_an_update(changes, steps, end):
+    settings = Settings(**changes)
+    assert settings.end(steps) == end and (settings.at_once or end % settings.frequency == 0)
+
+
+# Masks ---------------------------------------------------------------------------------------------------------------
+
+
+def own_mask(weights, sparsity):
+    """The largest in magnitude stay, as many as the Toolkit rounds to."""
+    count = max(1, int(np.round(np.float32(weights.size) * (np.float32(1) - np.float32(sparsity)))))
+    threshold = np.sort(np.abs(weights), axis=None)[::-1][count - 1]
+    return np.abs(weights) >= threshold
+
+
+def own_sparsity(settings, step, end):
+    """Equation 1 of Zhu and Gupta (2017), in float32 like the Toolkit."""
+    left = np.float32(1) - np.float32(step) / np.float32(end)
+    return np.float32(settings.initial - settings.sparsity) * left**3 + np.float32(settings.sparsity)
+
+
+@pytest.fixture(scope="module")
+def pruning():
+    if find_spec("tensorflow_model_optimization") is None:  # imported here, it would change the environment
+        pytest.skip("needs tensorflow-model-optimization")
+    from ptmbench.bench.adapt.transforms.prune import network
+
+    return network
+
+
+def masked_steps(network, settings, shapes, steps, end, seed=0):
+    """Weights under masks while other things change them too: (step, weights before, after, masks) of each step."""
+    import tensorflow as tf
+
+    rng = np.random.default_rng(seed)
+    variables = [tf.Variable(rng.normal(size=shape).astype(np.float32)) for shape in shapes]
+    masks = network.Masks(variables, settings, end)
+    for step in range(1, steps + 1):
+        before = [variable.numpy() for variable in variables]
+        masks.advance()
+        after = [variable.numpy() for variable in variables]
+        yield step, before, after, [mask.numpy() for mask in masks.values]
+        for variable in variables:  # as an optimizer does
+            variable.assign_add(0.1 * rng.normal(size=variable.shape).astype(np.float32))
+        masks.apply()
+
+
+def test_masks_are_what_the_formulas_say_bit_for_bit(pruning):
+    settings = Settings(sparsity=0.8, initial=0.1, frequency=3)
+    shapes, end, last = [(16, 24), (7, 5), (64, 3)], 12, 15
+    expected = [np.ones(shape, np.float32) for shape in shapes]
+    for step, before, after, masks in masked_steps(pruning, settings, shapes, last, end):
+        if step % 3 == 0 and step <= end:
+            expected = [own_mask(one, own_sparsity(settings, step, end)) for one in before]
+        for one, right, weights, pruned in zip(masks, expected, before, after, strict=True):
+            assert one.tobytes() == right.astype(np.float32).tobytes(), step
+            assert np.array_equal(pruned, weights * right)
+    for mask, shape in zip(masks, shapes, strict=True):
+        assert np.sum(mask == 0) == pruning.zeros_in(shape, settings)
+
+
+@pytest.mark.parametrize("pattern", ["", "4x1", "2x2", "2:4", "1:4"])
+def test_patterns_at_once(pruning, pattern):
+    settings = Settings(schedule="constant", pattern=pattern, sparsity=0.25 if pattern == "1:4" else 0.5)
+    (_, (before,), (after,), (mask,)), *later = masked_steps(pruning, settings, [(16, 12)], 4, 1)
+    if pattern == "":
+        expected = own_mask(before, 0.5)
+    elif ":" in pattern:  # of consecutive inputs the smallest go
+        groups = np.abs(before.T).reshape(12, 4, 4)
+        order = np.argsort(np.argsort(groups, axis=-1), axis=-1)
+        expected = (order >= settings.zeros[0]).reshape(12, 16).T
+    else:
+        rows, columns = settings.block
+        blocks = np.abs(before).reshape(16 // rows, rows, 12 // columns, columns).mean((1, 3))
+        expected = np.repeat(np.repeat(own_mask(blocks, 0.5), rows, 0), columns, 1)
+    assert np.array_equal(mask, expected) and np.array_equal(after, before * expected)
+    assert np.sum(mask == 0) == pruning.zeros_in((16, 12), settings) == (48 if pattern == "1:4" else 96)
+    assert all(np.array_equal(one, mask) for *_, (one,) in later)
+
+
+def test_masks_go_on_from_their_memory(pruning):
+    import tensorflow as tf
+
+    settings, start = Settings(frequency=2), RNG.normal(size=(8, 8)).astype(np.float32)
+
+    def steps(masks, count):
+        for _ in range(count):
+            masks.advance()
+
+    whole = tf.Variable(start)
+    steps(pruning.Masks([whole], settings, 8), 8)
+    part = tf.Variable(start)
+    first = pruning.Masks([part], settings, 8)
+    steps(first, 5)
+    memory = [np.array(one) for one in first.memory()]
+    assert memory[0] == 5 and memory[1].dtype == bool
+    again = tf.Variable(part.numpy())
+    second = pruning.Masks([again], settings, 8)
+    second.recall(memory)
+    steps(second, 3)
+    assert again.numpy().tobytes() == whole.numpy().tobytes() and np.mean(again.numpy() == 0) == 0.5
+
+
+def test_equal_weights_are_told(pruning):
+    from ptmbench.bench.errors import NotApplicable
+
+    with pytest.raises(NotApplicable, match="because x has weights that are equal in magnitude: 0 of 16 are zero, and"):
+        pruning._check_sparsity({"x": np.ones((4, 4), np.float32)}, Settings())
+
+
+@pytest.mark.slow
+def test_the_toolkit_leaves_keras_3_to_the_process(pruning):
+    """It asks for Keras 2 by an environment variable, which child processes would read."""
+    pruning.toolkit()
+    assert "TF_USE_LEGACY_KERAS" not in os.environ
+    code = (
+        "import os, keras, tensorflow as tf\n"
+        "from ptmbench.bench.adapt.transforms.prune.network import toolkit\n"
+        "toolkit()\n"
+        "assert 'TF_USE_LEGACY_KERAS' not in os.environ and keras.__version__.startswith('3.')\n"
+        "assert tf.keras.__version__ == keras.__version__, tf.keras.__version__\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_transforms_are_listed_without_tensorflow():
+    code = (
+        "import sys\nfrom ptmbench.bench.adapt import transforms\n"
+        "for name in transforms.names(): transforms.choose(name).transform.label(transforms.choose(name).settings)\n"
+        "sys.exit(bool({'tensorflow', 'keras', 'tensorflow_model_optimization', 'tf_keras'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=300).returncode == 0

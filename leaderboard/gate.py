@@ -4,6 +4,7 @@ A cell is a *regression* when its drop is significant and larger than the task's
 of the drop ends below the margin, and *inconclusive* otherwise, with what could have been seen. The overall verdict is
 that of one score declared beforehand, the mean drop over all cells of models, with every single cell as a guard: a cell
 that is a regression makes the gate a regression, and one that is inconclusive turns a pass into a "pass on average".
+Cells under a condition are guards only: the mean is over tasks, and a task counts once in it.
 """
 
 import math
@@ -109,6 +110,7 @@ def _compare(
     about: dict[str, Any] = {
         "task": known.first.task["title"], "row": known.title, "adaptation": known.first.adaptation["name"],
         "metric": known.first.task["headline"], "data": str(known.first.task["data_sha256"]),
+        "condition": (known.first.task.get("condition") or {}).get("name", ""),
     }  # fmt: skip
     if one is None:
         return Verdict(verdict=NEW, reason="BASE has no such cell.", **about)
@@ -149,6 +151,7 @@ def _compare(
         what = "pre-trainings" if math.isfinite(drop.freedom_of_pretraining) else "seeds"
         notes = (*notes, f"Fewer than {ENOUGH} {what} a side see little.")
     counted = higher and one.identity[3] in ("pretrained", "published") and math.isfinite(drop.variance)
+    counted = counted and not known.first.task.get("condition")
     if drop.from_pretraining:
         about["weights"] = frozenset(map(str, one.weights() | other.weights()))
     return Verdict(verdict="", reason="", drop=drop, method=drop.method, notes=notes, counted=counted, **about)

@@ -7,7 +7,7 @@ characters that a comment may have, by leaving out the cells that say least.
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,6 +20,7 @@ SCHEMA = 1
 COMMENT = 60_000
 """Characters of a Markdown comment; services take less than 65,536."""
 ANNOTATIONS = 10
+UNDER = "Under conditions, not in the mean drop"
 _TEXT = 400  # characters of one reason; a traceback's line has no end
 _ORDER = (REGRESSION, APART, MISSING, INCONCLUSIVE, PASS, NEW)
 _SIGNS = {REGRESSION: "✗", APART: "≠", MISSING: "?", INCONCLUSIVE: "~", PASS: "✓", NEW: "+", ON_AVERAGE: "≈"}
@@ -37,7 +38,8 @@ def to_json(gate: Gate) -> str:
 
 
 def to_markdown(gate: Gate, limit: int = COMMENT) -> str:
-    """A heading, the mean drop and a table of cells, the telling ones first; at most ``limit`` characters."""
+    """A heading, the mean drop and a table of cells, the telling ones first, and a table of cells under conditions; at
+    most ``limit`` characters."""
     lines = [f"## {_SIGNS[gate.verdict]} {gate.verdict.capitalize()}", "", _cell(gate.reason), ""]
     if gate.baseline:
         lines += [f"Baseline {gate.baseline['digest'][:12]}: {_cell(gate.baseline['reason'])}", ""]
@@ -45,16 +47,23 @@ def to_markdown(gate: Gate, limit: int = COMMENT) -> str:
         low, high = gate.time.interval
         lines += [f"Time per step, HEAD / BASE: {gate.time.ratio:.2f} ({low:.2f} to {high:.2f}).", ""]
     head = ["| verdict | task | model | BASE | HEAD | drop, 95 % | margin | seeds | why |", f"|{'---|' * 9}"]
-    rows = [f"| {' | '.join(_cell(part) for part in _line(cell))} |" for cell in _told(gate)]
+    plain, conditional = ([_row(cell) for cell in part] for part in (_told(gate), _conditional(gate)))
     ends = [f"- {_cell(note)}" for note in gate.notes]
     ends += [f"- {_cell(cost)}" for cost in _dearer(gate)]
     ends += ["", _counts(gate)]
-    text = "\n".join([*lines, *head, *rows, "", *ends]) + "\n"
-    shown = len(rows)
+
+    def written(shown: int, ends: list[str]) -> str:
+        rows = [*head, *plain[:shown], ""]
+        if conditional and shown > len(plain):
+            rows += [f"### {UNDER}", "", *head, *conditional[: shown - len(plain)], ""]
+        return "\n".join([*lines, *rows, *ends]) + "\n"
+
+    shown = count = len(plain) + len(conditional)
+    text = written(shown, ends)
     while len(text) > limit and (shown or ends):
         shown, ends = (shown * 3 // 4, ends) if shown else (0, [])
-        left = f"{len(rows) - shown} more cells and what else there is to say are in the JSON."
-        text = "\n".join([*lines, *head, *rows[:shown], "", *ends[:20], left]) + "\n"
+        left = f"{count - shown} more cells and what else there is to say are in the JSON."
+        text = written(shown, [*ends[:20], left])
     return text[:limit]
 
 
@@ -102,21 +111,37 @@ def annotations(gate: Gate) -> list[str]:
 def to_lines(gate: Gate) -> str:
     """Plain lines for a terminal, whatever is in the names."""
     table = [("verdict", "task", "model", "BASE", "HEAD", "drop, 95 %", "margin", "seeds", "why")]
-    table += [tuple(clean(part) for part in _line(cell)) for cell in _told(gate)]
+    table += [tuple(clean(part) for part in _line(cell)) for cell in (*_told(gate), *_conditional(gate))]
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]) - 1)]
     lines = ["  ".join([*(part.ljust(w) for part, w in zip(row, widths, strict=False)), row[-1]]) for row in table]
+    if conditional := len(_conditional(gate)):
+        lines.insert(len(lines) - conditional, f"{UNDER}:")
     lines += [clean(note) for note in (*gate.notes, *_dearer(gate), gate.time.reason)]
     lines += [_counts(gate), f"{gate.verdict.upper()}: {clean(gate.reason)}"]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _told(gate: Gate) -> list[Verdict]:
-    cells = sorted(gate.cells, key=lambda cell: (_ORDER.index(cell.verdict), cell.task, cell.row))
-    return [*([gate.macro] if gate.macro else []), *cells]
+    """The mean drop and the cells without a condition, the telling ones first."""
+    return [*([gate.macro] if gate.macro else []), *_sorted(cell for cell in gate.cells if not cell.condition)]
+
+
+def _conditional(gate: Gate) -> list[Verdict]:
+    """The cells under conditions, the telling ones first."""
+    return _sorted(cell for cell in gate.cells if cell.condition)
+
+
+def _sorted(cells: Iterable[Verdict]) -> list[Verdict]:
+    return sorted(cells, key=lambda cell: (_ORDER.index(cell.verdict), cell.task, cell.row))
 
 
 def _bad(gate: Gate) -> list[Verdict]:
-    return [cell for cell in _told(gate) if cell.verdict in (REGRESSION, APART, MISSING)]
+    cells = (*_told(gate), *_conditional(gate))
+    return [cell for cell in cells if cell.verdict in (REGRESSION, APART, MISSING)]
+
+
+def _row(cell: Verdict) -> str:
+    return f"| {' | '.join(_cell(part) for part in _line(cell))} |"
 
 
 def _line(cell: Verdict) -> list[str]:

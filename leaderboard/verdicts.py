@@ -32,6 +32,8 @@ class Verdict:
 
     task: str
     row: str
+    condition: str = ""
+    """The condition under which the task was answered; such a cell is no part of the mean drop."""
     adaptation: str = ""
     metric: str = ""
     verdict: str

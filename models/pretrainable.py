@@ -37,9 +37,10 @@ class Writer(Protocol):
     ``seen`` says which columns are a hypothesis's own past.
     """
 
-    def begin(self, tokens: Any) -> tuple[Any, Any]:
-        """``tokens`` int32 [B, T] to (memory, past): what stays as it is, a nest of tensors with B as the first axis;
-        and what grows, a nest of tensors [B, H, U, D / H], at first as long as the model likes."""
+    def begin(self, tokens: Any, **channels: Any) -> tuple[Any, Any]:
+        """``tokens`` int32 [B, T], and the other channels that the encoder reads, to (memory, past): what stays as it
+        is, a nest of tensors with B as the first axis; and what grows, a nest of tensors [B, H, U, D / H], at first as
+        long as the model likes."""
 
     def step(self, memory: Any, past: Any, written: Any, seen: Any) -> tuple[Any, Any]:
         """(logits [B, K, V] of the token after ``written``, ``past`` with K more columns).

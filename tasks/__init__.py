@@ -1,8 +1,10 @@
 """The downstream benchmarks, one file per data set. Nothing here imports TensorFlow.
 
-The folder is the registry: a file that defines ``TASK`` and ``read`` is a task under its own name.
+The folder is the registry: a file that defines ``TASK`` and ``read`` is a task under its own name. A file that holds a
+data set in several languages defines ``TASKS`` instead, a dict that has each task's name as a literal.
 """
 
+import ast
 import difflib
 from collections.abc import Callable
 from functools import cache
@@ -21,8 +23,7 @@ _sound: dict[int, Task] = {}
 @cache
 def names() -> tuple[str, ...]:
     """Every task's name, sorted; reads the folder and imports nothing."""
-    files = Path(__file__).parent.glob("[!_.]*.py")
-    return tuple(sorted(file.stem for file in files if file.stem not in _MACHINERY))
+    return tuple(sorted(_paths()))
 
 
 def load(name: str) -> Task:
@@ -34,11 +35,18 @@ def load(name: str) -> Task:
     """
     stem, dash, variant = name.partition("-")
     if dash and stem in names() and hasattr(module := _module(stem), "variant"):
-        return _checked(module.variant(variant), None, _path(stem))
+        return _checked(module.variant(variant), None, path(stem))
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UnknownTask(f"There is no task '{name}'. Nearest: {', '.join(near)}. `ptmbench ls tasks` shows all.")
-    return _checked(getattr(_module(name), "TASK", None), name, _path(name))
+    module = _module(name)
+    found = module.TASKS.get(name) if hasattr(module, "TASKS") else getattr(module, "TASK", None)
+    return _checked(found, name, path(name))
+
+
+def path(name: str) -> Path:
+    """The file of the task ``name``, which is no variant."""
+    return _paths()[name]
 
 
 def load_all(tell: Callable[[str], None]) -> list[Task]:
@@ -56,17 +64,34 @@ def check_headline(task: Task) -> Task:
     """``task``; `BrokenTask` where its headline is none of its metrics' values, which is looked up before training."""
     from ptmbench.tasks import _contract
 
-    return _contract.check_headline(task, _path(task.name.partition("-")[0]))
+    return _contract.check_headline(task, path(task.name.partition("-")[0]))
 
 
-def _path(stem: str) -> Path:
-    return Path(__file__).parent / f"{stem}.py"
+@cache
+def _paths() -> dict[str, Path]:
+    """The file of each task, by the task's name."""
+    files = (file for file in Path(__file__).parent.glob("[!_.]*.py") if file.stem not in _MACHINERY)
+    return {name: file for file in files for name in _held(file)}
 
 
-def _module(stem: str) -> ModuleType:
+def _held(file: Path) -> list[str]:
+    """The names of the tasks in ``file``: the literal keys of its ``TASKS``, without one its own name."""
+    source = file.read_bytes()
+    if b"\nTASKS = {" not in source:
+        return [file.stem]
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):  # which is told when it is loaded
+        return [file.stem]
+    found = (one.value for one in body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "TASKS")
+    keys = [key for one in found if isinstance(one, ast.Dict) for key in one.keys]
+    return [key.value for key in keys if isinstance(key, ast.Constant)] or [file.stem]
+
+
+def _module(name: str) -> ModuleType:
     from ptmbench.tasks import _contract  # what lists names does without
 
-    return _contract.imported(f"ptmbench.tasks.{stem}", _path(stem))
+    return _contract.imported(f"ptmbench.tasks.{path(name).stem}", path(name))
 
 
 def _checked(task: Any, name: str | None, path: Path) -> Task:

@@ -43,6 +43,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
                 inputs=(entry(path, 1, row, "query_text"), context),
                 gold=tuple(Answer(text, context.find(text)) for text in map(str, texts)),
                 group=group,
+                channels={"languages": ("zh", "zh")},
             )
 
 

@@ -51,7 +51,7 @@ def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator
         ours, theirs = (pick(folder, _names(part, source, target, language)) for language in (source, target))
         pairs = matched(ours, _sentences(ours), theirs, _sentences(theirs))
         for index, (text, other) in enumerate(pairs):
-            yield Example(id=f"{part}-{index}", inputs=(text,), gold=(other,))
+            yield Example(id=f"{part}-{index}", inputs=(text,), gold=(other,), channels={"languages": (source,)})
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

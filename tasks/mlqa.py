@@ -35,7 +35,8 @@ def _files(context: str, question: str) -> dict[str, tuple[str, ...]]:
 
 def read_pair(folder: Path, split: str, *, context: str, question: str) -> Iterator[Example]:
     """The questions of ``split`` in file order."""
-    yield from questions(pick(folder, _files(context, question)[split][0]))
+    spoken = ("en", "en") if split in ("train", "dev") else (context, question)
+    yield from questions(pick(folder, _files(context, question)[split][0]), *spoken)
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

@@ -38,7 +38,7 @@ def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator
     """Captions in the language ``source`` with their one translation into ``target``, in file order."""
     ours, theirs = pick(folder, _names(split, source)), pick(folder, _names(split, target))
     for index, (text, other) in enumerate(together(ours, theirs)):
-        yield Example(id=str(index), inputs=(text,), gold=(other,))
+        yield Example(id=str(index), inputs=(text,), gold=(other,), channels={"languages": (source,)})
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

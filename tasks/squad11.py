@@ -22,12 +22,14 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     yield from questions(pick(folder, FILES[split][0]))
 
 
-def questions(path: Path) -> Iterator[Example]:
-    """The questions of one file in SQuAD's format; ``group`` is the article's title and the paragraph's number.
+def questions(path: Path, language: str = "", asked: str = "") -> Iterator[Example]:
+    """The questions of one file in SQuAD's format; ``group`` is the article's title and the paragraph's number. The
+    contexts are in ``language`` and the questions in ``asked``, or in the same one.
 
     Version 2.0 marks questions without an answer, whose gold is (). A question with neither has no public answer.
     """
     content = json_document(path)
+    channels = {"languages": (asked or language, language)} if language else {}
     try:
         for article in content["data"]:
             for number, paragraph in enumerate(article["paragraphs"]):
@@ -40,6 +42,7 @@ def questions(path: Path) -> Iterator[Example]:
                         inputs=(_text(row, "question"), context),
                         gold=answers if known else None,
                         group=group,
+                        channels=channels,
                     )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DataError(f"{path} is JSON, but not in SQuAD's format ({type(error).__name__}: {error}).") from error

@@ -24,7 +24,8 @@ def read_language(folder: Path, split: str, *, language: str) -> Iterator[Exampl
     """Sentences in file order, words without the language in front of them."""
     for example in tagged(pick(folder, f"{language}/{split}"), TYPES):
         words = tuple(word.removeprefix(f"{language}:") or word for word in example.inputs)
-        yield replace(example, inputs=words, gold=Tags(example.gold, words))
+        spoken = {"languages": (language,) * len(words)}
+        yield replace(example, inputs=words, gold=Tags(example.gold, words), channels=spoken)
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

@@ -28,7 +28,7 @@ def read_pair(folder: Path, split: str, *, year: int, source: str, target: str) 
     """The sentences of ``source`` with their translations into ``target``, in file order."""
     ours, theirs = pick(folder, _names(split, year, source)), pick(folder, _names(split, year, target))
     for index, (text, other) in enumerate(together(ours, theirs)):
-        yield Example(id=str(index), inputs=(text,), gold=(other,))
+        yield Example(id=str(index), inputs=(text,), gold=(other,), channels={"languages": (source,)})
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

@@ -30,7 +30,11 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 def read_english(folder: Path, split: str) -> Iterator[Example]:
     """English pairs to train on, Chinese ones otherwise."""
     path = pick(folder, ENGLISH[split][0])
-    yield from mnli.pairs(path, labelled=True) if split == "train" else pairs(path)
+    if split != "train":
+        yield from pairs(path)
+        return
+    for example in mnli.pairs(path, labelled=True):
+        yield replace(example, channels={"languages": ("en", "en")})
 
 
 def read_few(folder: Path, split: str) -> Iterator[Example]:
@@ -43,8 +47,8 @@ def pairs(path: Path) -> Iterator[Example]:
     premises: dict[str, str] = {}
     for count, (line, (premise, hypothesis, gold)) in enumerate(rows(path, ("text_a", "text_b", "label"))):
         gold = label(path, line, xnli.MACHINE.get(gold, gold), mnli.LABELS)
-        group = premises.setdefault(premise, str(len(premises)))
-        yield Example(id=str(count), inputs=(premise, hypothesis), gold=gold, group=group)
+        group, spoken = premises.setdefault(premise, str(len(premises))), {"languages": ("zh", "zh")}
+        yield Example(id=str(count), inputs=(premise, hypothesis), gold=gold, group=group, channels=spoken)
 
 
 _WAYS = {

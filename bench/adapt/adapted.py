@@ -20,7 +20,7 @@ from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
-from ptmbench.models.channels import CHANNELS
+from ptmbench.models.channels import CHANNELS, TEXT
 from ptmbench.models.layers.operations import dropout
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
@@ -32,7 +32,8 @@ _HEAD = 9000
 
 class Adapted:
     """An encoder, a reading of it, a head, one training step and one forward function, all with free batch size and
-    length. ``neighbours`` are networks that are read too, and never learn."""
+    length. ``neighbours`` are networks that are read too, and never learn. ``reads`` are the channels that the network
+    reads."""
 
     def __init__(
         self,
@@ -45,8 +46,9 @@ class Adapted:
         encoder_flops: Callable[[Sequence[Row]], float],
         neighbours: Sequence[Any] = (),
         decoder_flops: Callable[..., float] = lambda *given: 0.0,
+        reads: Sequence[str] = TEXT,
     ):
-        self.network, self.vocabulary, self.neighbours = network, vocabulary, tuple(neighbours)
+        self.network, self.vocabulary, self.neighbours, self.reads = network, vocabulary, tuple(neighbours), reads
         self.encoder_flops, self.decoder_flops = encoder_flops, decoder_flops
         """FLOPs of one forward pass of all encoders, and of ``decode``, without what the adaptation adds."""
         self.adaptation = load(adaptation)
@@ -202,12 +204,13 @@ class Adapted:
             self._forward = _traced(self._predicted, specs)
         return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
-    def write(self, writing: Writing, tokens: np.ndarray, longest: int, seed: int) -> np.ndarray:
-        """The ids [B, S] of the best text of at most ``longest`` tokens for each of ``tokens`` [B, T]; samples follow
-        from ``seed``."""
+    def write(self, writing: Writing, inputs: Mapping[str, np.ndarray], longest: int, seed: int) -> np.ndarray:
+        """The ids [B, S] of the best text of at most ``longest`` tokens for each row of ``inputs``, of which ``tokens``
+        [B, T] and the channels that the encoder reads count; samples follow from ``seed``."""
         if writing not in self._generators:
             self._generators[writing] = Generator(self.decoding, self.vocabulary, writing)
-        return self._generators[writing](tokens, longest, seed).ids[:, 0]
+        channels = {name: inputs[name] for name in self.reads if name in inputs and name not in TEXT}
+        return self._generators[writing](inputs["tokens"], longest, seed, channels).ids[:, 0]
 
     def mean_loss(self, rows: Sequence[Row], size: int = 64) -> float:
         """The loss on ``rows`` without dropout, averaged over batches."""
@@ -264,7 +267,8 @@ class Adapted:
             encoding = _still(encoding)
         others = []
         for number, other in enumerate(self.neighbours, 1):
-            others.append(_still(other.encoder({name: batch[f"{name}_{number}"] for name in ("tokens", "segments")})))
+            theirs = {name: batch[f"{name}_{number}"] for name in CHANNELS if f"{name}_{number}" in batch}
+            others.append(_still(other.encoder(theirs)))
         reading = self.reading(encoding, {**batch, **inputs}, *others)
         read = enumerate((reading.tokens, reading.pooled))
         tokens, pooled = (dropout(x, self.head_dropout, seed, _HEAD + number) for number, x in read)
@@ -320,7 +324,18 @@ def adapted(
         return count(decoding.counts(described), rows, *written)
 
     others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
-    made = Adapted(network, vocabulary, form, adaptation, outputs, settings, encoder_flops, others, decoder_flops)
+    made = Adapted(
+        network,
+        vocabulary,
+        form,
+        adaptation,
+        outputs,
+        settings,
+        encoder_flops,
+        neighbours=others,
+        decoder_flops=decoder_flops,
+        reads=models.load(model).CARD.reads,
+    )
     if transform:
         transform.transform.prepare(made, transform.settings)
     return made

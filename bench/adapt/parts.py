@@ -78,9 +78,9 @@ class Decoding:
     def begin(self) -> None:
         """Sets new variables, freshly drawn, to what they begin with."""
 
-    def written(self, batch: Mapping[str, np.ndarray], write: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The ids that answer ``batch``: by default what a search or a sample (``write``) finds after its tokens."""
-        return write(batch["tokens"])
+    def written(self, batch: Mapping[str, np.ndarray], write: Callable[[Mapping], np.ndarray]) -> np.ndarray:
+        """The ids that answer ``batch``: by default what a search or a sample (``write``) finds for it."""
+        return write(batch)
 
     def counts(self, model: Model) -> cost.Decoder:
         """What writes in the network that ``model`` describes, for counting FLOPs: its own decoder."""

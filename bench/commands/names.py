@@ -26,12 +26,16 @@ FOLDERS = {
 
 
 def source(kind: str, name: str) -> Path:
-    """The file that defines ``name``: each adaptation, transform and condition has a folder, models stand in
-    several."""
+    """The file that defines ``name``: each adaptation, transform and condition has a folder, models stand in several,
+    and a file of tasks may hold several."""
     if kind == "models":
         from ptmbench import models
 
         return models.paths()[name]
+    if kind == "tasks":
+        from ptmbench import tasks
+
+        return tasks.path(name)
     folder = ROOT / FOLDERS[kind]
     own_folder = kind in ("adaptations", "transforms", "conditions")
     return folder / name / "__init__.py" if own_folder else folder / f"{name}.py"

@@ -242,7 +242,8 @@ class AdaptedModel:
         return self.cell.weight
 
     def place(self, out: Path) -> Path:
-        """A folder like one of a run, with the checkpoint below ``adapted/`` and `COST` written after it."""
+        """A folder like one of a run, with the checkpoint below ``adapted/`` and `COST` written after it. A run removes
+        it when its cells have their records, unless weights are kept."""
         return out / "intermediate" / self.key[:12]
 
     def checkpoint(self, out: Path) -> Path:

@@ -7,9 +7,11 @@ stopped.
 
 import json
 import os
+import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,7 +23,8 @@ from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import MANIFEST, write_text
 from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from ptmbench.bench.options import WorkerOptions
-from ptmbench.bench.runs.artefacts import Artefact, Cell
+from ptmbench.bench.runs import graph
+from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell
 from ptmbench.bench.runs.executors import Died, Done, Event, Executor, Ready
 from ptmbench.bench.runs.limits import Limits
 from ptmbench.bench.runs.plan import Plan
@@ -29,6 +32,8 @@ from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
 from ptmbench.bench.runs.trainings import TokenizerTraining
 from ptmbench.bench.runs.work import CORPUS, FAILED, Job, Worker, failure_of, recorded, settled
 
+REPEATED = ("failed", "diverged")
+"""How cells ended that ``--retry`` runs again."""
 TIMES = "times.jsonl"
 """Below the run folder: a line per command, of where its workers' time went."""
 
@@ -72,7 +77,10 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
             _work(whole, job, out, workers)
         if not recorded(out):
             raise EnvironmentProblem("No worker could record a cell. `ptmbench doctor` looks for the reason.")
-        counts, missing = _outcomes(whole, out)
+        ended = _ended(whole, out)
+        counts, missing = Counter(ended.values()), len(whole.cells) - len(ended)
+        if not job.keep:
+            remove_unneeded(whole, out, ended)
         page = board.build([out], out / "board")
     told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
     say(
@@ -103,7 +111,7 @@ class _Drive:
     ):
         self.limits = Limits(whole, job, out, cell_timeout)
         self.killed: dict[int, str] = {}
-        """Workers that were ended because a cell took too long, with the time that it took, in words."""
+        """Workers that were ended because their piece took too long, with the time that it took, in words."""
         self.given: dict[int, float] = {}
         """When each worker got its piece."""
         self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
@@ -142,10 +150,10 @@ class _Drive:
         }
 
     def _end_hanging(self) -> None:
-        """Kill the workers whose cells have used up their time."""
+        """Kill the workers whose cells or adapted models have used up their time."""
         for worker in self.alive - self.killed.keys():
-            cell, running = self.schedule.held(worker), time.monotonic() - self.given.get(worker, 0.0)
-            if isinstance(cell, Cell) and self.limits.passed(cell, running):
+            piece, running = self.schedule.held(worker), time.monotonic() - self.given.get(worker, 0.0)
+            if piece is not None and self.limits.passed(piece, running):
                 self.killed[worker] = duration(running)
                 self.executor.kill(worker)
 
@@ -197,13 +205,13 @@ class _Drive:
         self.executor.restart(worker)
 
     def _on_timeout(self, worker: int, time_taken: str) -> None:
-        """Record the cell that a killed worker was at as failed, and start the worker anew."""
+        """Record the piece that a killed worker was at as failed, and start the worker anew."""
         if self.schedule.held(worker) is not None:
-            cell = self.schedule.give_up(worker)
+            piece = self.schedule.give_up(worker)
             text = f"timed out after {time_taken}"
-            say(f"{cell.title}: failed: {text}. --retry runs it again, --cell-timeout gives it more time.")
-            Worker(self.out, self.whole, self.job).give_up(cell, {"code": "timed-out", "text": text})
-            self._count(cell)
+            say(f"{piece.title}: failed: {text}. --retry runs it again, --cell-timeout gives it more time.")
+            Worker(self.out, self.whole, self.job).give_up(piece, {"code": "timed-out", "text": text})
+            self._count(piece)
         self.clocks[worker].turn("start")
         self.executor.restart(worker)
 
@@ -224,18 +232,31 @@ class _Clock:
         self._state, self._since = state, now
 
 
-def _outcomes(whole: Plan, out: Path) -> tuple[dict[str, int], int]:
-    """How many cells of the plan ended how, and how many have no record."""
+def _ended(whole: Plan, out: Path) -> dict[str, str]:
+    """The status of each cell of the plan that has a record, by key."""
     files = {path.name.split(".")[-2]: path for path in (out / "records").glob("*.json")}
-    counts: Counter[str] = Counter()
-    missing = 0
-    for cell in whole.cells:
-        path = files.get(cell.key[:12])
-        if path is None:
-            missing += 1
-        else:
-            counts[_status(path, say)] += 1
-    return counts, missing
+    found = {cell.key: files.get(cell.key[:12]) for cell in whole.cells}
+    return {key: _status(path, say) for key, path in found.items() if path is not None}
+
+
+def remove_unneeded(whole: Plan, out: Path, ended: Mapping[str, str]) -> None:
+    """Remove the adapted models of ``whole`` that nothing needs any more. ``ended`` has the statuses of its cells.
+
+    What a cell without a record needs, or one that ``--retry`` would run again, stays. A folder is renamed before it is
+    deleted, so that a run which is killed meanwhile leaves no part of a model: the next one deletes the rest.
+    """
+    needed = graph.required(whole.artefacts, [key for key, status in ended.items() if status not in REPEATED])
+    home = out / "intermediate"
+    for left in home.glob(".*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for one in whole.artefacts:
+        place = one.place(out)
+        if isinstance(one, AdaptedModel) and one.key not in needed and place.is_dir():
+            aside = place.with_name(f".{place.name}")
+            os.replace(place, aside)
+            shutil.rmtree(aside, ignore_errors=True)
+    with suppress(OSError):  # others are left in it
+        home.rmdir()
 
 
 def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
@@ -254,12 +275,12 @@ def set_failures_aside(out: Path) -> None:
     so that all of it is made again."""
     aside = out / "superseded"
     for path in (out / "records").glob("*.json"):
-        if _status(path) in ("failed", "diverged"):
+        if _status(path) in REPEATED:
             aside.mkdir(exist_ok=True)
             os.replace(path, aside / f"{path.stem}.{int(path.stat().st_mtime)}.json")
     for note in out.glob(f"*/*{FAILED}"):
         note.unlink()
-    for manifest in (*out.glob(f"pretrained/*/{MANIFEST}"), *out.glob(f"intermediate/*/adapted/*/{MANIFEST}")):
+    for manifest in (*out.glob(f"pretrained/*/{MANIFEST}"), *out.glob(f"intermediate/[!.]*/adapted/*/{MANIFEST}")):
         folder = manifest.parent
         try:
             found = checkpoint.read(folder)

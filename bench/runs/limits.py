@@ -1,4 +1,5 @@
-"""How long a cell may take before it counts as hanging. `bench.runs.execute` asks once a second."""
+"""How long a cell or the adapting of a model may take before it counts as hanging. `bench.runs.execute` asks once a
+second."""
 
 import math
 import re
@@ -8,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.runs.artefacts import Cell, Given
+from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job, unfinished_of
 
@@ -30,12 +31,13 @@ def seconds_of(text: str) -> float:
 
 
 class Limits:
-    """The time limits of the cells of the plan ``whole``, run in ``out``.
+    """The time limits of the cells and the adapted models of the plan ``whole``, run in ``out``.
 
     ``asked`` is the limit of every cell in seconds, 0 for none. Without it (None), a cell has `FLOOR` or `FACTOR` times
     its estimate since it began or last saved a state, whichever is longer. States that lie on another machine are not
     seen. A cell without an estimate has `UNKNOWN` seconds. An estimate reads the task's data: it is made only when a
-    cell needs more than `FLOOR`, and by a thread, because the reading may be what hangs.
+    cell needs more than `FLOOR`, and by a thread, because the reading may be what hangs. An adapted model has the limit
+    of the cell whose training it is. Tokenizers and pre-trainings have none.
     """
 
     def __init__(self, whole: Plan, job: Job, out: Path, asked: float | None = None):
@@ -44,19 +46,26 @@ class Limits:
         self._limits: dict[str, float] = {}
         self._estimating: threading.Thread | None = None
 
-    def passed(self, cell: Cell, running: float) -> bool:
-        """Whether ``cell``, which is ``running`` for so many seconds, has used up its time."""
+    def passed(self, piece: Artefact, running: float) -> bool:
+        """Whether ``piece``, which is ``running`` for so many seconds, has used up its time."""
+        match piece:
+            case Cell():
+                cell, unfinished = piece, unfinished_of(self.out, piece)
+            case AdaptedModel():
+                cell, unfinished = piece.cell, unfinished_of(piece.place(self.out), piece.cell)
+            case _:
+                return False
         if self.asked is not None:
             return 0 < self.asked < running
-        if running <= FLOOR or time.time() - self._saved(cell) <= FLOOR:
+        if running <= FLOOR or time.time() - self._saved(unfinished) <= FLOOR:
             return False
         limit = self._limit(cell)
-        return running > limit and time.time() - self._saved(cell) > limit
+        return running > limit and time.time() - self._saved(unfinished) > limit
 
-    def _saved(self, cell: Cell) -> float:
-        """When ``cell`` last saved a state (Unix time); 0 where it has none."""
+    def _saved(self, unfinished: Path) -> float:
+        """When a state was last saved in the folder ``unfinished`` (Unix time); 0 where it has none."""
         newest = 0.0
-        for state in unfinished_of(self.out, cell).glob("*/step-*"):
+        for state in unfinished.glob("*/step-*"):
             with suppress(OSError):  # it has just given way to a newer one
                 newest = max(newest, state.stat().st_mtime)
         return newest

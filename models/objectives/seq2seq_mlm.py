@@ -104,16 +104,17 @@ class Seq2SeqLm(Objective, keras.layers.Layer):
         self.built = True
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
-        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]."""
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T] and the channels that
+        the encoder reads."""
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
-        memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
+        memory = self.encoder({**batch, "tokens": tokens}, seed=seed).tokens  # [B, T, D]
         logits = self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed=seed)
         return _absent.masked(logits, self.absent)
 
-    def begin(self, tokens: Any) -> tuple[Any, Any]:
-        """Encodes ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""
+    def begin(self, tokens: Any, **channels: Any) -> tuple[Any, Any]:
+        """Encodes ``tokens`` [B, T] and their ``channels``, once (see `models.pretrainable.Writer`)."""
         tokens = tf.convert_to_tensor(tokens, tf.int32)
-        return self.decoder.begin(self.encoder({"tokens": tokens}).tokens, tokens)
+        return self.decoder.begin(self.encoder({**channels, "tokens": tokens}).tokens, tokens)
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""

@@ -1,4 +1,7 @@
-"""What examples give besides texts reaches the encoder: languages of texts, mentions of entities."""
+"""What examples give besides texts reaches the encoder under every form: languages of texts, mentions of entities."""
+
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,11 +9,13 @@ import pytest
 from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt.adapted import adapted
 from ptmbench.bench.adapt.heads import stack
+from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.settings import baked
+from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
-from ptmbench.tasks.forms import Form
+from ptmbench.tasks.forms import BLANK, Answer, Answers, Form, Marked, Piece, Pointings, Target
 from ptmbench.tasks.task import Example, Mention
 
 TEXTS = ["Berlin lies on the Spree .", "Paris is a town .", "Berlin ist eine Stadt ."]
@@ -26,15 +31,41 @@ FIRST = Example(
 )
 
 
-def rows(tokenizer, *examples, length=24):
-    task = load("rte")
-    chosen = settings.changed(settings.defaults(Form.CLASSIFICATION, "finetune"), {"length": length})
-    return heads.of(Form.CLASSIFICATION, "finetune").Codec(task, tokenizer, chosen, examples).rows(examples)
+FORMS = {
+    Form.CLASSIFICATION: Example(id="0", inputs=TEXTS[:2], gold="entailment"),
+    Form.REGRESSION: Example(id="0", inputs=TEXTS[:2], gold=2.5),
+    Form.CHOICE: Example(id="0", inputs=tuple(TEXTS), gold=1),
+    Form.TAGGING: Example(id="0", inputs=tuple(TEXTS[0].split()), gold=("B-LOC", "O", "O", "O", "B-LOC", "O")),
+    Form.SPAN: Example(id="0", inputs=(TEXTS[1], TEXTS[0]), gold=Answers((Answer("the Spree", 15),))),
+    Form.GENERATION: Example(id="0", inputs=(TEXTS[0],), gold=(TEXTS[2],)),
+    Form.POINTING: Example(id="0", inputs=tuple(TEXTS[1].split()), gold=Pointings([(0, 0, 3, 3, "POS")])),
+    Form.RANKING: Example(
+        id="0", inputs=(Piece(TEXTS[0], name="a"), TEXTS[1]), gold=Target("b", {"a": TEXTS[0], "b": TEXTS[2]})
+    ),
+    Form.FEW_SHOT: Example(id="0", inputs=(Marked(TEXTS[0], (0, 19)), Marked(TEXTS[1], (0, 9), "P1")), gold="P1"),
+}
+TASKS = {
+    Form.CLASSIFICATION: "rte",
+    Form.REGRESSION: "stsb",
+    Form.CHOICE: "copa",
+    Form.TAGGING: "conll2003",
+    Form.SPAN: "squad11",
+    Form.GENERATION: "multi30k",
+    Form.POINTING: "absa",
+    Form.RANKING: "wn18rr",
+    Form.FEW_SHOT: "fewrel",
+}
+
+
+def form_rows(form, tokenizer, *examples, adaptation="finetune", task=None, **changes):
+    chosen = settings.changed(settings.defaults(form, adaptation), {"length": 24} | changes)
+    codec = heads.of(form, adaptation).Codec(load(task or TASKS[form]), tokenizer, chosen, examples)
+    return codec.rows(examples)
 
 
 @pytest.mark.parametrize("length", [24, 12])
 def test_mentions_and_languages_stand_beside_their_tokens(length):
-    (row,) = rows(KNOWING, FIRST, length=length)
+    (row,) = form_rows(Form.CLASSIFICATION, KNOWING, FIRST, length=length)
     tokens, entities, languages = (row.arrays[name] for name in ("tokens", "entities", "languages"))
     assert len(tokens) == len(entities) == len(languages) <= length
     ends = np.flatnonzero(tokens == KNOWING.vocabulary.sep)
@@ -50,23 +81,158 @@ def test_mentions_and_languages_stand_beside_their_tokens(length):
     assert spelled["Q1707"] == (["Spree"] if length == 24 else spelled["Q1707"])
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_a_plain_tokenizer_have_no_layers_and_are_otherwise_the_same(form):
+    english = replace(FORMS[form], channels={"languages": ("en",) * len(FORMS[form].inputs)})
+    plain, knowing = form_rows(form, PLAIN, english), form_rows(form, KNOWING, english)
+    assert len(plain) == len(knowing)
+    for one, other in zip(plain, knowing, strict=True):
+        assert not {"languages", "entities"} & set(one.arrays) and {"languages", "entities"} <= set(other.arrays)
+        for name, array in one.arrays.items():
+            np.testing.assert_array_equal(array, other.arrays[name], strict=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_token_of_a_form_is_of_the_language_of_its_text(form):
+    english = replace(FORMS[form], channels={"languages": ("en",) * len(FORMS[form].inputs)})
+    for row in form_rows(form, KNOWING, english):
+        tokens, languages = row.arrays["tokens"], row.arrays["languages"]
+        if form is Form.RANKING:  # candidates are nobody's
+            tokens, languages = tokens[:1], languages[:1]
+        np.testing.assert_array_equal(languages, 2 * (tokens > 0))
+        assert not row.arrays["entities"].any()
+
+
+def spelled(row, layer):
+    """The texts of the mentions in a row, by symbol."""
+    found = {}
+    for piece, value in zip(KNOWING.pieces(row.arrays["tokens"]), row.arrays[layer], strict=True):
+        if value > 0:
+            found.setdefault(KNOWING.symbols[layer][value - 1], []).append(piece)
+        elif value < 0:
+            found[KNOWING.symbols[layer][-value - 1]][-1] += piece.removeprefix("##")
+    return found
+
+
+def test_words_have_a_language_each_and_mentions_of_their_own():
+    words = (Mention(0, 0, 6, "Q64"), Mention(4, 0, 5, "Q1707"))
+    mixed = replace(FORMS[Form.TAGGING], channels={"languages": ("en",) * 5 + ("de",), "entities": words})
+    (row,) = form_rows(Form.TAGGING, KNOWING, mixed)
+    assert spelled(row, "entities") == {"Q64": ["Berlin"], "Q1707": ["Spree"]}
+    # The sentence has no language of its own, and so [CLS] and [SEP] have none.
+    assert row.arrays["languages"].tolist() == [0, *[2] * (len(row.arrays["tokens"]) - 3), 1, 0]
+
+
+def test_words_around_a_sentence_keep_their_own_language():
+    chosen = {"languages": ("en",) * 6}, {"languages": ("de",) * 5}
+    texts = TEXTS[0].split(), TEXTS[2].split()
+    two = [
+        Example(id=str(i), inputs=tuple(text), gold=("O",) * len(text), group="document", channels=said)
+        for i, (text, said) in enumerate(zip(texts, chosen, strict=True))
+    ]
+    first, second = form_rows(Form.TAGGING, KNOWING, *two, context=1, length=40)
+    assert first.arrays["languages"].tolist() == second.arrays["languages"].tolist()
+    inside = first.arrays["languages"][1:-1]
+    count = len(form_rows(Form.TAGGING, KNOWING, two[0])[0].arrays["tokens"]) - 2
+    assert inside.tolist() == [2] * count + [1] * (len(inside) - count)
+
+
+def test_question_and_context_of_two_languages_and_a_mention_in_a_later_window():
+    pieces = ("Paris is a town . " * 3, TEXTS[0])
+    asked = Example(
+        id="0",
+        inputs=("Berlin ist eine Stadt ?", *pieces),
+        gold=Answers((Answer("the Spree", len(pieces[0]) + 15),)),
+        channels={"languages": ("de", "en", "en"), "entities": (Mention(2, 19, 24, "Q1707"), Mention(0, 0, 6, "Q64"))},
+    )
+    windows = form_rows(Form.SPAN, KNOWING, asked, stride=8)
+    assert len(windows) > 1
+    for row in windows:
+        end = int(np.flatnonzero(row.arrays["tokens"] == KNOWING.vocabulary.sep)[0]) + 1
+        assert row.arrays["languages"].tolist() == [1] * end + [2] * (len(row.arrays["tokens"]) - end)
+        assert spelled(row, "entities")["Q64"] == ["Berlin"]
+    assert spelled(windows[0], "entities").keys() == {"Q64"}
+    assert spelled(windows[-1], "entities")["Q1707"] == ["Spree"]
+
+
+def test_blanks_keep_the_language_and_the_mentions_around_them():
+    text = f"Berlin lies on the {BLANK} in Berlin ."
+    mentions = Mention(0, 0, 6, "Q64"), Mention(0, text.rindex("Berlin"), text.rindex("Berlin") + 6, "Q90")
+    asked = Example(id="0", inputs=(text,), channels={"entities": mentions, "languages": ("en",)})
+    (row,) = probe.rows(KNOWING, settings.defaults(Form.CLOZE, "probe"), [asked], causal=False)
+    assert spelled(row, "entities") == {"Q64": ["Berlin"], "Q90": ["Berlin"]}
+    assert set(row.arrays["languages"].tolist()) == {2}
+    assert set(probe.rows(PLAIN, settings.defaults(Form.CLOZE, "probe"), [asked], causal=False)[0].arrays) == {
+        "tokens", "segments",
+    }  # fmt: skip
+
+
+def test_sentences_and_candidates_of_a_text_are_in_its_language():
+    (row,) = form_rows(
+        Form.GENERATION,
+        KNOWING,
+        Example(id="0", inputs=("\n".join(TEXTS[:2]),), gold=(TEXTS[1],), channels={"languages": ("en",)}),
+        adaptation="extract",
+        task="aeslc",
+    )
+    assert len(row.note) == 2 and set(row.arrays["languages"].tolist()) == {2}
+
+
 def test_an_example_that_says_nothing_has_zeros_and_a_plain_tokenizer_none():
     silent = Example(id="1", inputs=(TEXTS[0], TEXTS[1]), gold="entailment")
-    first, second = rows(KNOWING, FIRST, silent)
+    first, second = form_rows(Form.CLASSIFICATION, KNOWING, FIRST, silent)
     assert set(first.arrays) == set(second.arrays)
     assert not second.arrays["entities"].any() and not second.arrays["languages"].any()
-    assert set(rows(PLAIN, FIRST)[0].arrays) == {"tokens", "segments", "label", "unused"}
+    assert set(form_rows(Form.CLASSIFICATION, PLAIN, FIRST)[0].arrays) == {"tokens", "segments", "label", "unused"}
     assert stack([first, second])["entities"].shape == stack([first, second])["tokens"].shape
 
 
+READERS = [
+    (Form.CLASSIFICATION, "finetune", 4),
+    (Form.TAGGING, "finetune", (16, False)),
+    (Form.SPAN, "finetune", (0, False)),
+    (Form.CHOICE, "finetune", 1),
+    (Form.GENERATION, "seq2seq", 0.0),
+]
+
+
+@pytest.mark.parametrize("form, adaptation, outputs", READERS)
 @pytest.mark.parametrize("model, reads", [("xlm", True), ("bert", False)])
-def test_an_encoder_reads_the_channels_that_it_knows(model, reads):
-    chosen = baked(settings.defaults(Form.CLASSIFICATION, "finetune"))
-    network = adapted(model, SHAPE, KNOWING, Form.CLASSIFICATION, "finetune", 4, chosen)
-    spoken = rows(KNOWING, FIRST)
-    other = rows(KNOWING, Example(id="1", inputs=FIRST.inputs, gold="entailment", channels={"languages": ("de", "de")}))
+def test_an_encoder_reads_the_channels_that_it_knows(model, reads, form, adaptation, outputs):
+    chosen = settings.changed(settings.defaults(form, adaptation), {"length": 24})
+    network = adapted(model, SHAPE, KNOWING, form, adaptation, outputs, baked(chosen))
+    spoken, other = (
+        form_rows(form, KNOWING, replace(example, channels={"languages": (said,) * len(example.inputs)}))
+        for example in [FORMS[form]]
+        for said in ("en", "de")
+    )
     for variable in network.network.encoder.variables:  # vectors of languages far apart
         if variable.path.endswith("languages/table"):
             variable.assign(np.random.default_rng(0).normal(size=variable.shape))
-    answers = [np.asarray(network.forward(stack(given))) for given in (spoken, other)]
-    assert (np.abs(answers[0] - answers[1]).max() > 1e-3) == reads
+    answers = network.mean_loss if network.decoding else lambda given: network.forward(stack(given))
+    assert (np.abs(np.asarray(answers(spoken)) - answers(other)).max() > 1e-4) == reads
+
+
+def test_a_decoder_that_was_added_writes_after_the_channels_of_its_source():
+    """What it writes is the best by the logits that training has, for a source in either language."""
+    chosen = settings.changed(settings.defaults(Form.GENERATION, "seq2seq"), {"length": 24, "target_length": 6})
+    network = adapted("xlm", SHAPE, KNOWING, Form.GENERATION, "seq2seq", 0.0, baked(chosen))
+    for variable in network.network.encoder.variables:
+        if variable.path.endswith("languages/table"):
+            variable.assign(np.random.default_rng(0).normal(size=variable.shape) * 9)
+    reread = Generator(SimpleNamespace(decode=network.decoding.decode, writer=None), KNOWING.vocabulary, Writing())
+    begun = []
+    for said in ("en", "de"):
+        example = replace(FORMS[Form.GENERATION], channels={"languages": (said,)})
+        batch = stack(form_rows(Form.GENERATION, KNOWING, example))
+        languages = {"languages": batch["languages"]}
+        ids = reread(batch["tokens"], 5, channels=languages).ids[:, 0]
+        np.testing.assert_array_equal(network.write(Writing(), batch, 5, 0), ids)
+        np.testing.assert_array_equal(network.write(Writing(), batch, 5, 0), ids)  # the second time in threads
+        memory, past = network.decoding.writer.begin(batch["tokens"], **languages)
+        written = np.full((1, 1, 1), KNOWING.vocabulary.cls, np.int32)
+        logits, _ = network.decoding.writer.step(memory, past, written, np.ones((1, 1, 1), bool))
+        taught = network.decoding.decode(batch | {"targets": written[0]})
+        np.testing.assert_allclose(logits, taught, atol=1e-5)
+        begun.append(np.asarray(logits))
+    assert np.abs(begun[0] - begun[1]).max() > 1e-3

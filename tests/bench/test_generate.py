@@ -252,7 +252,7 @@ def test_an_accelerator_takes_all_rows_at_once(device, sizes, monkeypatch):
     whole, alone = write(SOURCES, 9), write._write
     monkeypatch.setattr("ptmbench.bench.environment.threads", lambda: 3)
     monkeypatch.setattr("ptmbench.bench.engine.generate.accelerated", lambda: device == "GPU")
-    monkeypatch.setattr(write, "_write", lambda tokens, **how: asked.append(len(tokens)) or alone(tokens, **how))
+    monkeypatch.setattr(write, "_write", lambda given, **how: asked.append(len(given["tokens"])) or alone(given, **how))
     assert np.array_equal(write(SOURCES, 9).ids, whole.ids)
     assert sorted(asked) == sizes
 

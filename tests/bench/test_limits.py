@@ -1,4 +1,4 @@
-"""Time limits of cells: who passes them, and what becomes of a worker that hangs."""
+"""Time limits of cells and adapted models: who passes them, and what becomes of a worker that hangs."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from ptmbench.bench.runs import estimate, limits
-from ptmbench.bench.runs.artefacts import Row
+from ptmbench.bench.runs.artefacts import AdaptedModel, Row
 from ptmbench.bench.runs.limits import FLOOR, UNKNOWN, Limits
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job, unfinished_of
@@ -72,6 +72,19 @@ def test_a_saved_state_gives_a_cell_its_time_anew(tmp_path, monkeypatch):
     assert not Limits(PLAN, JOB, tmp_path).passed(ONE, FLOOR - 1)
 
 
+def test_an_adapted_model_has_the_limit_of_the_cell_that_it_trains_for(tmp_path, monkeypatch):
+    adapted = AdaptedModel(cell=ONE)
+    asked = Limits(PLAN, JOB, tmp_path, 60.0)
+    assert asked.passed(adapted, 60.1) and not asked.passed(adapted, 59.9) and not asked.passed(WORDS, 1e9)
+    monkeypatch.setattr(estimate, "seconds_of", lambda *_: 1000.0)
+    assert not Limits(PLAN, JOB, tmp_path).passed(adapted, 49_999) and not Limits(PLAN, JOB, tmp_path).passed(
+        WORDS, 1e9
+    )
+    assert Limits(PLAN, JOB, tmp_path).passed(adapted, 50_001)
+    (unfinished_of(adapted.place(tmp_path), ONE) / "training-1" / "step-000000001").mkdir(parents=True)
+    assert not Limits(PLAN, JOB, tmp_path).passed(adapted, 50_001)
+
+
 HANGING = TASK.replace('name="broken"', 'name="hanging"').replace(
     "    path = pick(folder",
     """    import os, subprocess
@@ -113,3 +126,39 @@ def test_a_task_that_hangs_is_stopped_recorded_and_run_again(executor, clone, tm
     status, _, said = ptmbench(clone, *command, "--retry")
     assert status == 0 and "2 ok" in said, said
     assert Path(next((out / "superseded").glob("*.json"))).exists()
+
+
+@pytest.mark.slow
+def test_a_model_whose_adapting_hangs_fails_with_its_cells_and_the_rest_goes_on(clone, tmp_path, monkeypatch):  # noqa: F811
+    (clone / "ptmbench" / "tasks" / "hanging.py").write_text(HANGING)
+    monkeypatch.setenv("HANG", str(tmp_path / "pids"))
+    out = tmp_path / "out"
+    command = [
+        "run",
+        "demo",
+        "--models",
+        "random-word2vec",
+        "--no-baselines",
+        "--tasks",
+        "hanging,sst2",
+        "--data",
+        "data",
+    ]
+    command += ["--condition", "misspellings:share=0.5", "--vocabulary", "300", "--set", "max_steps=3", "--seeds", "1"]
+    command += ["--out", out, "--jobs", "1"]
+    status, _, said = ptmbench(clone, *command, "--cell-timeout", "45s")
+    assert status == 1, said
+    assert "Adapting random-word2vec-tiny hanging finetune seed 0: failed: timed out after 4" in said, said
+    assert "2 failed, 2 ok" in said, said
+    found = list(map(record.read, (out / "records").glob("*.json")))
+    for one in found:
+        if one.status == "failed":
+            assert one.reason["code"] == "timed-out"
+            assert one.reason["text"].startswith("Its adaptation failed: timed out after 4")
+    assert {one.task["name"].partition("@")[0] for one in found if one.status == "failed"} == {"hanging"}
+    processes = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(processes) == 2, "it was tried once"
+    assert not [p for p in processes if psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
+    monkeypatch.delenv("HANG")
+    status, _, said = ptmbench(clone, *command, "--retry")
+    assert status == 0 and "4 ok" in said, said

@@ -20,15 +20,16 @@ from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.runs import lineage, pretrain, run, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given
-from ptmbench.bench.runs.execute import set_failures_aside
+from ptmbench.bench.runs.execute import remove_unneeded, set_failures_aside
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.schedule import Schedule
 from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.work import Job, Worker, failure_of, intact, settled
 from ptmbench.leaderboard import record, tables
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
-from tests.bench import asking
+from tests.bench import asking, test_schedule
 from tests.bench.processes import ROOT, made_text, start, states, wait_for
 from tests.bench.test_schedule import BERT, CELLS, WORDS
 
@@ -242,6 +243,42 @@ def test_models_are_adapted_to_an_intermediate_task_once(planned):
         planned(models=("bert",), adaptations=("finetune:after=wikitext2",))
 
 
+def test_adapted_models_go_when_no_cell_needs_them(tmp_path):
+    first, second = (AdaptedModel(cell=test_schedule.cell("random-bert", task)) for task in ("sst2", "rte"))
+    cells = [replace(test_schedule.cell("random-bert", "cola", seed), adapted=first.key) for seed in (0, 1)]
+    cells += [replace(test_schedule.cell("random-bert", "rte"), predictor=second.key)]
+    whole = Plan((WORDS, first, second, *cells))
+
+    def left(*statuses):
+        for one in (first, second):
+            (one.checkpoint(tmp_path)).mkdir(parents=True, exist_ok=True)
+        remove_unneeded(whole, tmp_path, {one.key: status for one, status in zip(cells, statuses, strict=False)})
+        return [one.place(tmp_path).exists() for one in (first, second)]
+
+    assert left() == [True, True] and left("ok") == [True, True]
+    assert left("ok", "failed", "not_applicable") == [True, False], "--retry runs the failed cell again"
+    assert left("ok", "diverged", "failed") == [True, True]
+    assert left("ok", "not_applicable", "ok") == [False, False]
+    assert not (tmp_path / "intermediate").exists()
+    assert Schedule(whole.artefacts, {one.key for one in cells}).over, "they are not made again for what is done"
+
+
+def test_a_removal_that_was_killed_is_finished_by_the_next_run(tmp_path, monkeypatch):
+    one = AdaptedModel(cell=test_schedule.cell("random-bert", "sst2"))
+    asked = replace(test_schedule.cell("random-bert", "sst2"), predictor=one.key)
+    whole, gone = Plan((WORDS, one, asked)), []
+    one.checkpoint(tmp_path).mkdir(parents=True)
+    monkeypatch.setattr("ptmbench.bench.runs.execute.shutil.rmtree", lambda path, **_: gone.append(path.name))
+    remove_unneeded(whole, tmp_path, {asked.key: "ok"})  # killed before it deleted anything
+    assert gone == [f".{one.key[:12]}"] and not one.place(tmp_path).exists()
+    monkeypatch.undo()
+    one.checkpoint(tmp_path).mkdir(parents=True)  # somebody made it again
+    remove_unneeded(whole, tmp_path, {})
+    assert [path.name for path in (tmp_path / "intermediate").iterdir()] == [one.key[:12]]
+    remove_unneeded(whole, tmp_path, {asked.key: "ok"})
+    assert not (tmp_path / "intermediate").exists()
+
+
 @pytest.mark.slow
 def test_a_cell_begins_with_the_model_of_its_intermediate_task(world, tmp_path):
     """What an intermediate task teaches is where the target task begins: at a rate of 0 both networks answer alike."""
@@ -256,13 +293,15 @@ def test_a_cell_begins_with_the_model_of_its_intermediate_task(world, tmp_path):
     assert after.pretraining == plain.pretraining and after.curve != plain.curve
     whole = Plan.from_json((tmp_path / "plan.json").read_text())
     (adapted,) = (one for one in whole.artefacts if isinstance(one, AdaptedModel))
+    assert not (tmp_path / "adapted").exists() and not (tmp_path / "intermediate").exists()  # nothing is kept
+    job = Job(**json.loads((tmp_path / "job.json").read_text()))
+    assert Worker(tmp_path, whole, job).do(adapted.key).endswith(": done")  # it can be made again
     assert intact(tmp_path, adapted) and checkpoint.read(adapted.checkpoint(tmp_path)).about["task"] == "sst2"
-    assert not (tmp_path / "adapted").exists()  # nothing else is kept
 
     # The same cell, taught nothing: its encoder's weights are those of the adapted model.
     (cell,) = (one for one in whole.cells if one.adapted)
     still = dataclasses.replace(cell, settings={**cell.settings, "learning_rate": 0.0, "max_steps": 1})
-    job = dataclasses.replace(Job(**json.loads((tmp_path / "job.json").read_text())), keep=True)
+    job = dataclasses.replace(job, keep=True)
     plan = Plan((*(one for one in whole.artefacts if one.kind != "cell"), still))
     assert "failed" not in Worker(tmp_path, plan, job).do(still.key)
     (kept,) = (tmp_path / "adapted").iterdir()

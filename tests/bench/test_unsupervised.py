@@ -116,8 +116,8 @@ def test_a_step_learns_from_what_is_written_now_and_from_noise():
     rows = [monolingual.row(WORDS, Own(), t.ids, t.ids, t.language, i, note=t) for i, t in enumerate(texts)]
     asked = []
 
-    def write(how, tokens, longest, seed):
-        asked.append((how, tokens.tolist(), longest, seed))
+    def write(how, inputs, longest, seed):
+        asked.append((how, inputs["tokens"].tolist(), longest, seed))
         return np.array([[52, 53, 3], [44, 3, 0]], np.int32)
 
     met, constrains = [], []

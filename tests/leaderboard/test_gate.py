@@ -431,3 +431,37 @@ def test_json_has_no_nan(tmp_path):
     body = json.loads(gate_report.to_json(found), parse_constant=pytest.fail)
     assert body["cells"][0]["drop"]["low"] is None and body["cells"][0]["drop"]["value"] > 0
     assert (body["status"], body["strict_status"]) == (0, 3) and body["mean_drop"] is None
+
+
+def noisy(drop, seeds=range(5), **changes):
+    condition = {"name": "misspellings", "settings": {"share": 0.2}, "version": 1}
+    task = {"name": "sst2@misspellings", "condition": condition}
+    return cells(seeds, level=0.9 - drop, task_=task, **changes)
+
+
+def test_cells_under_a_condition_guard_and_stay_out_of_the_mean(tmp_path):
+    """A task that is also asked under a condition has the mean drop that it has alone."""
+    plain = between(tmp_path / "plain", [cells()], [cells(level=0.8, salt=1)])
+    both = between(tmp_path / "both", [cells(), noisy(0.0)], [cells(level=0.8, salt=1), noisy(0.0)])
+    assert len(both.cells) == 2 and [cell.counted for cell in both.cells].count(True) == 1
+    assert both.macro.drop.value == plain.macro.drop.value and both.macro.method == "mean of 1 cells"
+    worse = between(tmp_path / "worse", [cells(), noisy(0.0)], [cells(), noisy(0.3, salt=1)])
+    assert worse.macro.verdict == "pass" and worse.verdict == "regression" and worse.reason == "1 cells are worse."
+    (conditional,) = (cell for cell in worse.cells if cell.condition)
+    assert conditional.condition == "misspellings" and conditional.verdict == "regression" and not conditional.counted
+    alone = between(tmp_path / "alone", [noisy(0.0)], [noisy(0.0)])
+    assert alone.macro is None and alone.verdict == "pass" and alone.status(strict=True) == 0
+
+
+def test_cells_under_a_condition_have_a_part_of_their_own_in_reports(tmp_path):
+    found = between(tmp_path, [cells(), noisy(0.0)], [cells(), noisy(0.3, salt=1)])
+    lines = gate_report.to_lines(found).splitlines()
+    place = lines.index(f"{gate_report.UNDER}:")
+    assert lines[place + 1].startswith("✗ regression") and lines[place - 1].startswith("✓ pass")
+    plain, conditional = gate_report.to_markdown(found).split(f"### {gate_report.UNDER}")
+    assert plain.count("\n| ✓ pass") == 2 and conditional.count("\n| ✗ regression") == 1  # the mean is among the plain
+    assert [one["condition"] for one in json.loads(gate_report.to_json(found))["cells"]].count("misspellings") == 1
+    assert any("::error" in line for line in gate_report.annotations(found))
+    assert gate_report.UNDER not in gate_report.to_lines(between(tmp_path / "none", [cells()], [cells()]))
+    short = gate_report.to_markdown(found, limit=600)
+    assert len(short) <= 600 and "more cells" in short

@@ -14,7 +14,7 @@ from ptmbench.models.layers.recurrent import Kernel
 from ptmbench.models.layers.recurrent_config import GatesConfig, KernelConfig, LstmConfig
 from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.text.tokenizers import Vocabulary
-from tests.models.test_layers import Mask, Scale, reloaded
+from tests.models.layer_cases import Mask, Scale, reloaded
 
 SIZE = Size(layers=2, width=16, inner=24, length=40)
 WORDS = Vocabulary(

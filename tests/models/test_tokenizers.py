@@ -1,6 +1,8 @@
 """Every kind of tokenizer: round trips, offsets, words, special tokens that no text can spell, files."""
 
 import json
+import os
+import random
 import subprocess
 import sys
 import unicodedata
@@ -197,14 +199,31 @@ def test_wrong_requests_are_sentences():
                 Tokenizer.train(kind, [], 400)
 
 
-def test_same_text_same_tokenizer_in_another_process():
-    """The trainers underneath walk randomly seeded hash maps."""
-    code = (
-        "from tests.models.test_tokenizers import KINDS, trained\nprint(*(trained(kind).fingerprint for kind in KINDS))"
-    )
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert other == [trained(kind).fingerprint for kind in KINDS]
-    assert len(set(other)) == len(KINDS)
+def equally_frequent():
+    """Words of few letters, so that many pieces are equally frequent and only the order of ties decides."""
+    draw = random.Random(0)
+    words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 6))) for _ in range(40)]
+    return [" ".join(draw.choices(words, k=12)) for _ in range(60)]
+
+
+def fingerprints():
+    """Of all kinds on `TEXT`, and on a text of ties."""
+    ties = equally_frequent()
+    of_ties = [
+        Tokenizer.train(kind, ties, size).fingerprint for kind in ("wordpiece", "unigram") for size in (130, 250)
+    ]
+    return [*(trained(kind).fingerprint for kind in KINDS), *of_ties]
+
+
+def test_same_text_same_tokenizer_in_other_processes():
+    """The trainers underneath walk hash maps with other seeds in each process, and add floats in the order in which
+    their threads end."""
+    code = "from tests.models.test_tokenizers import fingerprints\nprint(*fingerprints())"
+    ours = fingerprints()
+    assert len(set(ours[: len(KINDS)])) == len(KINDS)
+    for threads in ({}, {"RAYON_NUM_THREADS": "1"}, {"RAYON_NUM_THREADS": "3"}, {"TOKENIZERS_PARALLELISM": "false"}):
+        done = subprocess.run([sys.executable, "-c", code], env=os.environ | threads, capture_output=True, text=True)
+        assert done.stdout.split() == ours, (threads, done.stderr)
 
 
 def test_an_iterator_will_do():

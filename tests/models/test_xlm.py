@@ -1,4 +1,4 @@
-"""XLM: its network against frozen arrays of `transformers`, what its rows hold, and what it does with a corpus."""
+"""XLM: what its rows hold, and what it does with a corpus. `tests.models.test_frozen` has its logits."""
 
 import numpy as np
 import pytest
@@ -9,26 +9,7 @@ from ptmbench.models.objectives import tlm
 from ptmbench.models.text.corpus import tokenise, train_tokenizer
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.sidecars import write
-from tests.models.frozen import xlm as frozen
 from tests.models.networks import VOCABULARY, corpus, made, pairs, small
-
-
-def compare(logits: np.ndarray) -> None:
-    """XLM's scores of every piece at every place are ``logits`` [3, 10, V]."""
-    built, given, arrays = models.load("xlm").build(frozen.SIZE, frozen.VOCABULARY), frozen.inputs(), {}
-    arrays = dict(frozen.weights())
-    for variable in built.loss.variables:
-        variable.assign(arrays.pop(variable.path))
-    assert not arrays
-    places = np.tile(np.arange(10, dtype=np.int32), (3, 1))
-    (head,) = built.loss.heads
-    found = np.reshape(head.logits(built.encoder(given).tokens, places), logits.shape)
-    assert np.abs(found - logits)[given["tokens"] > 0].max() < 2e-5
-
-
-def test_logits_are_those_of_transformers():
-    with np.load(frozen.FILE) as file:
-        compare(file["logits"])
 
 
 @pytest.mark.parametrize("batch, length", [(4, 24), (5, 40), (1, 64), (8, 13)])

@@ -243,7 +243,7 @@ def test_a_bom_does_not_change_the_first_row(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_file_is_short_and_says_what_it_reads(name: str) -> None:
-    text = (ROOT / "tasks" / f"{name}.py").read_text(encoding="utf-8")
+    text = tasks.path(name).read_text(encoding="utf-8")
     assert text.count("\n") <= LONGEST
     docstring = ast.get_docstring(ast.parse(text))
     assert docstring
@@ -257,3 +257,28 @@ def test_tasks_leave_tensorflow_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_file_may_hold_several_tasks_whose_names_are_read_without_running_it(tmp_path: Path) -> None:
+    held = {name: tasks.path(name).name for name in tasks.names()}
+    assert [name for name, file in held.items() if file == "xquad.py"] == ["xquad_de", "xquad_en", "xquad_zh"]
+    assert all(file == f"{name}.py" for name, file in held.items() if file != "xquad.py")
+    assert tasks.load("xquad_de").name == "xquad_de" and tasks.load("xquad_zh") is tasks.load("xquad_zh")
+    for source, names in (
+        ('raise SystemExit\nTASKS = {\n    "a_en": made("en"),\n    "a_de": made("de"),\n}\n', ["a_en", "a_de"]),
+        ("TASK = made()\n", ["several"]),
+        ("TASKS = {name: made(name) for name in LANGUAGES}\n", ["several"]),  # which no name leads to
+        ("\nTASKS = {\n    this is no Python\n", ["several"]),  # told when it is loaded
+    ):
+        file = tmp_path / "several.py"
+        file.write_text(source, encoding="utf-8")
+        assert tasks._held(file) == names
+
+
+def test_a_task_under_another_s_name_in_a_file_of_several_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ptmbench.tasks import xquad
+    from ptmbench.tasks.task import BrokenTask
+
+    monkeypatch.setitem(xquad.TASKS, "xquad_de", xquad._task("zh"))
+    with pytest.raises(BrokenTask, match=r"xquad\.py .*TASK\.name is 'xquad_zh', but the file makes it 'xquad_de'"):
+        tasks.load("xquad_de")

@@ -110,7 +110,9 @@ def test_chinese_files_of_three_columns(tmp_path: Path) -> None:
         tasks.load("xnli_zh").examples(tmp_path, "train")
     _write(folder / "MNLI" / "train.tsv", "index\tsentence1\tsentence2\tgold_label", "5\tA\tB\tneutral")
     zero = tasks.load("xnli_zh-en")
-    assert zero.examples(tmp_path, "train") == [Example(id="5", inputs=("A", "B"), gold="neutral")]
+    english = Example(id="5", inputs=("A", "B"), gold="neutral", channels={"languages": ("en", "en")})
+    assert zero.examples(tmp_path, "train") == [english]
+    assert zero.examples(tmp_path, "test")[0].channels == {"languages": ("zh", "zh")}
     assert "dev" not in zero.files and len(zero.examples(tmp_path, "dev-zh")) == 3
 
 

@@ -61,7 +61,9 @@ def test_wikiann_takes_the_language_off_its_words(tmp_path: Path) -> None:
     task = tasks.load("wikiann-zh-min-nan")
     assert task.name == "wikiann-zh-min-nan" and tasks.load("wikiann-en") is tasks.load("wikiann")
     (example,) = task.examples(tmp_path, "test")
-    assert example == Example(id="0", inputs=("Tâi-oân",), gold=("B-LOC",)) and example.gold.words == ("Tâi-oân",)
+    spoken = {"languages": ("zh-min-nan",)}
+    assert example == Example(id="0", inputs=("Tâi-oân",), gold=("B-LOC",), channels=spoken)
+    assert example.gold.words == ("Tâi-oân",)
     assert tasks.load("wikiann").examples(tmp_path, "test")[0].inputs == ("Oslo", ":")
     for bad in ("../x", "DE", "", "d e"):
         with pytest.raises(UnknownTask, match="has no language"):

@@ -55,6 +55,8 @@ def test_xquad_is_trained_in_english_on_other_articles(language: str) -> None:
     titles = [{example.group.rpartition("#")[0] for example in part} for part in (train, dev)]
     assert (len(titles[0]), len(titles[1])) == (36, 12) and not titles[0] & titles[1]
     assert all(example.inputs[0].isascii() for example in train[:5])
+    assert {example.channels["languages"] for example in train} == {("en", "en")}
+    assert {example.channels["languages"] for example in (*dev, *whole)} == {(language, language)}
 
 
 def test_a_real_sample_of_coqa() -> None:
@@ -256,7 +258,8 @@ CMRC = [
 def test_cmrc2018_reads_both_layouts(tmp_path: Path) -> None:
     (example,) = _read("cmrc2018", _write(tmp_path / "x.json", CMRC))
     gold = (Answer("亚洲", 3), Answer("在亚洲", 2), Answer("欧洲", -1))
-    assert example == Example(id="D_1_Q_0", inputs=("在哪里？", "中国在亚洲，中国很大。"), gold=gold, group="D_1")
+    assert (example.id, example.inputs, example.group) == ("D_1_Q_0", ("在哪里？", "中国在亚洲，中国很大。"), "D_1")
+    assert example.gold == gold and example.channels == {"languages": ("zh", "zh")}
     assert [example.id for example in _read("cmrc2018", _squad(tmp_path / "y.json", SQUAD[:1]))] == ["a"]
     found = score("cmrc2018", _write(tmp_path / "any.json", CMRC), _write(tmp_path / "g.json", {"D_1_Q_0": "在亚洲。"}))
     assert (found["exact_match"], found["f1"], found["headline"]) == (100, 100, 100)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ptmbench.tasks import aeslc, conll2003, multi30k, squad11, wikitext2, xquad_en
+from ptmbench import tasks
+from ptmbench.tasks import aeslc, conll2003, multi30k, squad11, wikitext2
 from ptmbench.tasks.forms import Answer
 from ptmbench.tasks.metrics.perplexity import size
 from ptmbench.tasks.task import DataError, Example, MissingData, Task, UnknownTask
@@ -90,7 +91,7 @@ def test_squad_reads_a_real_file_of_its_format() -> None:
 
 
 def test_xquad_keeps_articles_in_one_part_and_loses_none() -> None:
-    train, dev = _real(xquad_en.TASK, "train"), _real(xquad_en.TASK, "dev")
+    train, dev = (_real(tasks.load("xquad_en"), split) for split in ("train", "dev"))
     titles = [{example.group.rpartition("#")[0] for example in part} for part in (train, dev)]
     assert (len(titles[0]), len(titles[1])) == (36, 12) and not titles[0] & titles[1]
     assert len({example.id for example in (*train, *dev)}) == 1190

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import heads, parts, summaries
+from ptmbench.bench.adapt import channels, heads, parts, summaries
 from ptmbench.bench.adapt.extract import Own
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.errors import NotApplicable
@@ -44,15 +44,16 @@ class Codec(heads.Codec):
         texts = [summaries.sentences(example.inputs[0]) or ("",) for example in examples]
         encoded = iter(self.tokenizer.encode([piece for pieces in texts for piece in pieces]))
         for i, (example, pieces) in enumerate(zip(examples, texts, strict=True)):
-            laid = [[vocabulary.cls, *next(encoded), vocabulary.sep] for _ in pieces]
+            own = channels.texts(self.tokenizer, example, [next(encoded) for _ in pieces], pieces)
+            laid = [one.filled([vocabulary.cls]) + one + one.filled([vocabulary.sep]) for one in own]
             starts = [0, *accumulate(map(len, laid))][:-1]
             fit = max(1, sum(start + 2 < self.settings.length for start in starts))  # one token of the last at least
             pieces = pieces[:fit]
             ends = [
                 min(start + len(ids), self.settings.length) - 1 for start, ids in zip(starts, laid[:fit], strict=False)
             ]
-            tokens = [token for ids in laid[:fit] for token in ids][: self.settings.length]
-            tokens[-1] = vocabulary.sep
+            row = channels.joined(laid[:fit])[: self.settings.length]
+            tokens = [*row.ids[:-1], vocabulary.sep]
             segments = [place % 2 for place, ids in enumerate(laid[:fit]) for _ in ids][: self.settings.length]
             gold = summaries.oracle(pieces, example.gold[0], self.most) if example.gold else []
             arrays = {
@@ -62,6 +63,7 @@ class Codec(heads.Codec):
                 "ends": ends,
                 "tags": [int(place in gold) for place in range(fit)],
             }
+            arrays |= {name: values for name, (_, values) in row.layers.items()}
             rows.append(Row({name: np.array(value, np.int32) for name, value in arrays.items()}, i, note=pieces))
         return rows
 

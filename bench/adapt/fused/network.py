@@ -22,20 +22,22 @@ class Writer:
         self.frozen, self.encoder, self.decoder = frozen, encoder, decoder
         self.step = decoder.step
 
-    def _read(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """The translator's own vectors [B, T, D] of ``tokens`` [B, T], and the frozen encoder's [B, T, W]."""
-        memory = tf.stop_gradient(self.frozen({"tokens": tokens}).tokens)
+    def _read(self, tokens: tf.Tensor, channels: dict[str, Any], seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """The translator's own vectors [B, T, D] of ``tokens`` [B, T], and the frozen encoder's [B, T, W], which reads
+        ``channels`` too."""
+        memory = tf.stop_gradient(self.frozen({**channels, "tokens": tokens}).tokens)
         return self.encoder(tokens, memory, seed=seed), memory
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
-        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]."""
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T] and channels."""
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
-        return self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), *self._read(tokens, seed), tokens, seed)
+        targets = tf.convert_to_tensor(batch["targets"], tf.int32)
+        return self.decoder(targets, *self._read(tokens, batch, seed), tokens, seed)
 
-    def begin(self, tokens: Any) -> tuple[Any, Any]:
+    def begin(self, tokens: Any, **channels: Any) -> tuple[Any, Any]:
         """Reads ``tokens`` [B, T], once, with both encoders."""
         tokens = tf.convert_to_tensor(tokens, tf.int32)
-        return self.decoder.begin(*self._read(tokens, None), tokens)
+        return self.decoder.begin(*self._read(tokens, channels, None), tokens)
 
 
 class Decoding(parts.NewDecoding):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench.bench.adapt import load
-from ptmbench.bench.adapt.channels import Annotation, laid
+from ptmbench.bench.adapt.channels import Text, laid
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import Form
@@ -150,12 +150,7 @@ def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
     return batch
 
 
-def layout(
-    vocabulary: Vocabulary,
-    texts: Sequence[Sequence[int]],
-    length: int,
-    annotated: dict[str, Annotation] | None = None,
-) -> dict[str, np.ndarray]:
+def layout(vocabulary: Vocabulary, texts: Sequence[Text | list[int]], length: int) -> dict[str, np.ndarray]:
     """``tokens`` and ``segments`` of one or two texts, and the arrays of their annotation. The longer one loses its
     last token, of equals the second, until both fit into ``length``, as in BERT's code."""
     template = vocabulary.template
@@ -163,11 +158,13 @@ def layout(
     sizes = [min(len(text), room) for text in texts]
     while sum(sizes) > room:
         sizes[max(range(len(sizes)), key=lambda i: (sizes[i], i))] -= 1
-    tokens, segments = template.lay([text[:size] for text, size in zip(texts, sizes, strict=True)])
+    parts = [text[:size] for text, size in zip(texts, sizes, strict=True)]
+    tokens, segments = template.lay(parts)
+    row = laid([part if isinstance(part, Text) else Text(part) for part in parts], template)
     if not tokens:  # no text in a template without special tokens
-        tokens, segments = [vocabulary.sep], [0]
+        tokens, segments, row = [vocabulary.sep], [0], row.filled([vocabulary.sep])
     arrays = {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}
-    return arrays | laid(annotated or {}, template, sizes, len(tokens))
+    return arrays | {name: values for name, (_, values) in row.layers.items()}
 
 
 def classes(count: int) -> int:

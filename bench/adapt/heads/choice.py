@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import heads, parts
+from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -29,7 +29,8 @@ class Codec(heads.Codec):
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         vocabulary, rows = self.tokenizer.vocabulary, []
         for i, example in enumerate(examples):
-            context, *choices = self.tokenizer.encode(example.inputs)
+            encoded = self.tokenizer.encode(example.inputs)
+            context, *choices = channels.texts(self.tokenizer, example, encoded)
             each = [Row(layout(vocabulary, [context, choice], self.settings.length), i) for choice in choices]
             gold = np.int32(-1 if example.gold is None else example.gold)
             arrays = stack(each, multiple=1)  # tokens [C, T]

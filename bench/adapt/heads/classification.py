@@ -7,8 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import heads, parts
-from ptmbench.bench.adapt.channels import annotation
+from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import Row, classes, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -38,9 +37,9 @@ class Codec(heads.Codec):
             unused[answers][places] = 0.0
         rows = []
         for i, question in asked:
-            parts = [ids[text] for text in question.inputs]
-            annotated = annotation(examples[i], question.inputs, parts, self.tokenizer)
-            arrays = layout(self.tokenizer.vocabulary, parts, self.settings.length, annotated)
+            encoded = [ids[text] for text in question.inputs]
+            parts = channels.texts(self.tokenizer, examples[i], encoded, question.inputs)
+            arrays = layout(self.tokenizer.vocabulary, parts, self.settings.length)
             arrays |= {"label": np.int32(self.number.get(question.gold, -1)), "unused": unused[question.answers]}
             rows.append(Row(arrays, i, note=numbers[question.answers]))
         return rows

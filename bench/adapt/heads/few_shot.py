@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import heads, parts
+from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import Row, classes, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -38,17 +38,20 @@ class Codec(heads.Codec):
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         texts = list(dict.fromkeys(text for example in examples for text in example.inputs))
         encoded = self.tokenizer.encode_with_offsets([str(text) for text in texts])
-        known = {str(t): self._sequence(t, *pair) for t, pair in zip(texts, encoded, strict=True)}
+        known = {str(text): found for text, found in zip(texts, encoded, strict=True)}
         rows = []
         for i, example in enumerate(examples):
             names = _names(example)
-            arrays = stack([known[str(text)] for text in example.inputs], multiple=1)  # tokens [C, T], marks [C, 2]
+            parts = channels.texts(self.tokenizer, example, [known[str(text)][0] for text in example.inputs])
+            offsets = [known[str(text)][1] for text in example.inputs]
+            sequences = [self._sequence(*one) for one in zip(example.inputs, parts, offsets, strict=True)]
+            arrays = stack(sequences, multiple=1)  # tokens [C, T], marks [C, 2]
             numbers = np.array([names.index(text.name) for text in example.inputs[1:]], np.int32)
             label = np.int32(-1 if example.gold is None else names.index(example.gold))
             rows.append(Row(arrays | {"classes": numbers, "label": label}, i, note=names))
         return rows
 
-    def _sequence(self, text: Marked, ids: list[int], offsets: list[tuple[int, int]]) -> Row:
+    def _sequence(self, text: Marked, ids: channels.Text, offsets: list[tuple[int, int]]) -> Row:
         arrays, template = layout(self.tokenizer.vocabulary, [ids], self.settings.length), self.tokenizer.vocabulary
         first, size = template.template.begins([len(ids)])[0], len(arrays["tokens"])
         ends = np.array([end for _, end in offsets], np.int64)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import heads, parts, summaries
+from ptmbench.bench.adapt import channels, heads, parts, summaries
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.errors import NotApplicable
@@ -34,16 +34,14 @@ class Codec(heads.Codec):
         vocabulary, room = self.tokenizer.vocabulary, self.settings.target_length - 2
         sources = self.tokenizer.encode([e.inputs[0] for e in examples])
         targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
-        return [
-            Row(
-                {
-                    "tokens": layout(vocabulary, [source], self.settings.length)["tokens"],
-                    "targets": np.array([vocabulary.cls, *target[:room], vocabulary.sep], np.int32),
-                },
-                i,
-            )
-            for i, (source, target) in enumerate(zip(sources, targets, strict=True))
-        ]
+        rows = []
+        for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            texts = channels.texts(self.tokenizer, examples[i], [source])
+            arrays = layout(vocabulary, texts, self.settings.length)
+            arrays["targets"] = np.array([vocabulary.cls, *target[:room], vocabulary.sep], np.int32)
+            del arrays["segments"]  # decoders read one text
+            rows.append(Row(arrays, i))
+        return rows
 
     def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
         texts = []

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from ptmbench.bench.adapt import heads, parts
+from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import Row, classes, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -62,7 +62,7 @@ class Codec(heads.Codec):
                 slots, chosen = [NOTHING] * len(slots), [END]
             numbers = np.full(len(slots), -1, np.int32)
             numbers[: len(chosen)] = chosen[: len(slots)]
-            arrays = layout(vocabulary, [ids], self.settings.length)
+            arrays = layout(vocabulary, [channels.words(self.tokenizer, example, ids, words)], self.settings.length)
             arrays |= {"places": places, "slots": np.array(slots, np.int32), "chosen": numbers}
             rows.append(Row(arrays | {"labels": np.int32(len(self.labels))}, i, note=given))
         return rows

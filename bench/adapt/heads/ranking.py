@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import heads, parts
+from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import Row, against, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -50,20 +50,23 @@ class Codec(heads.Codec):
         ids = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
         rows = []
         for i, example in enumerate(examples):
-            sequences = [self._sequence([ids[example.inputs[0]], self._rest(ids, example)])]
+            first, *rest = channels.texts(self.tokenizer, example, [ids[text] for text in example.inputs])
+            sequences = [self._sequence([first, channels.joined(rest)] if rest else [first])]
             others = [-1]
             if learned:
-                sequences.append(self._sequence([ids[candidates[example.gold]]]))
+                sequences.append(self._candidate(ids, candidates[example.gold]))
                 others = [number[name] for name in self.right[_question(example)]]
             rows.append(_row(sequences, number[example.gold], others, i))
         if not learned:
-            rows += [_row([self._sequence([ids[text]])], n, [-1], -1) for n, text in enumerate(candidates.values())]
+            texts = candidates.values()
+            rows += [_row([self._candidate(ids, text)], n, [-1], -1) for n, text in enumerate(texts)]
         return rows
 
-    def _rest(self, ids: dict[str, list[int]], example: Example) -> list[int]:
-        return [token for text in example.inputs[1:] for token in ids[text]]
+    def _candidate(self, ids: dict[str, list[int]], text: str) -> Row:
+        """A candidate serves all questions: no example annotates it."""
+        return self._sequence(channels.texts(self.tokenizer, Example(id="", inputs=(text,)), [ids[text]]))
 
-    def _sequence(self, parts: list[list[int]]) -> Row:
+    def _sequence(self, parts: list[channels.Text]) -> Row:
         return Row(layout(self.tokenizer.vocabulary, [part for part in parts if part], self.settings.length), 0)
 
     def predictions(

@@ -7,8 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import heads, parts
-from ptmbench.bench.adapt.channels import annotation
+from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -31,9 +30,9 @@ class Codec(heads.Codec):
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         parts = [self.tokenizer.encode([e.inputs[i] for e in examples]) for i in range(len(examples[0].inputs))]
         rows = []
-        for i, (example, *texts) in enumerate(zip(examples, *parts, strict=True)):
-            annotated = annotation(example, example.inputs, texts, self.tokenizer)
-            arrays = layout(self.tokenizer.vocabulary, texts, self.settings.length, annotated)
+        for i, (example, *encoded) in enumerate(zip(examples, *parts, strict=True)):
+            texts = channels.texts(self.tokenizer, example, encoded)
+            arrays = layout(self.tokenizer.vocabulary, texts, self.settings.length)
             score = 0.0 if example.gold is None else (example.gold - self.mean) / self.deviation
             rows.append(Row(arrays | {"score": np.float32(score)}, i))
         return rows

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import heads, parts
+from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import Row, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -49,14 +49,16 @@ class Codec(heads.Codec):
         contexts = self.tokenizer.encode_with_offsets(["".join(e.inputs[1:]) for e in examples])
         rows, template = [], self.tokenizer.vocabulary.template
         for i, (example, question, (ids, offsets)) in enumerate(zip(examples, questions, contexts, strict=True)):
+            (question,) = channels.texts(self.tokenizer, example, [question])
             question = question[: self.settings.length // 3]
             room = self.settings.length - template.added(2) - len(question)
             edges = np.array(offsets, np.int64).reshape(-1, 2)  # first and past-the-last character of each token
             pieces = _heads(example.inputs[1:], edges) if self.evidence else {}
             _, first = template.begins([len(question), 0])  # behind [CLS] question [SEP]
+            text = channels.context(self.tokenizer, example, ids, offsets, first=1)
             for begin in range(0, max(1, len(ids)), max(1, min(self.settings.stride, room))):
                 window = range(begin, min(begin + room, len(ids)))
-                arrays = layout(self.tokenizer.vocabulary, [question, ids[begin : begin + room]], self.settings.length)
+                arrays = layout(self.tokenizer.vocabulary, [question, text[begin : begin + room]], self.settings.length)
                 inside = np.zeros(len(arrays["tokens"]), np.int32)
                 home = template.home(len(inside))
                 inside[[home, *range(first, first + len(window))]] = 1

@@ -6,7 +6,7 @@ the sentences before and after fill the window, as far as they are of the same d
 """
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import keras
@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from ptmbench.bench.adapt import heads, parts
+from ptmbench.bench.adapt import channels, heads, parts
+from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.adapt.heads import Row, classes, crf, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -37,8 +38,9 @@ class Codec(heads.Codec):
         room = self.settings.length - template.added(1)
         unused = np.where(np.arange(self.outputs[0]) < len(self.labels), 0.0, -1e9).astype(np.float32)
         encoded = self.tokenizer.encode_words([e.inputs for e in examples])
-        around = _documents(examples, encoded) if self.settings.context else {}
-        for i, (ids, words) in enumerate(encoded):
+        texts = [channels.words(self.tokenizer, e, *one) for e, one in zip(examples, encoded, strict=True)]
+        around = _documents(examples, texts) if self.settings.context else {}
+        for i, (ids, (_, words)) in enumerate(zip(texts, encoded, strict=True)):
             firsts = np.flatnonzero(np.diff(words, prepend=-1))
             begin = 0
             while begin < len(firsts):
@@ -49,8 +51,8 @@ class Codec(heads.Codec):
                 if stop - from_token > room and end - begin > 1:  # the last word would be cut: it begins the next row
                     end -= 1
                     stop = firsts[end]
-                before, after = _context(*around.get(i, ([], 0)), from_token, stop, room)
-                text = [*before, *ids[from_token:stop], *after]
+                before, after = _context(*around.get(i, (ids[:0], 0)), from_token, stop, room)
+                text = before + ids[from_token:stop] + after
                 arrays = layout(self.tokenizer.vocabulary, [text], self.settings.length)
                 places = firsts[begin:end] - from_token + len(template.front) + len(before)
                 tags = np.full(len(arrays["tokens"]), -1, np.int32)
@@ -113,28 +115,26 @@ def _words(logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
     return tf.gather(logits, tf.maximum(places, 0), batch_dims=1), tf.cast(places >= 0, tf.float32)
 
 
-def _documents(examples: Sequence[Example], encoded: Sequence[tuple[list[int], list[int]]]) -> dict[int, Any]:
-    """For each example of a document: all ids of the document, and where the example's own begin."""
-    found: dict[int, Any] = {}
-    for document, members in groupby(range(len(examples)), key=lambda i: examples[i].group):
-        ids: list[int] = []
-        if document is not None:
-            for i in members:
-                found[i] = (ids, len(ids))
-                ids += encoded[i][0]
+def _documents(examples: Sequence[Example], texts: Sequence[Text]) -> dict[int, tuple[Text, int]]:
+    """For each example of a document: the text of the document, and where the example's own begins."""
+    found = {}
+    for group, members in groupby(range(len(examples)), key=lambda i: examples[i].group):
+        if group is not None:
+            own = list(members)
+            document = channels.joined(texts[i] for i in own)
+            begins = accumulate((len(texts[i]) for i in own), initial=0)
+            found |= {i: (document, begin) for i, begin in zip(own, begins, strict=False)}
     return found
 
 
-def _context(
-    document: Sequence[int], first: int, begin: int, stop: int, room: int
-) -> tuple[Sequence[int], Sequence[int]]:
+def _context(document: Text, first: int, begin: int, stop: int, room: int) -> tuple[Text, Text]:
     """Tokens before and after a row, equally many as far as there are, that fill ``room``.
 
     The sentence begins at ``first`` of ``document``; ``begin`` and ``stop`` bound the row in the sentence. What a row
     leaves out of its own sentence is context too.
     """
     if not document:
-        return [], []
+        return document, document
     left, right, free = first + begin, len(document) - first - stop, max(0, room - (stop - begin))
     before = min(left, max(free // 2, free - right))
     after = min(right, free - before)

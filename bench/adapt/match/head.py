@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import heads, parts, summaries
+from ptmbench.bench.adapt import channels, heads, parts, summaries
 from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.match import Own
 from ptmbench.bench.errors import NotApplicable
@@ -65,10 +65,11 @@ class Codec(heads.Codec):
             if examples is self.train:
                 gold = example.gold[0]
                 candidates = [gold, *sorted(candidates, key=lambda one: -likeness(one, gold))]
-            ids = self.tokenizer.encode([text, *candidates])
-            arrays = stack(
-                [Row(layout(self.tokenizer.vocabulary, [one], self.settings.length), i) for one in ids], multiple=1
-            )  # tokens, segments [1 + C, T]
+            encoded = self.tokenizer.encode([text, *candidates])
+            texts = channels.texts(self.tokenizer, example, encoded[:1])
+            texts += channels.texts(self.tokenizer, example, encoded[1:], candidates)
+            laid = [Row(layout(self.tokenizer.vocabulary, [one], self.settings.length), i) for one in texts]
+            arrays = stack(laid, multiple=1)  # tokens, segments [1 + C, T]
             rows.append(Row(arrays | {"unused": np.zeros(len(candidates), np.float32)}, i, note=candidates))
         return rows
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.bench.adapt import channels
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import Traced, phase
@@ -24,11 +25,14 @@ _BATCH = 8
 
 @dataclass(frozen=True)
 class Row:
-    """A text as a network reads it, and the place of its blank."""
+    """A text as a network reads it, ``tokens`` and other channels by name, and the place of its blank."""
 
-    tokens: list[int]
-    segments: list[int]
+    arrays: dict[str, np.ndarray]
     place: int
+
+    @property
+    def tokens(self) -> np.ndarray:
+        return self.arrays["tokens"]
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
@@ -46,19 +50,33 @@ def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], 
     texts = [example.inputs[0] for example in examples]
     starts = [text.index(BLANK) for text in texts]
     encoded = tokenizer.encode_with_offsets([text.replace(BLANK, _WORD, 1) for text in texts])
-    template, mask, found = tokenizer.vocabulary.template, tokenizer.vocabulary.mask, []
-    for start, (ids, offsets) in zip(starts, encoded, strict=True):
+    template, found = tokenizer.vocabulary.template, []
+    for example, start, (ids, offsets) in zip(examples, starts, encoded, strict=True):
         begin, end = _touching(offsets, start, start + len(_WORD))
+        read = channels.annotated(tokenizer, example, ids, [0] * len(ids), _given(offsets, start), of=[0])
         if causal:
-            tokens = [*template.start, *ids[max(0, begin - settings.length + len(template.start) + 1) : begin]]
-            found.append(Row(tokens, [0] * len(tokens), len(tokens)))
+            row = read.filled(template.start)
+            row += read[max(0, begin - settings.length + len(row) + 1) : begin]
+            found.append(Row(_arrays(row, [0] * len(row)), len(row)))
             continue
         room = settings.length - template.added(1)
-        text = [*ids[:begin], mask, *ids[end:]]
+        text = read[:begin] + read.filled([tokenizer.vocabulary.mask]) + read[end:]
         cut = max(0, min(begin - room // 2, len(text) - room))
-        tokens, segments = template.lay([text[cut : cut + room]])
-        found.append(Row(tokens, segments, template.begins([room])[0] + begin - cut))
+        shown = text[cut : cut + room]
+        arrays = _arrays(channels.laid([shown], template), template.lay([shown])[1])
+        found.append(Row(arrays, template.begins([room])[0] + begin - cut))
     return found
+
+
+def _arrays(row: channels.Text, segments: Sequence[int]) -> dict[str, np.ndarray]:
+    annotation = {name: values for name, (_, values) in row.layers.items()}
+    return {"tokens": np.array(row.ids, np.int32), "segments": np.array(segments, np.int32), **annotation}
+
+
+def _given(offsets: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]:
+    """``offsets`` in a text with `_WORD` at ``start``, as offsets in the text with the blank there."""
+    longer = len(BLANK) - len(_WORD)
+    return [(begin + longer * (begin > start), end + longer * (end >= start + len(_WORD))) for begin, end in offsets]
 
 
 def spellings(tokenizer: Tokenizer, words: Sequence[str]) -> list[int | None]:
@@ -93,7 +111,8 @@ def predictions(
     place_of = {word: number[piece] for word, piece in zip(words, known, strict=True) if piece is not None}
     place_of |= {words[i]: len(pieces) + k for k, i in enumerate(unknown)}
     named = {place: word for word, place in reversed(place_of.items())}
-    batch = {name: tf.TensorSpec([None] * n, tf.int32) for name, n in (("tokens", 2), ("segments", 2), ("places", 1))}
+    batch = {name: tf.TensorSpec([None, None], tf.int32) for name in asked[0].arrays}
+    batch["places"] = tf.TensorSpec([None], tf.int32)
     score = Traced(
         lambda: tf.function(
             lambda b: tf.gather(network.fill(b), tf.constant(pieces), axis=1), autograph=False
@@ -114,10 +133,10 @@ def predictions(
 
 def _stacked(part: Sequence[Row]) -> dict[str, tf.Tensor]:
     longest = -(-max(1, *(len(row.tokens) for row in part)) // _BATCH) * _BATCH
-    batch = {name: np.zeros((len(part), longest), np.int32) for name in ("tokens", "segments")}
+    batch = {name: np.zeros((len(part), longest), np.int32) for name in part[0].arrays}
     for i, row in enumerate(part):
-        batch["tokens"][i, : len(row.tokens)] = row.tokens
-        batch["segments"][i, : len(row.segments)] = row.segments
+        for name, array in row.arrays.items():
+            batch[name][i, : len(array)] = array
     places = np.array([row.place for row in part], np.int32)
     return {name: tf.constant(array) for name, array in (batch | {"places": places}).items()}
 

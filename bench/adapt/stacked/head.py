@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ptmbench.bench.adapt import channels
+from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.adapt.heads import Row, layout, tagging
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -33,7 +35,10 @@ class Codec(tagging.Codec):
         sentences = zip(*(t.encode_words([e.inputs for e in examples]) for t in self.tokenizers), strict=True)
         rows = []
         for i, encoded in enumerate(sentences):
-            words = [_by_word(*one) for one in encoded]
+            words = [
+                _by_word(channels.words(tokenizer, examples[i], *one), one[1])
+                for tokenizer, one in zip(self.tokenizers, encoded, strict=True)
+            ]
             for begin, end in self._parts(words):
                 arrays = self._read([one[begin:end] for one in words])
                 tags = np.full(end - begin, -1, np.int32)
@@ -43,7 +48,7 @@ class Codec(tagging.Codec):
                 rows.append(Row(arrays | {"tags": tags, "places": places, "unused": unused}, i, note=(begin, places)))
         return rows
 
-    def _parts(self, words: Sequence[Sequence[Sequence[int]]]) -> Iterator[tuple[int, int]]:
+    def _parts(self, words: Sequence[Sequence[Text]]) -> Iterator[tuple[int, int]]:
         """From which word to which: as many as have room in a row of every model, and one at least."""
         rooms = [self.settings.length - tokenizer.vocabulary.template.added(1) for tokenizer in self.tokenizers]
         ends = [np.cumsum([len(ids) for ids in one]) for one in words]  # tokens up to the end of each word
@@ -55,20 +60,18 @@ class Codec(tagging.Codec):
             yield begin, end
             begin = end
 
-    def _read(self, words: Sequence[Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
+    def _read(self, words: Sequence[Sequence[Text]]) -> dict[str, np.ndarray]:
         """What each model reads of the same words."""
         arrays = {}
         for number, (tokenizer, own) in enumerate(zip(self.tokenizers, words, strict=True)):
-            laid = layout(tokenizer.vocabulary, [[i for ids in own for i in ids]], self.settings.length)
+            laid = layout(tokenizer.vocabulary, [channels.joined(own)], self.settings.length)
             arrays |= {f"{name}_{number}" if number else name: array for name, array in laid.items()}
             starts = np.cumsum([0, *(len(ids) for ids in own[:-1])]) + tokenizer.vocabulary.template.begins([0])[0]
             arrays[f"firsts_{number}"] = starts.astype(np.int32)
         return arrays
 
 
-def _by_word(ids: Sequence[int], index: Sequence[int]) -> list[list[int]]:
-    """The ids of each word, of all ``ids`` and the words that they are of."""
-    words: list[list[int]] = [[] for _ in range(index[-1] + 1 if index else 0)]
-    for token, word in zip(ids, index, strict=True):
-        words[word].append(token)
-    return words
+def _by_word(text: Text, index: Sequence[int]) -> list[Text]:
+    """The text of each word; ``index`` says which word each token of ``text`` is of."""
+    ends = np.searchsorted(index, np.arange(index[-1] + 1 if index else 0), side="right")
+    return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]

@@ -94,7 +94,7 @@ def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]
     how = Writing(sample=bool(settings.back_sample))
     adapted.decoding.meet(texts)
     adapted.decoding.constrains.assign(float(seed[1] < settings.constrained))
-    written = adapted.write(how, stack(asked)["tokens"], longest, (seed[0] << 32) + seed[1])
+    written = adapted.write(how, stack(asked), longest, (seed[0] << 32) + seed[1])
     adapted.decoding.constrains.assign(0.0)
     made = []
     for one, text, ids in zip(rows, texts, written, strict=True):

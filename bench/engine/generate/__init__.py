@@ -6,6 +6,7 @@ graph serves every batch and length. A step's products are too small for several
 each thread writes for its own. An accelerator takes all rows at once.
 """
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -41,27 +42,32 @@ class Generator:
         self.vocabulary, self.writing = vocabulary, writing
         self._traced: Any = None
 
-    def __call__(self, tokens: np.ndarray, longest: int, seed: int = 0) -> Written:
-        """Texts of at most ``longest`` tokens for ``tokens`` int32 [B, T]. ``seed`` draws samples: the same ones for
-        the same source, whatever stands in the batch beside it."""
+    def __call__(
+        self, tokens: np.ndarray, longest: int, seed: int = 0, channels: Mapping[str, np.ndarray] | None = None
+    ) -> Written:
+        """Texts of at most ``longest`` tokens for ``tokens`` int32 [B, T] and their ``channels``, the same in each
+        call. ``seed`` draws samples: the same ones for the same source, whatever stands in the batch beside it."""
+        given = {"tokens": np.asarray(tokens, np.int32), **(channels or {})}
         if self._traced is None:
             form = sampling.sample if self.writing.sample else beam.search
             function = partial(form, self.writer, self.vocabulary, self.writing)
-            specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)]
+            sources = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in given.items()}
+            specs = [sources, tf.TensorSpec([], tf.int32)]
             specs += [tf.TensorSpec([None, self.writing.beam, None], tf.float32)] * self.writing.sample
             self._traced = Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
-            return self._write(tokens, longest, seed)  # in one: TensorFlow also optimises the graph now
-        parts = np.array_split(tokens, min(_writers(), len(tokens)))
+            return self._write(given, longest, seed)  # in one: TensorFlow also optimises the graph now
+        places = np.array_split(np.arange(len(tokens)), min(_writers(), len(tokens)))
+        parts = [{name: array[own] for name, array in given.items()} for own in places]
         with ThreadPoolExecutor(len(parts)) as pool:
             written = list(pool.map(partial(self._write, longest=longest, seed=seed), parts))
         most = max(part.ids.shape[2] for part in written)
         ids = [np.pad(part.ids, [(0, 0), (0, 0), (0, most - part.ids.shape[2])]) for part in written]
         return Written(np.concatenate(ids), np.concatenate([part.scores for part in written]))
 
-    def _write(self, tokens: np.ndarray, longest: int, seed: int) -> Written:
-        arguments = [tf.convert_to_tensor(tokens, tf.int32), tf.constant(longest)]
+    def _write(self, given: Mapping[str, np.ndarray], longest: int, seed: int) -> Written:
+        arguments = [{name: tf.convert_to_tensor(array) for name, array in given.items()}, tf.constant(longest)]
         if self.writing.sample:
-            arguments.append(tf.constant(sampling.draws(tokens, self.writing.beam, longest, seed)))
+            arguments.append(tf.constant(sampling.draws(given["tokens"], self.writing.beam, longest, seed)))
         return Written(*(part.numpy() for part in self._traced(*arguments)))
 
 

@@ -36,11 +36,12 @@ _GROUP = 64
 
 
 def search(
-    writer: Any, vocabulary: Vocabulary, writing: Writing, tokens: tf.Tensor, longest: tf.Tensor
+    writer: Any, vocabulary: Vocabulary, writing: Writing, inputs: dict[str, tf.Tensor], longest: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """`Written` for ``tokens`` [B, T], by beam search."""
+    """`Written` for ``inputs``, ``tokens`` [B, T] and their channels, by beam search."""
+    tokens = inputs["tokens"]
     beam, rows = writing.beam, tf.shape(tokens)[0]
-    memory, past = writer.begin(tokens)
+    memory, past = writer.begin(**inputs)
 
     def body(
         written: tf.Tensor, origin: tf.Tensor, scores: tf.Tensor, ended: Any, full: tf.Tensor, past: Any, looked: Any

@@ -20,11 +20,17 @@ def draws(tokens: np.ndarray, samples: int, longest: int, seed: int) -> np.ndarr
 
 
 def sample(
-    writer: Any, vocabulary: Vocabulary, writing: Writing, tokens: tf.Tensor, longest: tf.Tensor, draws: tf.Tensor
+    writer: Any,
+    vocabulary: Vocabulary,
+    writing: Writing,
+    inputs: dict[str, tf.Tensor],
+    longest: tf.Tensor,
+    draws: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """`Written` for ``tokens`` [B, T], by sampling with ``draws`` float32 [B, K, ``longest``]."""
-    beam, rows = writing.beam, tf.shape(tokens)[0]
-    memory, past = writer.begin(tokens)
+    """`Written` for ``inputs``, ``tokens`` [B, T] and their channels, by sampling with ``draws`` float32 [B, K,
+    ``longest``]."""
+    beam, rows = writing.beam, tf.shape(inputs["tokens"])[0]
+    memory, past = writer.begin(**inputs)
     own = tf.broadcast_to(tf.range(beam)[:, None], [rows, beam, 1])
 
     def body(written: tf.Tensor, scores: tf.Tensor, open_: tf.Tensor, past: Any) -> tuple:

@@ -49,13 +49,16 @@ class Rereader:
     def __init__(self, decode: Callable):
         self.decode = decode
 
-    def begin(self, tokens: tf.Tensor) -> tuple[Any, Any]:
-        return tokens, ()
+    def begin(self, tokens: tf.Tensor, **channels: tf.Tensor) -> tuple[Any, Any]:
+        return {"tokens": tokens, **channels}, ()
 
-    def step(self, memory: tf.Tensor, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    def step(
+        self, memory: dict[str, tf.Tensor], past: Any, written: tf.Tensor, seen: tf.Tensor
+    ) -> tuple[tf.Tensor, Any]:
         rows, beam, length = (tf.shape(written)[axis] for axis in range(3))
         targets = tf.reshape(written, [rows * beam, length])
-        logits = self.decode({"tokens": tf.repeat(memory, beam, axis=0), "targets": targets}, None)[:, -1]  # [B * K, V]
+        source = {name: tf.repeat(array, beam, axis=0) for name, array in memory.items()}
+        logits = self.decode({**source, "targets": targets}, None)[:, -1]  # [B * K, V]
         return tf.reshape(logits, [rows, beam, logits.shape[-1]]), past
 
 

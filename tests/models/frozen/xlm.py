@@ -1,20 +1,17 @@
-"""What `transformers` computes for a tiny XLM: the logits of a row of one language and of a row of translations.
+"""XLM with the weights of `transformers`, and its logits of a row of one language and of a row of translations.
 
-    python -m tests.models.frozen.xlm
-
-writes ``logits/xlm.npz`` (needs torch and transformers, and no TensorFlow); the file in the repository comes from torch
-2.13.0 and transformers 5.23.0, on a CPU. The reference has no rows of several pairs, so each row has one.
+The reference has no rows of several pairs, so each row has one.
 """
 
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from ptmbench import models
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Vocabulary
-from tests.models.frozen import FOLDER, weight
+from tests.models.frozen import Frozen
 
-FILE = FOLDER / "logits" / "xlm.npz"
 SIZE = Size(layers=2, width=16, heads=2, inner=64, length=20)
 VOCABULARY = Vocabulary(size=41, symbols={"languages": ("de", "en", "fr")})
 
@@ -34,64 +31,42 @@ def inputs() -> dict[str, np.ndarray]:
     }
 
 
-def theirs(key: str, *shape: int) -> np.ndarray:
-    """The reference's weight called ``key``."""
-    return weight(key, shape)
+def variables(theirs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Our variables' paths and their values, from the weights of the reference by name."""
 
-
-def weights() -> Iterator[tuple[str, np.ndarray]]:
-    """Our variables' paths and their values, from the weights of the reference."""
-    D, F, V = SIZE.width, SIZE.inner, VOCABULARY.size
-
-    def linear(path: str, names: list[str], inputs: int, outputs: int) -> Iterator[tuple[str, np.ndarray]]:
-        yield f"{path}/kernel", np.concatenate([theirs(f"{n}.weight", outputs, inputs).T for n in names], axis=1)
-        yield f"{path}/bias", np.concatenate([theirs(f"{n}.bias", outputs) for n in names])
+    def linear(path: str, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+        yield f"{path}/kernel", np.concatenate([theirs[f"{name}.weight"].T for name in names], axis=1)
+        yield f"{path}/bias", np.concatenate([theirs[f"{name}.bias"] for name in names])
 
     def norm(path: str, name: str) -> Iterator[tuple[str, np.ndarray]]:
-        yield f"{path}/scale", theirs(f"{name}.weight", D)
-        yield f"{path}/bias", theirs(f"{name}.bias", D)
+        yield f"{path}/scale", theirs[f"{name}.weight"]
+        yield f"{path}/bias", theirs[f"{name}.bias"]
 
     root = "transformer."
-    yield "encoder/embeddings/tokens/table", theirs(f"{root}embeddings.weight", V, D)
-    yield "encoder/embeddings/positions/table", theirs(f"{root}position_embeddings.weight", SIZE.length, D)
-    languages = theirs(f"{root}lang_embeddings.weight", 3, D)
-    yield "encoder/embeddings/languages/table", np.concatenate([np.zeros((1, D), np.float32), languages])
+    yield "encoder/embeddings/tokens/table", theirs[f"{root}embeddings.weight"]
+    yield "encoder/embeddings/positions/table", theirs[f"{root}position_embeddings.weight"]
+    yield "encoder/embeddings/languages/table", np.pad(theirs[f"{root}lang_embeddings.weight"], [(1, 0), (0, 0)])
     yield from norm("encoder/embeddings/norm", f"{root}layer_norm_emb")
     for n in range(SIZE.layers):
         block, attention = f"encoder/stack/layer_{n}", f"{root}attentions.{n}."
-        parts = [f"{attention}{name}_lin" for name in "qkv"]
-        yield from linear(f"{block}/attention/query_key_value", parts, D, D)
-        yield from linear(f"{block}/attention/projection", [f"{attention}out_lin"], D, D)
+        yield from linear(f"{block}/attention/query_key_value", [f"{attention}{name}_lin" for name in "qkv"])
+        yield from linear(f"{block}/attention/projection", [f"{attention}out_lin"])
         yield from norm(f"{block}/attention_norm", f"{root}layer_norm1.{n}")
-        yield from linear(f"{block}/feed_forward/inner", [f"{root}ffns.{n}.lin1"], D, F)
-        yield from linear(f"{block}/feed_forward/outer", [f"{root}ffns.{n}.lin2"], F, D)
+        yield from linear(f"{block}/feed_forward/inner", [f"{root}ffns.{n}.lin1"])
+        yield from linear(f"{block}/feed_forward/outer", [f"{root}ffns.{n}.lin2"])
         yield from norm(f"{block}/norm", f"{root}layer_norm2.{n}")
-    yield "mlm/output_bias", theirs("pred_layer.proj.bias", V)
+    yield "mlm/output_bias", theirs["pred_layer.proj.bias"]
 
 
-def computed() -> Mapping[str, np.ndarray]:
-    """``logits`` [3, 10, V] of the reference."""
-    import torch
-    import transformers
-
-    config = transformers.XLMConfig(
-        vocab_size=VOCABULARY.size, emb_dim=SIZE.width, n_layers=SIZE.layers, n_heads=SIZE.heads, n_langs=3,
-        max_position_embeddings=SIZE.length, gelu_activation=True, use_lang_emb=True,
-        bos_index=2, eos_index=3, pad_index=0, unk_index=1, mask_index=4,
-    )  # fmt: skip
-    network = transformers.XLMWithLMHeadModel(config).eval()
-    given = {name: torch.tensor(array.astype(np.int64)) for name, array in inputs().items()}
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            parameter.copy_(torch.tensor(theirs(name, *parameter.shape)))
-        out = network(
-            input_ids=given["tokens"],
-            langs=given["languages"] - 1,
-            position_ids=given["positions"],
-            attention_mask=given["documents"],
-        )
-    return {"logits": out.logits.numpy()}
+def logits(kept: Frozen) -> dict[str, np.ndarray]:
+    """``logits`` [N, V], of the N tokens that are no padding."""
+    built, given, arrays = models.load("xlm").build(SIZE, VOCABULARY), inputs(), dict(variables(kept.weights))
+    for variable in built.loss.variables:
+        variable.assign(arrays.pop(variable.path))
+    assert not arrays
+    (head,) = built.loss.heads
+    found = head.logits(built.encoder(given).tokens, np.tile(np.arange(10, dtype=np.int32), (3, 1)))  # [3 * 10, V]
+    return {"logits": np.asarray(found)[given["tokens"].ravel() > 0]}
 
 
-if __name__ == "__main__":
-    np.savez_compressed(FILE, **computed())
+OURS = {"xlm": logits}

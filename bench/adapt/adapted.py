@@ -1,29 +1,25 @@
 """A network under a head, traced once and used by every task of the form, every seed, and the random twin alike."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench import models
 from ptmbench.bench.adapt import heads, load
 from ptmbench.bench.adapt.heads import Row, stack
-from ptmbench.bench.adapt.neighbours import Neighbour
-from ptmbench.bench.adapt.parts import Decoding, token_table
+from ptmbench.bench.adapt.parts import token_table
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.adapt.transforms import Chosen
-from ptmbench.bench.engine import cost, networks
+from ptmbench.bench.adapt.two_steps import TwoSteps
+from ptmbench.bench.engine import networks
 from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.models.card import Size
 from ptmbench.models.channels import CHANNELS, TEXT
 from ptmbench.models.layers.operations import dropout
 from ptmbench.models.pretrainable import Encoding
-from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
+from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
 _HEAD = 9000
@@ -51,6 +47,9 @@ class Adapted:
         self.network, self.vocabulary, self.neighbours, self.reads = network, vocabulary, tuple(neighbours), reads
         self.encoder_flops, self.decoder_flops = encoder_flops, decoder_flops
         """FLOPs of one forward pass of all encoders, and of ``decode``, without what the adaptation adds."""
+        self.holder: Any = None
+        """The predictor whose weights it has; None while it learns."""
+        self.step: Any = None
         self.adaptation = load(adaptation)
         self.head = heads.of(form, adaptation).Head(outputs)
         self.decoding = self.adaptation.decoding(network, vocabulary, settings) if self.head.writes else None
@@ -79,13 +78,14 @@ class Adapted:
         self.learning = list({id(v): v for v in (*added, *self.extension.learning)}.values())
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True, "adam": settings.adam}
         self.step = self.adaptation.step(self._loss, self.learning, **options)
+        if (above := self.adaptation.second(self.reading, self.head)) is not None:
+            self.step = TwoSteps(self.step, self.adaptation.step(self._loss, above, **options))
         self.first = self.adaptation.first(network, vocabulary, form, **options)
         self._forward: Any = None
-        self._evaluate: Any = None
+        self._evaluate: dict[bool, Traced] = {}
+        self._functions: dict[Callable, Traced] = {}
         self._generators: dict[Writing, Generator] = {}
         self._gradients: Any = None
-        self.holder: Any = None
-        """The predictor whose weights it has; None while it learns."""
         self.writes(settings, 0)
 
     def reset(
@@ -105,8 +105,20 @@ class Adapted:
             self.decoding.begin()
         self.step.reset()
 
+    @property
+    def second(self) -> bool:
+        """Whether it is learning in a second stage with variables of its own (`Adaptation.second`)."""
+        return self.holder is None and isinstance(self.step, TwoSteps) and self.step.second
+
+    @property
+    def by_loss(self) -> bool:
+        """Whether early stopping goes by the loss."""
+        return self.adaptation.by_loss(self)
+
     def rate(self, step: int, steps: int, settings: Settings) -> float:
-        """The learning rate of ``step`` of ``steps``."""
+        """The learning rate of ``step`` of ``steps``. A training with two steps takes the one of this stage next."""
+        if isinstance(self.step, TwoSteps):
+            self.step.second = 0 < self.turn(steps, settings) <= step
         return self.adaptation.rate(self.step, step, steps, settings)
 
     def make(self, rows: Sequence[Row], settings: Settings, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:
@@ -122,7 +134,8 @@ class Adapted:
         return self.adaptation.turn(steps, settings)
 
     def writes(self, settings: Settings, seed: int) -> None:
-        """From now on texts are written as ``settings`` say; samples follow from ``seed``."""
+        """From now on it answers as ``settings`` say; samples follow from ``seed``."""
+        self.settings = settings
         self.writing, self._longest, self._seed = writing_of(settings), settings.target_length - 1, seed
 
     def forward_flops(self, rows: Sequence[Row]) -> float:
@@ -133,8 +146,8 @@ class Adapted:
 
     @property
     def added(self) -> int:
-        """Parameters that the adaptation adds inside the network; heads are not counted."""
-        own = [*(self.decoding.own if self.decoding else ()), *self.extension.new]
+        """Parameters that the adaptation adds to the network; heads are not counted."""
+        own = [*(self.decoding.own if self.decoding else ()), *self.extension.new, *self.reading.branches]
         return sum(int(np.prod(v.shape)) for v in own)
 
     def answering_flops(self, rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> float:
@@ -146,6 +159,8 @@ class Adapted:
     def training_flops(self, rows: Sequence[Row]) -> float:
         """FLOPs of one step on ``rows``. The backward pass takes twice the forward pass; nothing of it reaches a frozen
         encoder, and in one of which a part learns there are no products for the gradients of kernels that stay."""
+        if self.second:
+            return self.forward_flops(rows) + 3 * self.reading.second_flops(rows)
         spared = 2 if self.freezes else 0 if self.extension.whole else 1
         return 3 * self.forward_flops(rows) - (spared * self.encoder_flops(rows) if spared else 0)
 
@@ -204,6 +219,18 @@ class Adapted:
             self._forward = _traced(self._predicted, specs)
         return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
+    def answered(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What the codec reads for a batch."""
+        return self.adaptation.numbers(self, batch)
+
+    def run(self, function: Callable, batch: Mapping[str, np.ndarray], number: float) -> np.ndarray:
+        """What ``function(self, batch, number)`` gives, traced once for all batches and numbers."""
+        if function not in self._functions:
+            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
+            self._functions[function] = _traced(partial(function, self), specs, tf.TensorSpec([], tf.float32))
+        inputs = {k: tf.convert_to_tensor(v) for k, v in batch.items()}
+        return self._functions[function](inputs, tf.constant(number, tf.float32)).numpy()
+
     def write(self, writing: Writing, inputs: Mapping[str, np.ndarray], longest: int, seed: int) -> np.ndarray:
         """The ids [B, S] of the best text of at most ``longest`` tokens for each row of ``inputs``, of which ``tokens``
         [B, T] and the channels that the encoder reads count; samples follow from ``seed``."""
@@ -214,13 +241,12 @@ class Adapted:
 
     def mean_loss(self, rows: Sequence[Row], size: int = 64) -> float:
         """The loss on ``rows`` without dropout, averaged over batches."""
-        if self._evaluate is None:
+        if self.second not in self._evaluate:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in stack(rows[:1]).items()}
-            self._evaluate = _traced(lambda b: self._loss(b, None)["loss"], specs)
+            self._evaluate[self.second] = _traced(lambda b: self._loss(b, None)["loss"], specs)
+        evaluate = self._evaluate[self.second]
         batches = [stack(rows[i : i + size]) for i in range(0, len(rows), size)]
-        return float(
-            np.mean([self._evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches])
-        )
+        return float(np.mean([evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches]))
 
     def input_gradients(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """The gradient of the loss on ``batch``, of one row, with respect to the vector of each of its tokens: float32
@@ -253,17 +279,18 @@ class Adapted:
         return values.reshape(*tokens.shape, -1)
 
     def _loss(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        seed = None if self.second else seed
         return {"loss": self.adaptation.loss(self, self._outputs(batch, seed), batch, seed)}
 
     def _outputs(self, batch: Mapping[str, Any], seed: Any, through: bool = False) -> Any:
         """The head's numbers; gradients go ``through`` a frozen encoder too, where they are asked for."""
         if self.decoding:
             return self.decoding.decode(batch, seed)
-        inputs = {name: value for name, value in batch.items() if name in CHANNELS}
+        inputs = self.channels(batch)
         if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
             inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)
-        if self.freezes and not through:
+        if (self.freezes or self.second) and not through:
             encoding = _still(encoding)
         others = []
         for number, other in enumerate(self.neighbours, 1):
@@ -273,6 +300,10 @@ class Adapted:
         read = enumerate((reading.tokens, reading.pooled))
         tokens, pooled = (dropout(x, self.head_dropout, seed, _HEAD + number) for number, x in read)
         return self.head(reading._replace(tokens=tokens, pooled=pooled), batch)
+
+    def channels(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """What of ``batch`` the encoder reads."""
+        return {name: value for name, value in batch.items() if name in CHANNELS}
 
     def _predicted(self, batch: Mapping[str, Any]) -> Any:
         return self.head.predicted(self._outputs(batch, None), batch)
@@ -292,62 +323,6 @@ def writing_of(settings: Settings) -> Writing:
     )
 
 
-@lru_cache(maxsize=4)
-def adapted(
-    model: str,
-    shape: Size,
-    tokenizer: Tokenizer,
-    form: Form,
-    adaptation: str,
-    outputs: Hashable,
-    settings: Settings,
-    neighbours: tuple[Neighbour, ...] = (),
-    transform: Chosen | None = None,
-) -> Adapted:
-    """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
-    it. ``transform`` is one that rebuilds the network."""
-    network = networks.build(model, shape, tokenizer, 0, ending=True)
-    described, vocabulary = models.load(model).describe(shape, tokenizer.vocabulary), tokenizer.vocabulary
-
-    # What is above an embedding that is read is not in the graph.
-    read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops
-
-    def encoder_flops(rows: Sequence[Row]) -> float:
-        others = (
-            read(models.load(other.model).describe(other.shape, other.tokenizer.vocabulary), rows, f"tokens_{number}")
-            for number, other in enumerate(neighbours, 1)
-        )
-        return read(described, rows) + sum(others)
-
-    def decoder_flops(decoding: Decoding, rows: Sequence[Row], *written: Any) -> float:
-        count = cost.writing_flops if written else cost.decoder_flops
-        return count(decoding.counts(described), rows, *written)
-
-    others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
-    made = Adapted(
-        network,
-        vocabulary,
-        form,
-        adaptation,
-        outputs,
-        settings,
-        encoder_flops,
-        neighbours=others,
-        decoder_flops=decoder_flops,
-        reads=models.load(model).CARD.reads,
-    )
-    if transform:
-        transform.transform.prepare(made, transform.settings)
-    return made
-
-
-@lru_cache(maxsize=8)
-def random_weights(model: str, shape: Size, tokenizer: Tokenizer, seed: int) -> dict[str, np.ndarray]:
-    """The weights that a run with ``seed`` begins from: those of a random twin."""
-    keras.utils.clear_session(free_memory=False)
-    return networks.weights(networks.build(model, shape, tokenizer, seed).loss.variables)
-
-
 def _traced(function: Callable, *specs: Any) -> Traced:
     return Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
 
@@ -358,8 +333,8 @@ def _still(encoding: Encoding) -> Encoding:
 
 
 def _deviation(matrix: Any) -> float:
-    """Of the initial values of ``matrix`` [inputs, outputs] (Glorot and Bengio, 2010, equation 12)."""
-    return (2 / sum(matrix.shape)) ** 0.5
+    """Of the initial values of ``matrix`` [..., inputs, outputs] (Glorot and Bengio, 2010, equation 12)."""
+    return (2 / sum(matrix.shape[-2:])) ** 0.5
 
 
 def _beside(number: int, name: str) -> str:

@@ -90,15 +90,34 @@ class Adaptation:
         """The step of ``steps`` that a second stage of training begins with; 0 for one stage."""
         return 0
 
+    def second(self, reading: Any, head: Any) -> Sequence[Any] | None:
+        """Variables of ``reading`` and ``head`` that learn in the second stage. All others are frozen then, and there
+        is no dropout. None: what learnt in the first stage goes on learning."""
+        return None
+
+    def by_loss(self, adapted: "Adapted") -> bool:
+        """Whether early stopping goes by the loss, and not by the task's metric. It does under a decoder: to decode the
+        selection split each time would cost more than training."""
+        return bool(adapted.decoding)
+
     def make(
         self, adapted: "Adapted", rows: Sequence["Row"], settings: Any, seed: tuple[int, int]
     ) -> tuple[Sequence["Row"], float]:
         """The rows of a step, made of ``rows`` with the weights at that step, and the FLOPs of making them."""
         return rows, 0.0
 
+    def numbers(self, adapted: "Adapted", batch: Mapping[str, Any]) -> Any:
+        """What the codec reads for ``batch``, an array with the rows as its first axis. By default one forward pass
+        over the whole network."""
+        return adapted.forward(batch)
+
     def flops(self, adapted: "Adapted", rows: Sequence["Row"], outputs: Sequence[Any]) -> float:
         """FLOPs of answering ``rows`` with ``outputs``, which they may depend on (early exit)."""
         return adapted.answering_flops(rows, outputs)
+
+    def told(self, adapted: "Adapted", outputs: Sequence[Any]) -> Mapping[str, float]:
+        """What the record's cost says of ``outputs`` besides their FLOPs."""
+        return {}
 
     def respond(self, asked: "Asked") -> tuple[list[Any], float]:
         """Predictions of a network under which nothing learns, and their FLOPs."""
@@ -129,6 +148,8 @@ class Answers(NamedTuple):
     """For each example the probability of every answer; None where the head does not define it."""
     flops: float
     """Of all examples together."""
+    told: Mapping[str, float] = MappingProxyType({})
+    """What a record's cost says of the answers besides."""
     signatures: Mapping[str, str] = MappingProxyType({})
     """How it answered, in one line, by the name of the metric that follows from it; for records."""
 

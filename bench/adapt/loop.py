@@ -121,7 +121,7 @@ def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarra
     order = sorted(range(len(rows)), key=lambda i: _length(rows[i]))
     for begin in range(0, len(order), size):
         places = order[begin : begin + size]
-        for place, value in zip(places, adapted.forward(stack([rows[i] for i in places])), strict=True):
+        for place, value in zip(places, adapted.answered(stack([rows[i] for i in places])), strict=True):
             results[place] = value
     return results
 

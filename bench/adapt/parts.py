@@ -23,6 +23,8 @@ class Reading(keras.layers.Layer):
 
     glorot: Sequence[Any] = ()
     """Matrices that begin by the variance of Glorot and Bengio (2010, equation 12); others begin by N(0, 0.02)."""
+    branches: Sequence[Any] = ()
+    """Variables that count among the parameters of the adapted network, as those inside the encoder do."""
 
     def __init__(self, name: str = "reading"):
         super().__init__(name=name)
@@ -33,6 +35,10 @@ class Reading(keras.layers.Layer):
 
     def flops(self, rows: Sequence[Row]) -> float:
         """FLOPs of the reading itself on ``rows``, where it is a network of its own."""
+        return 0.0
+
+    def second_flops(self, rows: Sequence[Row]) -> float:
+        """FLOPs of a forward pass of what learns in the second stage (`Adaptation.second`)."""
         return 0.0
 
 

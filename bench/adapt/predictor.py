@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import adapted as shared
-from ptmbench.bench.adapt import heads, loop, neighbours, transforms
+from ptmbench.bench.adapt import built, heads, loop, neighbours, transforms
 from ptmbench.bench.adapt import load as adaptation_of
 from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.contract import Adaptation, Answers
 from ptmbench.bench.adapt.heads import Codec, Row
@@ -63,19 +63,19 @@ class Trained:
     def __post_init__(self) -> None:
         fixed = adaptation_settings.baked(self.settings)
         rebuilt = self.transform if self.transform and self.transform.transform.rebuilds else None
-        self._network = shared.adapted(
+        self._network = built.adapted(
             *self.own, self.task.form, self.method, self.codec.outputs, fixed, self.others, rebuilt
         )  # traced when it is first called
         if self.weights is None:
             self._network.holder = self
 
     @property
-    def learning(self) -> shared.Adapted:
+    def learning(self) -> Adapted:
         """The network with the weights that it has at the moment, while it learns."""
         return self._network
 
     @property
-    def network(self) -> shared.Adapted:
+    def network(self) -> Adapted:
         """The network with the weights of this predictor. Raises `RuntimeError` where they are lost."""
         if self._network.holder is not self:
             if self.weights is None:
@@ -92,7 +92,8 @@ class Trained:
             outputs = self._outputs(rows)
             predictions = self.codec.predictions(examples, rows, outputs)
         probabilities = self.codec.probabilities(examples, rows, outputs)
-        return Answers(predictions, probabilities, flops + self._flops(rows, outputs))
+        told = adaptation_of(self.method).told(self._network, outputs)
+        return Answers(predictions, probabilities, flops + self._flops(rows, outputs), told)
 
     def flops(self, examples: Sequence[Example]) -> list[float]:
         before, rows = self._follow(examples), self._rows(examples)
@@ -174,7 +175,7 @@ class Responding:
     def answer(self, examples: Sequence[Example]) -> Answers:
         asked = replace(self.asked, report=examples)
         predictions, flops = self.adaptation.respond(asked)
-        return Answers(predictions, None, flops, self.adaptation.signatures(asked))
+        return Answers(predictions, None, flops, signatures=self.adaptation.signatures(asked))
 
     def flops(self, examples: Sequence[Example]) -> list[float]:
         return [self.answer([example]).flops for example in examples]

@@ -139,7 +139,7 @@ class _Attempt:
     @cached_property
     def arrays(self) -> Mapping[str, np.ndarray]:
         """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
-        from ptmbench.bench.adapt.adapted import random_weights
+        from ptmbench.bench.adapt.built import random_weights
 
         found = self.context.adapted or self.context.weights
         if found is not None:
@@ -332,7 +332,7 @@ class _Attempt:
         from ptmbench.bench.adapt import loop
 
         network, selection = made.learning, self.parts.selection
-        if network.decoding:  # decoding the selection set each time would cost more than training
+        if network.by_loss:
             return -network.mean_loss(rows)
         # A task without a training set takes the model of another one, just as that one chooses it.
         judge = tasks.load(self.task.extra.get("trained_on", self.task.name))

@@ -138,6 +138,7 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         predictions = answers.predictions
         outcome.cost["flops_evaluate"] += answers.flops
         outcome.signatures = dict(answers.signatures)
+        outcome.cost |= answers.told
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
         if context.overlap is not None:

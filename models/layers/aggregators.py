@@ -110,6 +110,8 @@ class EntityEncoder(Encoder):
     """Batch to `Encoding`. The channel ``entities`` has a k at each token with which a mention of the k-th entity
     begins; without the channel there are none."""
 
+    stepwise = False  # the aggregators follow the stack
+
     def __init__(self, config: EntityEncoderConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.depth += config.aggregators.layers

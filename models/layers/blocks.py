@@ -191,8 +191,13 @@ class Stack(Layer):
     def call(self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> list[tf.Tensor]:
         """The L + 1 tensors [N, D]: ``x``, then what each block gives. Places for dropout are ten apart."""
         layers = [x]
-        for index, one in enumerate(self):
-            step = partial(one, rows=rows, drop=drop.at(10 * (index + 1)))
-            x = recomputed(lambda x, bias, step=step: step(x, bias)[0], layers[-1], bias)
-            layers.append(self.through("between", x, index=index))
+        for index in range(self.config.layers):
+            layers.append(self.step(index, layers[-1], bias, rows, drop))
         return layers
+
+    def step(self, index: int, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> tf.Tensor:
+        """What block ``index`` gives for ``x`` [N, D], the result of the block before it."""
+        one = self.blocks[0 if self.config.shared else index]
+        step = partial(one, rows=rows, drop=drop.at(10 * (index + 1)))
+        x = recomputed(lambda x, bias: step(x, bias)[0], x, bias)
+        return self.through("between", x, index=index)

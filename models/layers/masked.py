@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ptmbench.models.architectures.masked_encoder import BACKWARD, FORWARD, SOURCE, TARGET, MaskedConfig
-from ptmbench.models.layers.core import Drop, Rows, made_from
+from ptmbench.models.layers.core import NO_DROP, Drop, Rows, made_from
 from ptmbench.models.layers.operations import HIDDEN, check_length, shape
 from ptmbench.models.layers.transformers import Encoder, built
 from ptmbench.models.pretrainable import Encoding
@@ -30,6 +30,12 @@ def seen(segments: tf.Tensor) -> tf.Tensor:
     )
 
 
+def _segments(batch: dict[str, Any]) -> tf.Tensor:
+    """The segments [B, T] of ``batch``; zeros where it has none."""
+    segments = batch.get("segments")
+    return tf.zeros_like(batch["tokens"]) if segments is None else segments
+
+
 @made_from(MaskedConfig)
 class MaskedEncoder(Encoder):
     """Batch to `Encoding`; the pooled vector is BERT's, a dense layer with tanh on the first token, or without a
@@ -46,12 +52,22 @@ class MaskedEncoder(Encoder):
         ``visible`` bool [B, T, T] says whom each token sees (none of which is padding); ``positions`` int32 [B, T]
         are those from the left when not given.
         """
-        rows, drop = shape(tokens), Drop(self.dropout, seed, 0)
+        drop = Drop(self.dropout, seed, 0)
+        x, bias = self._entered(tokens, segments, visible, positions, drop)
+        return self.stack(x, bias, rows=Rows(*shape(tokens)), drop=drop)
+
+    def entered(self, batch: dict[str, Any], drop: Drop = NO_DROP) -> tuple[tf.Tensor, tf.Tensor]:
+        segments = _segments(batch)
+        return self._entered(batch["tokens"], segments, seen(segments), None, drop)
+
+    def _entered(
+        self, tokens: tf.Tensor, segments: tf.Tensor, visible: tf.Tensor, positions: Any, drop: Drop
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The vectors [B * T, D] that the first block reads, and the bias [B, 1 or H, T, T] of all blocks."""
         if positions is None:
-            check_length(rows[1], self.length, "encoder")
-        x = self.embeddings(tokens, positions=positions, segments=segments, drop=drop)  # [B * T, D]
-        bias = self._bias(visible & tf.not_equal(tokens, 0)[:, None, :], positions)  # [B, 1 or H, T, T]
-        return self.stack(x, bias, rows=Rows(*rows), drop=drop)
+            check_length(shape(tokens)[1], self.length, "encoder")
+        x = self.embeddings(tokens, positions=positions, segments=segments, drop=drop)
+        return x, self._bias(visible & tf.not_equal(tokens, 0)[:, None, :], positions)
 
     def _bias(self, visible: tf.Tensor, positions: Any) -> tf.Tensor:
         """What is added to the scores: float32 [B, 1, T, T], or [B, H, T, T] with distances, which are [1, H, T, T]
@@ -64,8 +80,7 @@ class MaskedEncoder(Encoder):
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
         tokens = batch["tokens"]
         rows, length = shape(tokens)
-        segments = batch.get("segments")
-        segments = tf.zeros_like(tokens) if segments is None else segments
+        segments = _segments(batch)
         flat = self.hidden(tokens, segments, seen(segments), seed=seed)
         layers = tuple(tf.reshape(x, [rows, length, self.width]) for x in flat)
         pooled = layers[-1][:, 0]  # [B, D]

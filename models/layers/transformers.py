@@ -13,7 +13,7 @@ import tensorflow as tf
 from ptmbench.models.layers import embeddings  # noqa: F401  the layers that configurations name
 from ptmbench.models.layers.blocks import Stack  # noqa: F401
 from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, EncoderConfig, TableConfig
-from ptmbench.models.layers.core import Drop, Layer, Rows, built, made_from, recomputed
+from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Rows, built, made_from, recomputed
 from ptmbench.models.layers.embeddings import future_bias, padding_bias
 from ptmbench.models.layers.encoding import EncodingLayer, mean
 from ptmbench.models.layers.operations import HIDDEN, check_length, shape
@@ -25,7 +25,14 @@ __all__ = ["CausalTransformer", "Decoder", "Encoder", "built"]
 
 class Network(EncodingLayer):
     """What encoders and left-to-right decoders share: ``width`` D, ``depth`` L, ``heads`` H, and the ``length`` of the
-    longest input. Their configurations have ``embeddings``."""
+    longest input. Their configurations have ``embeddings``.
+
+    A network that is ``stepwise`` can be computed one layer at a time, as early exit does: `entered` gives what the
+    first block reads, ``stack.step`` what each block gives, and `ended` makes ``Encoding.layers[-1]`` of the last one.
+    Between two steps, examples may leave the batch. A subclass whose layers are more than its stack is not stepwise.
+    """
+
+    stepwise = False
 
     def __init__(self, config: Config, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -50,6 +57,7 @@ class Encoder(Network):
     ``documents`` and ``attention`` where the batch has them; ``positions`` are 0 to T - 1 where it has none."""
 
     causal = False
+    stepwise = True
 
     def embedded(self, batch: dict[str, Any], drop: Drop) -> tf.Tensor:
         """The vectors [B * T, E] that go into the stack, before they are widened."""
@@ -75,21 +83,30 @@ class Encoder(Network):
         """The L + 1 tensors [B * T, D]: ``x``, then what each layer gives."""
         return self.stack(x, bias, rows=rows, drop=drop)
 
+    def entered(self, batch: dict[str, Any], drop: Drop = NO_DROP) -> tuple[tf.Tensor, tf.Tensor]:
+        """The vectors [B * T, D] that the first block reads, and the bias [B, 1 or H, 1 or T, T] of all blocks."""
+        length = shape(batch["tokens"])[1]
+        check_length(length, self.length, "encoder")
+        x = self.embedded(batch, drop)  # [B * T, E]
+        if self.config.widening is not None:
+            x = self.widening(x)  # [B * T, D]
+        bias = self.bias(batch)
+        if self.config.distances is not None:
+            bias = self.distances(length=length) + bias  # [B, H, T, T]
+        return x, bias
+
+    def ended(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
+        """The last layer's vectors [N, D], of what the last block gives."""
+        if self.config.norm is not None:
+            x = self.norm(x)
+        return drop(x, 1) if self.config.norm_dropout else x
+
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
         tokens, config = batch["tokens"], self.config
         rows, drop = shape(tokens), Drop(self.dropout, seed, 0)
-        check_length(rows[1], self.length, "encoder")
-        x = self.embedded(batch, drop)  # [B * T, E]
-        if config.widening is not None:
-            x = self.widening(x)  # [B * T, D]
-        bias = self.bias(batch)
-        if config.distances is not None:
-            bias = self.distances(length=rows[1]) + bias  # [B, H, T, T]
+        x, bias = self.entered(batch, drop)
         flat = self.deeper(x, bias, batch, Rows(*rows), drop)
-        if config.norm is not None:
-            flat[-1] = self.norm(flat[-1])
-        if config.norm_dropout:
-            flat[-1] = drop(flat[-1], 1)
+        flat[-1] = self.ended(flat[-1], drop)
         layers = tuple(tf.reshape(x, [*rows, self.width]) for x in flat)
         if config.pooled == "mean":
             return Encoding(tokens=layers[-1], pooled=mean(layers[-1], tokens), layers=layers)
@@ -119,7 +136,17 @@ class LeftToRight(Network):
 class CausalTransformer(LeftToRight):
     """A stack of blocks over the embeddings. The table of token vectors is the output layer too."""
 
-    def _ended(self, x: tf.Tensor) -> tf.Tensor:
+    stepwise = True
+
+    def entered(self, batch: dict[str, Any], drop: Drop = NO_DROP) -> tuple[tf.Tensor, tf.Tensor]:
+        """The vectors [B * T, D] that the first block reads, and the bias [1, 1, T, T] of all blocks."""
+        tokens = batch["tokens"]
+        length = shape(tokens)[1]
+        check_length(length, self.length, "decoder")
+        return self.embeddings(tokens, drop=drop), future_bias(length)
+
+    def ended(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
+        """The last layer's vectors [N, D], of what the last block gives."""
         return x if self.config.norm is None else self.norm(x)
 
     def hidden(
@@ -143,7 +170,7 @@ class CausalTransformer(LeftToRight):
             bias = tf.minimum(bias, tf.where(together, 0.0, HIDDEN))
         x = self.embeddings(tokens, positions=positions, drop=drop)  # [B * T, D]
         layers = self.stack(x, bias, rows=Rows(*rows), drop=drop)
-        return [*layers[:-1], self._ended(layers[-1])]
+        return [*layers[:-1], self.ended(layers[-1])]
 
     def begin(self, tokens: tf.Tensor) -> tuple[Any, Any]:
         """What `step` needs of ``tokens`` [B, T], and each layer's keys and values of them as the past (see
@@ -172,7 +199,7 @@ class CausalTransformer(LeftToRight):
             x, kept = block(x, bias, rows=Rows(batch, beam), past=before)
             x = self.stack.through("between", x, index=index)
             grown.append(kept)
-        return self._ended(x), grown
+        return self.ended(x), grown
 
 
 @made_from(DecoderConfig)

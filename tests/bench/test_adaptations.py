@@ -12,7 +12,7 @@ import pytest
 
 from ptmbench.bench import adapt
 from ptmbench.bench.adapt import heads, predictor, settings
-from ptmbench.bench.adapt.adapted import random_weights
+from ptmbench.bench.adapt.built import random_weights
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.engine import checkpoint

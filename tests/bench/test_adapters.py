@@ -8,9 +8,9 @@ import tensorflow as tf
 from scipy.special import erf
 
 from ptmbench.bench.adapt import predictor, settings
-from ptmbench.bench.adapt.adapted import adapted, random_weights
 from ptmbench.bench.adapt.adapters import Own
 from ptmbench.bench.adapt.adapters.network import Adapter
+from ptmbench.bench.adapt.built import adapted, random_weights
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.engine import checkpoint

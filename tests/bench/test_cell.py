@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.adapted import adapted
+from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.engine.budget import Budget
@@ -187,7 +187,7 @@ def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):
     cells.run(make("sst2", "bert", "features"), context)
     settings = adaptation_settings.defaults(load("sst2").form, "features")
     network = adapted("bert", SHAPE, tokenizer, load("sst2").form, "features", 4, adaptation_settings.baked(settings))
-    from ptmbench.bench.adapt.adapted import random_weights
+    from ptmbench.bench.adapt.built import random_weights
 
     before = random_weights("bert", SHAPE, tokenizer, 0)
     assert all((before[v.path] == v.numpy()).all() for v in network.network.encoder.variables)

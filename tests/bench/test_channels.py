@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ptmbench.bench.adapt import heads, settings
-from ptmbench.bench.adapt.adapted import adapted
+from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.settings import baked

@@ -11,7 +11,7 @@ from scipy.special import erf
 
 from ptmbench.bench.adapt import fused as of_fused
 from ptmbench.bench.adapt import heads, settings
-from ptmbench.bench.adapt.adapted import adapted, random_weights
+from ptmbench.bench.adapt.built import adapted, random_weights
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.fused import network as fused
 from ptmbench.bench.adapt.heads import generation

@@ -205,7 +205,7 @@ def test_choices_of_other_examples_change_neither_scores_nor_loss_nor_gradients(
     against."""
     import tensorflow as tf
 
-    from ptmbench.bench.adapt.adapted import adapted
+    from ptmbench.bench.adapt.built import adapted
     from ptmbench.models.card import Size
 
     made = codec(choice, "copa")

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench.adapt import loop, predictor, settings, summaries
-from ptmbench.bench.adapt.adapted import Adapted, adapted
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.match import Own
 from ptmbench.bench.adapt.match import head as matching

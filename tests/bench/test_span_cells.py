@@ -9,7 +9,7 @@ import pytest
 from ptmbench.bench import environment
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.adapted import adapted
+from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.adapt.heads import span
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.plan import Cell, Row

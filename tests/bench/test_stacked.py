@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench.adapt import heads, loop, settings
-from ptmbench.bench.adapt.adapted import adapted
+from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.stacked import Own

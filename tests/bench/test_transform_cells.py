@@ -205,7 +205,7 @@ def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptatio
 @pytest.mark.slow
 def test_int8_is_what_keras_makes_of_the_layers(context):  # noqa: F811
     """Codes, scales, and answers: bit for bit those of `quantize` on the network that learnt."""
-    from ptmbench.bench.adapt.adapted import adapted
+    from ptmbench.bench.adapt.built import adapted
     from ptmbench.bench.adapt.transforms.int8 import Settings
     from ptmbench.bench.adapt.transforms.int8.network import quantise
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench.adapt import adapted, loop
+from ptmbench.bench.adapt import built, loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.effort import Network
@@ -242,7 +242,7 @@ def test_where_is_read(adaptation):
 def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
     """ELMo's is looked up, the other's is made of letters: half of that whole network."""
     rows = [Row({"tokens": np.array([2, 40, 41, 3], np.int32)}, 0)]
-    made = adapted.adapted.__wrapped__(
+    made = built.adapted.__wrapped__(
         model, SIZE, SimpleNamespace(vocabulary=VOCABULARY), Form.CLASSIFICATION, "features", 4,
         changed(defaults(Form.CLASSIFICATION, "features"), {"layers": "embedding"}),
     )  # fmt: skip

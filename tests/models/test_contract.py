@@ -86,6 +86,33 @@ def test_encoding(name):
     assert np.allclose(without.tokens, encoder({"tokens": batch["tokens"]}).tokens, atol=1e-6)
 
 
+@every_model
+def test_layers_computed_one_at_a_time_are_those_of_the_encoding(name):
+    """Where an encoder says that it is stepwise; half of the examples leave after each step."""
+    import tensorflow as tf
+
+    from ptmbench.models.layers.core import Rows
+
+    encoder = made(name).built.encoder
+    if not getattr(encoder, "stepwise", False):
+        pytest.skip(f"{name} is not stepwise.")
+    batch = {key: tf.constant(value) for key, value in text().items()}
+    count, length = batch["tokens"].shape
+    encoding, left = encoder(batch), np.arange(count)
+    x, bias = encoder.entered(batch)
+    for index in range(encoder.depth):
+        if index:
+            stay = np.arange(0, len(left), 2)
+            left = left[stay]
+            x = tf.reshape(tf.gather(tf.reshape(x, [-1, length, encoder.width]), stay), [-1, encoder.width])
+            bias = tf.gather(bias, stay) if bias.shape[0] > 1 else bias
+        x = encoder.stack.step(index, x, bias, Rows(len(left), length))
+        layer = x if index + 1 < encoder.depth else encoder.ended(x)
+        wanted = np.asarray(encoding.layers[index + 1])[left]
+        assert np.allclose(np.reshape(layer, wanted.shape), wanted, atol=1e-5)
+    assert 0 < len(left) < count
+
+
 @pytest.mark.sweep
 @swept_model
 def test_encoding_in_bfloat16(name):

@@ -1,0 +1,76 @@
+"""Networks under heads, built and traced once a process and shared by all cells that need them."""
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import keras
+import numpy as np
+
+from ptmbench import models
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.neighbours import Neighbour
+from ptmbench.bench.adapt.parts import Decoding
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.transforms import Chosen
+from ptmbench.bench.engine import cost, networks
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks.forms import Form
+
+
+@lru_cache(maxsize=4)
+def adapted(
+    model: str,
+    shape: Size,
+    tokenizer: Tokenizer,
+    form: Form,
+    adaptation: str,
+    outputs: Hashable,
+    settings: Settings,
+    neighbours: tuple[Neighbour, ...] = (),
+    transform: Chosen | None = None,
+) -> Adapted:
+    """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
+    it. ``transform`` is one that rebuilds the network."""
+    network = networks.build(model, shape, tokenizer, 0, ending=True)
+    described, vocabulary = models.load(model).describe(shape, tokenizer.vocabulary), tokenizer.vocabulary
+
+    # What is above an embedding that is read is not in the graph.
+    read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops
+
+    def encoder_flops(rows: Sequence[Row]) -> float:
+        others = (
+            read(models.load(other.model).describe(other.shape, other.tokenizer.vocabulary), rows, f"tokens_{number}")
+            for number, other in enumerate(neighbours, 1)
+        )
+        return read(described, rows) + sum(others)
+
+    def decoder_flops(decoding: Decoding, rows: Sequence[Row], *written: Any) -> float:
+        count = cost.writing_flops if written else cost.decoder_flops
+        return count(decoding.counts(described), rows, *written)
+
+    others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
+    made = Adapted(
+        network,
+        vocabulary,
+        form,
+        adaptation,
+        outputs,
+        settings,
+        encoder_flops,
+        neighbours=others,
+        decoder_flops=decoder_flops,
+        reads=models.load(model).CARD.reads,
+    )
+    if transform:
+        transform.transform.prepare(made, transform.settings)
+    return made
+
+
+@lru_cache(maxsize=8)
+def random_weights(model: str, shape: Size, tokenizer: Tokenizer, seed: int) -> dict[str, np.ndarray]:
+    """The weights that a run with ``seed`` begins from: those of a random twin."""
+    keras.utils.clear_session(free_memory=False)
+    return networks.weights(networks.build(model, shape, tokenizer, seed).loss.variables)

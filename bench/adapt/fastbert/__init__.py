@@ -1,0 +1,142 @@
+"""FastBERT: easy texts leave the network early. Liu et al. (2020), "FastBERT: a Self-distilling BERT with Adaptive
+Inference Time", section 3.
+
+Every layer has a branch, a small classifier over its vectors h_i. The branch of the last layer is the teacher, with
+prediction p_t, all others are students, with predictions p_1 ... p_{L-1}. Training has two stages:
+
+1. Encoder and teacher learn the task by cross-entropy, as in fine-tuning (section 3.2.2).
+2. Both are frozen. The students learn from the same texts, without their labels (section 3.2.3, equations 5 and 6):
+
+    loss = sum_i D(p_i, p_t)        D(p_s, p_t) = sum_c p_s(c) log(p_s(c) / p_t(c))
+
+An answer begins at the first layer. It is the prediction of the first branch that is certain enough, and no later layer
+is computed for that text. With N classes (section 3.3, equation 7):
+
+    uncertainty(p) = sum_c p(c) log p(c) / log(1 / N)        a text leaves at layer i if uncertainty(p_i) < ``speed``
+
+With ``speed`` 0 no text leaves: the teacher answers, and no other branch is computed.
+
+A branch (section 3.1) narrows h_i with tanh from D to W numbers, 768 to 128 in BERT-base, applies self-attention with
+two heads, takes the first vector, and ends with a layer W to W, tanh, and a layer to the classes. Here W is a sixth of
+D by default, so that branches stay small in small networks. Encoders that read from left to right take the vector of
+the last token. Only the vector that is taken has a query: the result is the same, and keys and values are what costs.
+
+Differences from the authors' code (autoliuweijie/FastBERT): it minimises sum_c p_t(c) log(p_t(c) / p_s(c)), which
+``divergence=teacher`` chooses. It has dropout in the second stage; here there is none. It keeps the students of the
+last pass; here those are kept whose loss on the selection split is lowest. It lets a text of uncertainty ``speed``
+leave; here such a text stays, as in the paper.
+
+Training does not depend on ``speed``. The task's score on the selection split chooses the teacher. The gradients of a
+predictor are those of the teacher's loss.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """As many passes for the teacher as fine-tuning has, and as many again for the students; the paper's are 3 and
+    5."""
+
+    epochs: int = settings.positive(8)
+    """Passes over the training set, of both stages."""
+    distilling: float = settings.share(0.5)
+    """Share of the steps in which the students learn."""
+    student_rate: float = settings.positive(10.0)
+    """How many times higher the learning rate of the students is (authors' code)."""
+    speed: float = settings.setting(0.5, "from 0 to 1", lambda value: 0 <= value <= 1)
+    """A text leaves at the first branch whose uncertainty is below it."""
+    branch: int = settings.setting(0, baked=True)
+    """W, the width of a branch; 0 is a sixth of the encoder's."""
+    branch_heads: int = settings.positive(2, baked=True)
+    """Heads of a branch's attention."""
+    divergence: str = settings.one_of("student", "student", "teacher", baked=True)
+    """Whose probabilities weigh the logarithms: the student's (equation 5), or the teacher's (authors' code)."""
+    layers: str = settings.one_reading("every layer has a branch")
+
+    def branch_width(self, width: int) -> int:
+        """W under an encoder that is ``width`` wide: a multiple of the number of heads."""
+        heads = self.branch_heads
+        return max(1, round((self.branch or width / 6) / heads)) * heads
+
+    def branch_flops(self, width: int, length: float) -> float:
+        """FLOPs of one branch over ``length`` tokens: narrowing, keys and values, and one query."""
+        W = self.branch_width(width)
+        return length * (2 * width * W + 4 * W * W + 4 * W) + 6 * W * W
+
+    def flops(self, network: Network, form: Form) -> tuple[float, float]:
+        """Before anything has run nobody knows where texts leave: answers are counted as if none did."""
+        read, students = self.forward(network), network.shape.layers - 1
+        branch = self.branch_flops(network.shape.width, self.length)
+        first, second = 3 * (read + branch), read + branch + 3 * students * branch
+        learning = (1 - self.distilling) * first + self.distilling * second
+        return learning, read + branch * (1 + (students if self.speed else 0))
+
+
+class FastBert(Adaptation):
+    summary = "after fine-tuning, small classifiers learn from the last one, and easy texts leave at a lower layer"
+    settings = Own
+    heads = {Form.CLASSIFICATION: "fastbert.head"}
+
+    def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
+        from ptmbench.bench.adapt.fastbert.network import Reading
+
+        return Reading(encoder, settings)
+
+    def second(self, reading: Any, head: Any) -> Sequence[Any]:
+        return [variable for layer in (*reading.students, head.students) for variable in layer.trainable_variables]
+
+    def turn(self, steps: int, settings: Any) -> int:
+        return max(1, steps - round(steps * settings.distilling))
+
+    def rate(self, step: Any, number: int, steps: int, settings: Any) -> float:
+        """Each stage has a warm-up of its own."""
+        turn = self.turn(steps, settings)
+        if number < turn:
+            return super().rate(step, number, turn, settings)
+        return settings.student_rate * super().rate(step, number - turn, steps - turn, settings)
+
+    def loss(self, adapted: Any, numbers: Any, batch: Mapping[str, Any], seed: Any) -> Any:
+        from ptmbench.bench.adapt.fastbert.network import distilled
+
+        if adapted.second:
+            return distilled(numbers, adapted.settings.divergence)
+        return super().loss(adapted, numbers, batch, seed)
+
+    def by_loss(self, adapted: Any) -> bool:
+        """The students learn without labels, and are chosen without them too."""
+        return adapted.second
+
+    def numbers(self, adapted: Any, batch: Mapping[str, Any]) -> Any:
+        """The logits, and then the number of the layer that they are from. While the network learns, the teacher's."""
+        from ptmbench.bench.adapt.fastbert.network import leaving
+
+        if adapted.holder is None or not adapted.settings.speed:
+            return super().numbers(adapted, batch)
+        return adapted.run(leaving, batch, adapted.settings.speed)
+
+    def flops(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> float:
+        """FLOPs of the layers up to those at which the rows left, and of all branches on the way. The pooler, where
+        there is one, stays counted."""
+        whole, early = adapted.encoder_flops(rows), adapted.settings.speed > 0
+        encoder, reading = adapted.network.encoder, adapted.reading
+        for row, output in zip(rows, outputs, strict=True):
+            left = int(output[-1])
+            whole -= (encoder.depth - left) * encoder.config.stack.block.flops(row.tokens, row.tokens)
+            whole += (left if early else 1) * reading.branch_flops(row)
+        return whole
+
+    def told(self, adapted: Any, outputs: Sequence[Any]) -> Mapping[str, float]:
+        """``mean_exit_layer``, counted from 1."""
+        return {"mean_exit_layer": sum(float(output[-1]) for output in outputs) / len(outputs)} if outputs else {}
+
+
+ADAPTATION = FastBert()

@@ -1,0 +1,80 @@
+"""The last layers of FastBERT's branches. Examples become rows, and numbers answers, as in classification."""
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt.heads import classification
+
+Codec = classification.Codec
+"""Reads the logits of its classes; the number behind them, that of a layer, is for FLOPs."""
+
+
+class Logits(NamedTuple):
+    """What the branches say, with -1e9 added at the outputs that are no class of the task."""
+
+    students: Any
+    """[B, L - 1, C]"""
+    teacher: Any
+    """[B, C]"""
+    unused: Any
+    """[B, C]: 0 for each class of the task, -1e9 for other outputs."""
+
+
+class Students(keras.layers.Layer):
+    """A layer for each student, which knows nothing of the others: [B, L - 1, W] to [B, L - 1, C]."""
+
+    def __init__(self, outputs: int):
+        super().__init__(name="students")
+        self.outputs = outputs
+
+    def build(self, input_shape: Any) -> None:
+        _, students, width = input_shape
+        self.kernel = self.add_weight((students, width, self.outputs), "glorot_uniform", name="kernel")
+        self.bias = [self.add_weight((self.outputs,), "zeros", name=f"bias_{index}") for index in range(students)]
+
+    def call(self, x: Any) -> Any:
+        return tf.einsum("blw,lwc->blc", x, self.kernel) + tf.stack([tf.convert_to_tensor(one) for one in self.bias])
+
+    def one(self, index: int, x: Any) -> Any:
+        """What the student ``index`` says of x [B, W]: [B, C]."""
+        return tf.matmul(x, self.kernel[index]) + self.bias[index]
+
+
+class Head(parts.Head):
+    """From the vectors of students [B, L - 1, W] and teacher [B, W], tokens and pooled vector of what it reads, to
+    `Logits`."""
+
+    def __init__(self, outputs: int):
+        super().__init__()
+        self.outputs = outputs
+        self.teacher, self.students = keras.layers.Dense(outputs, name="teacher"), Students(outputs)
+
+    @property
+    def glorot(self) -> list[Any]:
+        return [self.teacher.kernel, self.students.kernel]
+
+    def call(self, reading: Any, batch: dict[str, Any]) -> Logits:
+        unused = self.unused(batch)
+        students, teacher = self.students(reading.tokens), self.teacher(reading.pooled)
+        return Logits(students + unused[:, None], teacher + unused, unused)
+
+    def unused(self, batch: dict[str, Any]) -> Any:
+        """[B, C]: 0 for each class of the task, -1e9 for other outputs."""
+        return batch["unused"][:, : self.outputs]
+
+    def loss(self, logits: Logits, batch: dict[str, Any]) -> Any:
+        """The teacher's cross-entropy."""
+        losses = keras.losses.sparse_categorical_crossentropy(batch["label"], logits.teacher, from_logits=True)
+        return tf.reduce_mean(losses)
+
+    def predicted(self, logits: Logits, batch: dict[str, Any]) -> Any:
+        """The teacher's logits and the number of its layer, [B, C + 1]."""
+        return numbered(logits.teacher, logits.students.shape[1] + 1)
+
+
+def numbered(logits: Any, layer: int) -> Any:
+    """``logits`` [B, C], then the number of the ``layer`` that they are from: [B, C + 1]."""
+    return tf.pad(logits, [[0, 0], [0, 1]], constant_values=float(layer))

@@ -1,0 +1,135 @@
+"""FastBERT in TensorFlow: branches, the students' loss, and answers that leave the network early."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt.fastbert import Own
+from ptmbench.bench.adapt.fastbert.head import Logits, numbered
+from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.layers.config import GLOROT, AttentionConfig, LinearConfig
+from ptmbench.models.layers.core import Rows, built
+from ptmbench.models.layers.embeddings import padding_bias
+from ptmbench.models.layers.operations import shape
+
+
+class Branch(keras.layers.Layer):
+    """All of a classifier but its last layer: vectors of tokens [B, T, D] to [B, W]. ``last`` takes the vector of the
+    last token, otherwise that of the first one is taken."""
+
+    def __init__(self, width: int, narrow: int, heads: int, last: bool, name: str):
+        super().__init__(name=name)
+        self.last = last
+        with keras.name_scope(name):
+            self.narrow = built(LinearConfig(inputs=width, outputs=narrow, start=GLOROT), name="narrow")
+            self.attention = built(AttentionConfig(width=narrow, heads=heads, start=GLOROT), name="attention")
+            self.dense = built(LinearConfig(inputs=narrow, outputs=narrow, start=GLOROT), name="dense")
+        self.built = True
+
+    def call(self, x: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+        """``tokens`` int32 [B, T] say what is padding."""
+        count, length, width = shape(x)
+        h = tf.tanh(self.narrow(tf.reshape(x, [-1, width])))  # [B * T, W]
+        place = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1) - 1  # [B]
+        taken = tf.range(count) * length + (tf.maximum(place, 0) if self.last else 0)
+        seen = self.attention.read(h, Rows(count, length))
+        h, _ = self.attention(tf.gather(h, taken), padding_bias(tokens), rows=Rows(count, 1), memory=seen)
+        return tf.tanh(self.dense(h))
+
+
+class Reading(parts.Reading):
+    """A branch over every layer. Gives the vectors of the students as ``tokens`` [B, L - 1, W], and the teacher's as
+    ``pooled`` [B, W].
+
+    Raises `NotApplicable` for an encoder in which no text can leave early.
+    """
+
+    def __init__(self, encoder: Any, settings: Own):
+        super().__init__(name="branches")
+        if not getattr(encoder, "stepwise", False):
+            raise NotApplicable(
+                "not-stepwise",
+                "because this model's layers are not computed one at a time from a stack of blocks, "
+                "so that no text can leave between two of them.",
+            )
+        if encoder.depth < 2:
+            raise NotApplicable("one-layer", "because a text cannot leave early where there is only one layer.")
+        self.settings, self.width = settings, encoder.width
+        sizes = (encoder.width, settings.branch_width(encoder.width), settings.branch_heads)
+        made = [Branch(*sizes, last=encoder.causal, name=f"branch_{n}") for n in range(1, encoder.depth + 1)]
+        self.students, self.teacher = made[:-1], made[-1]
+
+    @property
+    def branches(self) -> Sequence[Any]:
+        return self.trainable_variables
+
+    @property
+    def glorot(self) -> Sequence[Any]:
+        return [variable for variable in self.trainable_variables if len(variable.shape) == 2]
+
+    def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
+        *lower, top = encoding.layers[1:]
+        students = [branch(x, batch["tokens"]) for branch, x in zip(self.students, lower, strict=True)]
+        return encoding._replace(tokens=tf.stack(students, axis=1), pooled=self.teacher(top, batch["tokens"]))
+
+    def branch_flops(self, row: Row) -> float:
+        """FLOPs of one branch over ``row``."""
+        return self.settings.branch_flops(self.width, row.tokens)
+
+    def flops(self, rows: Sequence[Row]) -> float:
+        """FLOPs of the teacher's branch."""
+        return sum(map(self.branch_flops, rows))
+
+    def second_flops(self, rows: Sequence[Row]) -> float:
+        """FLOPs of the students' branches."""
+        return len(self.students) * self.flops(rows)
+
+
+def distilled(logits: Logits, divergence: str) -> tf.Tensor:
+    """The students' loss (equations 5 and 6), as a mean over the rows. The teacher does not learn from it."""
+    students = tf.nn.log_softmax(logits.students)  # [B, L - 1, C]
+    teacher = tf.stop_gradient(tf.nn.log_softmax(logits.teacher))[:, None]  # [B, 1, C]
+    if divergence == "student":
+        terms = tf.exp(students) * (students - teacher)
+    else:
+        terms = tf.exp(teacher) * (teacher - students)
+    return tf.reduce_mean(tf.reduce_sum(terms, axis=[1, 2]))
+
+
+def uncertainty(logits: tf.Tensor, unused: tf.Tensor) -> tf.Tensor:
+    """Equation 7, [B]: the entropy of the softmax of ``logits`` [B, C] as a share of the highest one that the N classes
+    of the task can have. ``unused`` is 0 for these."""
+    shares = tf.nn.log_softmax(logits)
+    entropy = -tf.reduce_sum(tf.exp(shares) * shares, axis=-1)
+    classes = tf.reduce_sum(tf.cast(tf.equal(unused, 0), tf.float32), axis=-1)
+    return tf.math.divide_no_nan(entropy, tf.math.log(classes))
+
+
+def leaving(adapted: Any, batch: dict[str, tf.Tensor], speed: tf.Tensor) -> tf.Tensor:
+    """The logits of each row's first branch whose `uncertainty` is below ``speed``, otherwise of the teacher, and the
+    number of its layer: [B, C + 1].
+
+    Rows that have left are not in the batch of the next layer, which is smaller.
+    """
+    encoder, reading, head = adapted.network.encoder, adapted.reading, adapted.head
+    tokens, unused = batch["tokens"], head.unused(batch)
+    count, length = shape(tokens)
+    x, bias = encoder.entered(adapted.channels(batch))
+    here, found = tf.range(count), tf.zeros([count, head.outputs + 1])
+    for index, branch in enumerate((*reading.students, reading.teacher)):
+        x = encoder.stack.step(index, x, bias, Rows(shape(tokens)[0], length))
+        last = index == encoder.depth - 1
+        x = tf.reshape(encoder.ended(x) if last else x, [-1, length, encoder.width])  # [B', T, D]
+        read = branch(x, tokens)
+        logits = (head.teacher(read) if last else head.students.one(index, read)) + unused  # [B', C]
+        found = tf.tensor_scatter_nd_update(found, here[:, None], numbered(logits, index + 1))
+        if not last:
+            stay = tf.where(uncertainty(logits, unused) >= speed)[:, 0]
+            x, tokens, unused, here = (tf.gather(one, stay) for one in (x, tokens, unused, here))
+            bias = bias if bias.shape[0] == 1 else tf.gather(bias, stay)
+            x = tf.reshape(x, [-1, encoder.width])
+    return found

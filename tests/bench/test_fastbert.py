@@ -1,0 +1,474 @@
+"""FastBERT against the paper's equations in numpy; early exit against all layers; what it costs; cells."""
+
+import dataclasses
+import gzip
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ptmbench.bench.adapt import conditions, predictor, settings
+from ptmbench.bench.adapt.built import adapted, random_weights
+from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.fastbert import Own
+from ptmbench.bench.adapt.fastbert.head import Logits
+from ptmbench.bench.adapt.fastbert.network import distilled, leaving, uncertainty
+from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.bench.errors import OK, NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.leaderboard import record
+from ptmbench.models import load as model
+from ptmbench.models.card import Size
+from ptmbench.models.layers.blocks import Stack
+from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from ptmbench.tasks.forms import Form
+from tests.bench.processes import ROOT, wait_for
+from tests.bench.test_cell import context, make, tokenizer, world  # noqa: F401
+
+TOKENIZER = Tokenizer.train("word", ["one two three four five six seven eight nine ten"] * 3, 60)
+SHAPE = Size(layers=4, width=12, heads=2, inner=16, length=16)
+W = 6  # the width of a branch, three heads
+CLASSES = 3  # of the four outputs
+
+
+def row(label, *tokens):
+    arrays = {"tokens": np.array(tokens, np.int32), "segments": np.zeros(len(tokens), np.int32)}
+    return Row(arrays | {"label": np.int32(label), "unused": np.array([0, 0, 0, -1e9], np.float32)}, 0)
+
+
+ROWS = [row(0, 1, 7, 8, 9, 2), row(1, 1, 10, 11, 2), row(2, 1, 12, 7, 13, 9, 2), row(1, 1, 14, 2)]
+ROWS += [row(n % 3, 1, *np.random.default_rng(n).integers(5, 14, 2 + n % 5), 2) for n in range(12)]
+OWN = Own(branch=W, branch_heads=3, length=16)
+
+
+def made(name="bert", shape=SHAPE):
+    found = adapted(name, shape, TOKENIZER, Form.CLASSIFICATION, "fastbert", 4, settings.baked(OWN))
+    found.reset(random_weights(name, shape, TOKENIZER, 1), 0)
+    found.writes(OWN, 0)
+    return found
+
+
+def spread(name="bert"):
+    """A network as if it had learnt, with weights so large that its branches differ, and are more or less certain."""
+    found, rng = made(name), np.random.default_rng(0)
+    for variable in found.own:
+        variable.assign(rng.normal(0.0, 0.9, variable.shape).astype(np.float32))
+    for variable in found.network.encoder.trainable_variables:
+        if len(variable.shape) == 2:
+            variable.assign(rng.normal(0.0, 0.6, variable.shape).astype(np.float32))
+    found.holder = "a test"
+    return found
+
+
+@pytest.fixture
+def bert():
+    return spread()
+
+
+def tensors(batch):
+    return {name: tf.constant(value) for name, value in batch.items()}
+
+
+# Equations -----------------------------------------------------------------------------------------------------------
+
+
+def softmax(x):
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def linear(x, layer):
+    return x @ layer.kernel.numpy().astype(np.float64) + layer.bias.numpy()
+
+
+def branch(h, layer, place):
+    """Section 3.1: narrow, self-attention of all tokens to all, the vector at ``place``, one more layer; h [T, D]."""
+    h = np.tanh(linear(h, layer.narrow))
+    q, k, v = np.split(linear(h, layer.attention.query_key_value), 3, axis=-1)
+    heads = [
+        softmax(one @ key.T / np.sqrt(one.shape[-1])) @ value
+        for one, key, value in zip(*(np.split(part, 3, axis=-1) for part in (q, k, v)), strict=True)
+    ]
+    return np.tanh(linear(linear(np.concatenate(heads, -1), layer.attention.projection)[place], layer.dense))
+
+
+def said(found, one):
+    """The probabilities of the task's classes by each branch for a row, [L, N]."""
+    batch = tensors(stack([one], multiple=1))
+    layers = found.network.encoder({name: batch[name] for name in ("tokens", "segments")}).layers[1:]
+    reading, head = found.reading, found.head
+    place = len(one.arrays["tokens"]) - 1 if found.network.encoder.causal else 0
+    branches = (*reading.students, reading.teacher)
+    read = [branch(h[0].numpy().astype(np.float64), b, place) for h, b in zip(layers, branches, strict=True)]
+    students = [
+        x @ kernel + bias.numpy()
+        for x, kernel, bias in zip(read[:-1], head.students.kernel.numpy(), head.students.bias, strict=True)
+    ]
+    return softmax(np.stack([*students, linear(read[-1], head.teacher)])[:, :CLASSES])
+
+
+def kl(p, q):
+    """Equation 5."""
+    return sum(p[c] * np.log(p[c] / q[c]) for c in range(CLASSES))
+
+
+def share(p):
+    """Equation 7."""
+    return sum(p[c] * np.log(p[c]) for c in range(CLASSES)) / np.log(1 / CLASSES)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt"])
+def test_branches_losses_and_uncertainties_are_the_papers(name):
+    found = spread(name)
+    batch = tensors(stack(ROWS))
+    logits = found._outputs(batch, None)
+    wanted = np.stack([said(found, one) for one in ROWS])  # [B, L, N]
+    given = tf.nn.softmax(tf.concat([logits.students, logits.teacher[:, None]], 1)).numpy()
+    assert np.abs(given[:, :, :CLASSES] - wanted).max() <= 2e-5 and not given[:, :, CLASSES:].any()
+    # Equation 6, a mean over the batch; the cross-entropy of the teacher; and what the authors' code minimises.
+    students = np.mean([sum(kl(p, one[-1]) for p in one[:-1]) for one in wanted])
+    assert abs(float(distilled(logits, "student")) - students) <= 2e-5 * students
+    reverse = np.mean([sum(kl(one[-1], p) for p in one[:-1]) for one in wanted])
+    assert abs(float(distilled(logits, "teacher")) - reverse) <= 2e-5 * reverse
+    labels = [-np.log(one[-1][row.arrays["label"]]) for one, row in zip(wanted, ROWS, strict=True)]
+    assert abs(float(found.head.loss(logits, batch)) - np.mean(labels)) <= 2e-5 * np.mean(labels)
+    for place in range(SHAPE.layers - 1):
+        shares = uncertainty(logits.students[:, place], logits.unused)
+        assert np.abs(shares - [share(one[place]) for one in wanted]).max() <= 2e-5
+
+
+def test_uncertainty_is_0_where_there_is_no_doubt_and_1_where_there_is_nothing_else():
+    unused = tf.constant([[0.0, 0.0, 0.0, -1e9]] * 3 + [[0.0, -1e9, -1e9, -1e9]])
+    logits = tf.constant([[200.0, 0, 0, 0], [3.0, 3, 3, 0], [1.0, 1, -300, 0], [5.0, 0, 0, 0]]) + unused
+    assert np.allclose(uncertainty(logits, unused), [0.0, 1.0, np.log(2) / np.log(3), 0.0], atol=1e-6)
+
+
+def test_the_teacher_does_not_learn_from_its_students():
+    students, teacher = tf.Variable(tf.ones([2, 3, 4])), tf.Variable([[1.0, 2.0, 0.0, 0.0]] * 2)
+    for which in ("student", "teacher"):
+        with tf.GradientTape() as tape:
+            loss = distilled(Logits(students, teacher, None), which)
+        at_students, at_teacher = tape.gradient(loss, [students, teacher])
+        assert at_teacher is None and np.abs(at_students).max() > 0.01
+
+
+# Training ------------------------------------------------------------------------------------------------------------
+
+
+def test_first_encoder_and_teacher_learn_and_then_the_students_alone():
+    found, batch, steps = made(), stack(ROWS), 6
+    variables = {v.path: v for v in (*found.network.encoder.trainable_variables, *found.own)}
+    later = {v.path for v in found.adaptation.second(found.reading, found.head)}
+    pooler = {path for path in variables if "pooler" in path}  # which FastBERT does not read
+    assert len(later) == 3 * 8 + 4 and {"pooler"} == {path.split("/")[1] for path in pooler}
+    assert found.turn(steps, OWN) == 3
+    for stage, expected in enumerate((set(variables) - later - pooler, later)):
+        before = {path: v.numpy() for path, v in variables.items()}
+        for number in range(3 * stage, 3 * stage + 3):
+            loss = found.step(batch, (0, number), found.rate(number, steps, OWN))["loss"]
+            assert found.second == found.by_loss == bool(stage)
+        moved = {path for path, v in variables.items() if not np.array_equal(before[path], v.numpy())}
+        assert moved == expected and np.isfinite(loss)
+    # The students' loss has neither labels nor dropout, and falls.
+    found.network.encoder.dropout = 0.5
+    unlabelled = batch | {"label": batch["label"] * 0 - 1}
+    losses = [float(found.step(unlabelled, (0, n), 1e-2)["loss"]) for n in range(20)]
+    assert losses[-1] < 0.5 * losses[0] and abs(found.mean_loss(ROWS) - losses[-1]) < 0.5 * losses[-1]
+
+
+def test_each_stage_has_its_rates():
+    found, own = made(), dataclasses.replace(OWN, warmup=0.5, learning_rate=1.0, student_rate=4.0)
+    assert [found.rate(n, 8, own) for n in range(8)] == [0.5, 1.0, 1.0, 0.5, 2.0, 4.0, 4.0, 2.0]
+    assert [found.adaptation.turn(n, OWN) for n in (1, 2, 3, 8)] == [1, 1, 1, 4]
+    assert found.adaptation.turn(8, dataclasses.replace(OWN, distilling=0.0)) == 8
+
+
+# Early exit ----------------------------------------------------------------------------------------------------------
+
+
+def afterwards(found, speed):
+    """All layers and branches are computed, and the exits chosen of them: logits and layers."""
+    logits = found._outputs(tensors(stack(ROWS)), None)
+    everything = tf.concat([logits.students, logits.teacher[:, None]], 1).numpy()
+    shares = np.stack([uncertainty(everything[:, n], logits.unused) for n in range(SHAPE.layers)], 1)
+    shares[:, -1] = -1  # nothing comes after the teacher
+    left = np.argmax(shares < speed, axis=1)
+    return everything[np.arange(len(ROWS)), left], left + 1, shares[:, :-1]
+
+
+SPEEDS = (0.15, 0.5, 0.65, 0.85)
+
+
+@pytest.mark.parametrize("name", ["bert", "albert", "gpt", pytest.param("t5", marks=pytest.mark.slow)])
+def test_who_leaves_early_says_what_it_would_have_said_after_all_layers(name):
+    found, seen = spread(name), []
+    for speed in SPEEDS:
+        logits, left, shares = afterwards(found, speed)
+        assert np.abs(shares - speed).min() > 1e-5  # nobody stands on the threshold
+        found.writes(dataclasses.replace(OWN, speed=speed), 0)
+        given = found.answered(stack(ROWS))
+        assert np.array_equal(given[:, -1], left) and np.allclose(given[:, :-1], logits, atol=1e-4, rtol=1e-5)
+        seen.append(left)
+    assert len(set(np.concatenate(seen))) >= (SHAPE.layers if name == "bert" else 2)
+    means = [left.mean() for left in seen]
+    assert means == sorted(means, reverse=True) and means[-1] < means[0]
+
+
+def test_a_layer_reads_only_the_rows_that_are_still_there(bert, monkeypatch):
+    read, step = [], Stack.step
+
+    def watched(self, index, x, bias, rows, *given):
+        read.append((index, x.shape[0] // int(rows.tokens), int(rows.batch)))
+        return step(self, index, x, bias, rows, *given)
+
+    monkeypatch.setattr(Stack, "step", watched)
+    batch = tensors(stack(ROWS))
+    for speed in (0.5, 1.1):
+        read.clear()
+        left = leaving(bert, batch, tf.constant(speed))[:, -1].numpy()
+        here = [int((left > index).sum()) for index in range(SHAPE.layers)]
+        assert read == [(index, n, n) for index, n in enumerate(here)]
+        assert len(set(here)) > 1
+    assert here == [len(ROWS), 0, 0, 0]
+
+
+def test_speed_0_is_the_teacher(bert):
+    bert.writes(dataclasses.replace(OWN, speed=0.0), 0)
+    given = bert.answered(stack(ROWS))
+    assert np.array_equal(given[:, :-1], bert.forward(stack(ROWS))[:, :-1]) and set(given[:, -1]) == {SHAPE.layers}
+    teacher = bert._outputs(tensors(stack(ROWS)), None).teacher
+    assert np.allclose(given[:, :-1], teacher, atol=1e-4)
+
+
+def test_while_it_learns_the_teacher_answers(bert):
+    bert.writes(dataclasses.replace(OWN, speed=1.0), 0)
+    assert set(bert.answered(stack(ROWS))[:, -1]) == {1}
+    bert.holder = None
+    assert set(bert.answered(stack(ROWS))[:, -1]) == {SHAPE.layers}
+
+
+# Cost ----------------------------------------------------------------------------------------------------------------
+
+
+def by_hand(n):
+    """FLOPs over n tokens: of the network, of a layer, of a branch."""
+    D, F = SHAPE.width, SHAPE.inner
+    layer = n * (8 * D * D + 4 * D * F + 4 * n * D)
+    narrow, pair = 2 * n * D * W, 2 * n * W * 2 * W
+    branch = narrow + pair + 2 * W * W + 4 * n * W + 2 * W * W + 2 * W * W  # query, attention, projection, one layer
+    return SHAPE.layers * layer + 2 * D * D, layer, branch  # with BERT's pooler
+
+
+def test_what_a_row_costs_depends_on_where_it_leaves(bert):
+    rows = ROWS[:4]
+    outputs = [np.array([0, 0, 0, 0, left]) for left in (1, 3, 4, 2)]
+    bert.writes(dataclasses.replace(OWN, speed=0.5), 0)
+    wanted = []
+    for one, output in zip(rows, outputs, strict=True):
+        whole, layer, branch = by_hand(one.tokens)
+        left = output[-1]
+        wanted.append(whole - (SHAPE.layers - left) * layer + left * branch)
+    assert [bert.adaptation.flops(bert, [a], [b]) for a, b in zip(rows, outputs, strict=True)] == wanted
+    assert bert.adaptation.flops(bert, rows, outputs) == sum(wanted)
+    assert bert.adaptation.told(bert, outputs) == {"mean_exit_layer": 2.5}
+    bert.writes(dataclasses.replace(OWN, speed=0.0), 0)
+    whole, _, branch = by_hand(5)
+    assert bert.adaptation.flops(bert, rows[:1], [np.array([0, 0, 0, 0, 4])]) == whole + branch
+
+
+def test_what_branches_add_and_what_training_costs():
+    found = made()
+    D = SHAPE.width
+    assert found.added == SHAPE.layers * (D * W + W + 3 * W * W + 3 * W + W * W + W + W * W + W)
+    sums = np.sum([by_hand(one.tokens) for one in ROWS], axis=0)
+    assert found.training_flops(ROWS) == 3 * (sums[0] + sums[2])
+    found.rate(3, 6, OWN)
+    assert found.second and found.training_flops(ROWS) == sums[0] + sums[2] + 3 * (SHAPE.layers - 1) * sums[2]
+
+
+def test_the_estimate_is_of_both_stages_and_of_answers_that_do_not_leave():
+    whole, _, branch = by_hand(16)
+    network = Network(model("bert"), SHAPE, TOKENIZER.vocabulary)
+    learning, answering = dataclasses.replace(OWN, distilling=0.25).flops(network, Form.CLASSIFICATION)
+    assert learning == 0.75 * 3 * (whole + branch) + 0.25 * (whole + branch + 9 * branch)
+    assert answering == whole + 4 * branch
+    assert dataclasses.replace(OWN, speed=0.0).flops(network, Form.CLASSIFICATION)[1] == whole + branch
+
+
+def test_a_branch_is_a_sixth_as_wide_and_its_heads_divide_it():
+    assert [Own().branch_width(width) for width in (768, 512, 256, 128, 4)] == [128, 86, 42, 22, 2]
+    assert Own(branch=64, branch_heads=3).branch_width(768) == 63
+
+
+# What cannot be ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("lm_lstm", {}, "not computed one at a time"),
+        ("word2vec", {}, "not computed one at a time"),
+        ("universal_transformer", {}, "not computed one at a time"),
+        ("bert", {"layers": 1}, "only one layer"),
+    ],
+)
+def test_where_no_text_can_leave_it_says_why(name, changes, told):
+    with pytest.raises(NotApplicable, match=told):
+        made(name, dataclasses.replace(SHAPE, **changes))
+
+
+@pytest.mark.parametrize("task", ["stsb", "conll2003"])
+def test_other_forms_are_not_applicable(context, task):  # noqa: F811
+    result = cells.run(make(task, "bert", "fastbert"), context)
+    assert (result.status, result.reason["code"]) == ("not_applicable", "no-head")
+    assert "is for classification tasks" in result.reason["text"]
+
+
+@pytest.mark.parametrize("speed", ["1.1", "-0.1"])
+def test_speed_is_a_threshold_from_0_to_1(speed):
+    with pytest.raises(settings.SettingError, match="from 0 to 1"):
+        settings.changed(OWN, {"speed": speed})
+
+
+# Cells ---------------------------------------------------------------------------------------------------------------
+
+DEEP = Size(layers=3, width=32, heads=2, inner=64, length=96)
+
+
+def asked(**changes):
+    return make("sst2", "bert", "fastbert", **{"epochs": 4, "batch": 16, "learning_rate": 3e-3} | changes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [2, 9], ids=["first stage", "second stage"])
+def test_a_cell_that_was_stopped_in_either_stage_ends_the_same(context, kill, monkeypatch):  # noqa: F811
+    deep, cell = dataclasses.replace(context, shape=DEEP), asked()
+    straight = cells.run(cell, deep)
+    assert straight.status == "ok", straight.reason
+    assert straight.cost["steps"] == 12 and len(straight.curve) == 4  # six of each stage
+    taken, step = [], TrainStep.__call__
+
+    def killing(self, *given):
+        if len(taken) == kill:
+            taken.append("killed")
+            raise KeyboardInterrupt
+        taken.append("step")
+        return step(self, *given)
+
+    monkeypatch.setattr(TrainStep, "__call__", killing)
+    stoppable = dataclasses.replace(deep, unfinished=context.out / "unfinished", save_every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        cells.run(cell, stoppable)
+    again = cells.run(cell, stoppable)
+    assert taken.count("step") == straight.cost["steps"]
+    assert (again.scores, again.curve) == (straight.scores, straight.curve)
+    assert again.predictions == straight.predictions
+    for name in ("steps", "tokens", "flops", "flops_evaluate", "parameters", "mean_exit_layer"):
+        assert again.cost[name] == straight.cost[name], name
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import tests.bench.test_fastbert as here
+here.alone(*map(Path, sys.argv[1:]))
+"""
+
+
+def alone(data, out):
+    """A cell in a process of its own, which saves after every step; its answers go to a file."""
+    vocabulary = Tokenizer.load(corpora.tokenizer([data / "corpus"], "wordpiece", 400))
+    given = Context(data=data, out=out, shape=DEEP, tokenizer=vocabulary, unfinished=out / "unfinished", save_every=0.0)
+    result = cells.run(dataclasses.replace(asked(), limit=48), given)
+    kept = {"scores": dict(result.scores), "curve": list(result.curve), "sha": result.predictions["sha256"]}
+    (out / "answers.json").write_text(json.dumps(kept | {"exit": result.cost["mean_exit_layer"]}))
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_of_each_stage_it_ends_the_same(world, tmp_path):  # noqa: F811
+    """By a signal that nothing can catch, first in one stage, then in the other."""
+
+    def begin(out):
+        out.mkdir(exist_ok=True)
+        with open(tmp_path / "log", "a") as log:
+            return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out], cwd=ROOT, stderr=log, stdout=log)
+
+    def come(out):
+        found = (out / "unfinished").glob("training-1/step-*/manifest.json")
+        return max((int(path.parent.name.rpartition("-")[2]) for path in found), default=0)
+
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert begin(straight).wait(timeout=400) == OK, (tmp_path / "log").read_text()
+    for stage in (2, 8):
+        process = begin(killed)
+        wait_for(lambda stage=stage, process=process: come(killed) >= stage or process.poll() is not None, 300.0)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
+        assert stage <= come(killed) < (7 if stage == 2 else 12)
+    assert begin(killed).wait(timeout=400) == OK, (tmp_path / "log").read_text()
+    assert "The cell goes on at step" in (tmp_path / "log").read_text()
+    assert (killed / "answers.json").read_text() == (straight / "answers.json").read_text()
+
+
+@pytest.mark.slow
+def test_the_faster_the_fewer_flops_and_what_is_kept_answers_as_before(context, world, tokenizer):  # noqa: F811
+    """One network is adapted, kept, and asked at several speeds; it answers misspelt texts too."""
+    deep = dataclasses.replace(context, shape=DEEP, keep=True)
+    cell = asked(speed=0.5)
+    result = cells.run(cell, deep)
+    assert result.status == "ok", result.reason
+    plain = cells.run(make("sst2", "bert", "finetune"), dataclasses.replace(deep, keep=False))
+    size = Own().branch_width(DEEP.width)
+    added = DEEP.layers * (DEEP.width * size + size + 5 * (size * size + size))
+    assert result.cost["parameters"] - plain.cost["parameters"] == added
+    record.write(context.out, result)
+
+    (folder,) = (context.out / "adapted").iterdir()
+    adapted.cache_clear()  # as in a process of its own
+    kept = predictor.load(checkpoint.read(folder))
+    task = load("sst2")
+    examples = task.examples(world, task.report)[:48]
+    answers = kept.answer(examples)
+    told = [line["prediction"] for line in lines(context.out, result)]
+    assert answers.predictions == told and answers.told == {"mean_exit_layer": result.cost["mean_exit_layer"]}
+
+    means, spent = [], []
+    for speed in (0.0, 0.3, 0.6, 0.9, 0.99, 1.0):
+        kept.settings = settings.changed(kept.settings, {"speed": speed})
+        answers = kept.answer(examples)
+        means.append(answers.told["mean_exit_layer"])
+        each = kept.flops(examples)
+        assert abs(sum(each) - answers.flops) <= 1e-9 * answers.flops
+        spent.append(answers.flops)
+        if speed in (0.0, 1.0):
+            assert means[-1] == (DEEP.layers if speed == 0.0 else 1)
+    assert means == sorted(means, reverse=True) and spent[1:] == sorted(spent[1:], reverse=True)
+    assert spent[-1] < 0.5 * spent[0] < spent[1] and min(answers.probabilities[0].values()) > 0
+
+    # The gradients are those of the teacher's loss, whatever the speed.
+    (found,) = kept.gradients(examples[:1])
+    assert found.shape[1] == DEEP.width and np.abs(found).max() > 0
+
+    chosen = conditions.choose("misspellings:share=1.0")
+    changes = {"share": 1.0, "kinds": "insert+delete+swap+mistype"}
+    other = dataclasses.replace(
+        cell, predictor="x", condition=chosen.title, condition_settings=changes, condition_version=1
+    )
+    given = dataclasses.replace(deep, keep=False, predictor=checkpoint.read(folder), spent=dict(result.cost))
+    misspelt = cells.run(other, given)
+    assert misspelt.status == "ok", misspelt.reason
+    assert 1 <= misspelt.cost["mean_exit_layer"] <= DEEP.layers
+
+
+def lines(out, result):
+    with gzip.open(out / result.predictions["file"], "rt") as file:
+        return [json.loads(line) for line in file]

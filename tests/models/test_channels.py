@@ -33,5 +33,6 @@ def test_a_card_with_an_unknown_channel_is_told(monkeypatch):
     module = models.load("bert")
     monkeypatch.setattr(module, "CARD", replace(module.CARD, reads=("tokens", "smells")))
     assert any(
-        "CARD.reads names 'smells', which is no channel" in one for one in _contract.mistakes(module, ("mlm", "nsp"))
+        "CARD.reads names 'smells', which is no channel" in one
+        for one in _contract.mistakes(module, ("mlm", "nsp"), ("bert",))
     )

@@ -110,7 +110,7 @@ def test_layers_computed_one_at_a_time_are_those_of_the_encoding(name):
         layer = x if index + 1 < encoder.depth else encoder.ended(x)
         wanted = np.asarray(encoding.layers[index + 1])[left]
         assert np.allclose(np.reshape(layer, wanted.shape), wanted, atol=1e-5)
-    assert 0 < len(left) and (len(left) < count or encoder.depth == 1)
+    assert len(left) > 0 and (len(left) < count or encoder.depth == 1)
 
 
 @pytest.mark.sweep

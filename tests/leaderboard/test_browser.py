@@ -199,8 +199,11 @@ def test_keyboard_alone_reaches_and_sorts(opened, page):
 
 
 def test_a_link_to_a_cell_opens_its_sheet(opened, page):
+    from selenium.webdriver.support.ui import WebDriverWait
+
     open_(opened, page, "#c0-0")
-    assert opened.execute_script("return document.getElementById('c0-0').closest('details').open") is True
+    asked = "return document.getElementById('c0-0').closest('details').open"
+    WebDriverWait(opened, 10).until(lambda driver: driver.execute_script(asked) is True)
 
 
 @pytest.mark.parametrize(("flags", "dark"), [((), False), (("--blink-settings=preferredColorScheme=0",), True)])

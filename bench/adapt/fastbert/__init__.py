@@ -4,19 +4,19 @@ Inference Time", section 3.
 Every layer has a branch, a small classifier over its vectors h_i. The branch of the last layer is the teacher, with
 prediction p_t, all others are students, with predictions p_1 ... p_{L-1}. Training has two stages:
 
-1. Encoder and teacher learn the task by cross-entropy, as in fine-tuning (section 3.2.2).
-2. Both are frozen. The students learn from the same texts, without their labels (section 3.2.3, equations 5 and 6):
+1. Encoder and teacher learn the task by cross-entropy, as in fine-tuning.
+2. Both are frozen. The students learn from the same texts, without their labels:
 
     loss = sum_i D(p_i, p_t)        D(p_s, p_t) = sum_c p_s(c) log(p_s(c) / p_t(c))
 
 An answer begins at the first layer. It is the prediction of the first branch that is certain enough, and no later layer
-is computed for that text. With N classes (section 3.3, equation 7):
+is computed for that text. With N classes:
 
     uncertainty(p) = sum_c p(c) log p(c) / log(1 / N)        a text leaves at layer i if uncertainty(p_i) < ``speed``
 
 With ``speed`` 0 no text leaves: the teacher answers, and no other branch is computed.
 
-A branch (section 3.1) narrows h_i with tanh from D to W numbers, 768 to 128 in BERT-base, applies self-attention with
+A branch narrows h_i with tanh from D to W numbers, 768 to 128 in BERT-base, applies self-attention with
 two heads, takes the first vector, and ends with a layer W to W, tanh, and a layer to the classes. Here W is a sixth of
 D by default, so that branches stay small in small networks. Encoders that read from left to right take the vector of
 the last token. Only the vector that is taken has a query: the result is the same, and keys and values are what costs.
@@ -27,7 +27,7 @@ last pass; here those are kept whose loss on the selection split is lowest. It l
 leave; here such a text stays, as in the paper.
 
 Training does not depend on ``speed``. The task's score on the selection split chooses the teacher. The gradients of a
-predictor are those of the teacher's loss.
+predictor come from the teacher's loss.
 """
 
 from collections.abc import Mapping, Sequence

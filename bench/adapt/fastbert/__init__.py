@@ -59,7 +59,7 @@ class Own(Learning):
     branch_heads: int = settings.positive(2, baked=True)
     """Heads of a branch's attention."""
     divergence: str = settings.one_of("student", "student", "teacher", baked=True)
-    """Whose probabilities weigh the logarithms: the student's (equation 5), or the teacher's (authors' code)."""
+    """Whose probabilities weigh the logarithms: the student's (the paper), or the teacher's (authors' code)."""
     layers: str = settings.one_reading("every layer has a branch")
 
     def branch_width(self, width: int) -> int:

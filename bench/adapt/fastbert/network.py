@@ -90,7 +90,7 @@ class Reading(parts.Reading):
 
 
 def distilled(logits: Logits, divergence: str) -> tf.Tensor:
-    """The students' loss (equations 5 and 6), as a mean over the rows. The teacher does not learn from it."""
+    """The students' loss, as a mean over the rows. The teacher does not learn from it."""
     students = tf.nn.log_softmax(logits.students)  # [B, L - 1, C]
     teacher = tf.stop_gradient(tf.nn.log_softmax(logits.teacher))[:, None]  # [B, 1, C]
     if divergence == "student":

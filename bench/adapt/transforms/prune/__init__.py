@@ -11,7 +11,7 @@ step and what is left is trained, as in Han et al. (2015), "Learning both Weight
 Networks", section 3. Gordon, Duh and Andrews (2020), "Compressing BERT", section 3.4, prune BERT after fine-tuning and
 train it for five more epochs.
 
-Each kernel has a threshold of its own (Gordon et al., section 2.1). By default only the encoder's kernels are pruned (and
+Each kernel has its own threshold (Gordon et al., section 2.1). By default only kernels of the encoder are pruned (and
 the decoder's, where the network writes). Tables of vectors are not: a row that few texts use is learnt from few
 gradients, and its size says little of its worth. Gordon et al. (section 3.1) prune BERT's word embeddings too, which
 ``embeddings=1`` does. The head is not, since it has few weights, all new and all in use.

@@ -1,5 +1,6 @@
 """A model's network and its weights: built, read out, set."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -59,7 +60,11 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
 
 
 def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
-    """What the description of a network says that it can do, and it cannot, or the other way round."""
+    """What the description of a network says that it has or can do, and it does not, or the other way round."""
+    counted = described.parameters()[0]
+    there = sum(math.prod(variable.shape) for variable in made.loss.variables)
+    if counted != there:
+        yield f"describe counts {counted} weights, and the network has {there}. Does one of them leave out a head?"
     if described.writes != (made.decode is not None):
         yield "Give writes=True and a decode, or neither."
     if described.writes and described.reads_again == (made.writer is not None):

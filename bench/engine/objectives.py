@@ -4,6 +4,7 @@
 objective's file.
 """
 
+import dis
 import inspect
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,7 +22,8 @@ from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.corpus import Corpus
 
 _MISTAKES = (TypeError, AttributeError, LookupError, NameError, NotImplementedError, ArithmeticError, AssertionError)
-"""What a slip in the code of an objective raises. `ValueError` is what objectives raise for input that does not fit."""
+"""What a slip in the code of a model or an objective raises. A `ValueError` is one, too, where no code says ``raise``:
+objectives raise it for input that does not fit."""
 _KERAS = "Exception encountered when calling"
 """What Keras writes before the error of a layer, with all of its arguments behind it."""
 _TYPES = (np.int32, np.float32)
@@ -69,7 +71,7 @@ def batches_of(network: Pretrainable, corpus: Corpus, rows: int, length: int) ->
     for wrong in _wrong(first, again, rows):
         raise BrokenModel(f"{path}: {wrong}")
     kind = type(network.loss)
-    with mistakes_in(_file(kind, path)):
+    with mistakes_in(_file(kind, path)), missing_from(first):
         totals = network.loss.totals(first)
     for name, value in totals.items():
         if tuple(value.shape) != () or value.dtype != "int32":
@@ -86,7 +88,7 @@ def checked(loss: Objective) -> Callable[..., dict[str, Any]]:
     def scalars(*inputs: Any) -> dict[str, Any]:
         kind = type(loss)
         path = _file(kind, Path(kind.__module__))
-        with mistakes_in(path):
+        with mistakes_in(path), missing_from(inputs[0]):
             found = loss(*inputs)
         expected = {"loss", *loss.reports}
         if not isinstance(found, dict) or found.keys() != expected:
@@ -126,14 +128,51 @@ def _file(kind: type, otherwise: Path) -> Path:
 
 
 @contextmanager
+def missing_from(batch: Batch) -> Iterator[None]:
+    """Raises a `BrokenModel` where a loss reads an array that ``batch`` does not have."""
+    try:
+        yield
+    except KeyError as error:
+        error = _first(error)
+        name = error.args[0] if error.args else None
+        if not isinstance(name, str) or name in batch:
+            raise
+        raise BrokenModel(
+            f"{_files(error)[-1]} reads {name!r}, which the batches of this model do not have. They have "
+            f"{', '.join(batch)}. Add it where build samples them, or leave out the part of the loss that reads it."
+        ) from error
+
+
+def _first(error: Exception) -> Exception:
+    """What went wrong inside the layers that Keras wraps ``error`` in."""
+    while _KERAS in str(error) and error.__context__ is not None:
+        error = error.__context__
+    return error
+
+
+def _told(error: Exception) -> bool:
+    """Whether ``error`` comes from a ``raise`` in the innermost frame, and is a sentence that somebody wrote."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and dis.opname[frame.tb_frame.f_code.co_code[frame.tb_lasti]] == "RAISE_VARARGS"
+
+
+def _files(error: Exception) -> list[Path]:
+    """The files of the frames of ``error``, the innermost last."""
+    return [Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+@contextmanager
 def mistakes_in(path: Path) -> Iterator[None]:
     """Raises a slip in the code of ``path`` as a `BrokenModel` with its line. What other files raise goes through."""
     try:
         yield
-    except _MISTAKES as error:
-        while _KERAS in str(error) and error.__context__ is not None:
-            error = error.__context__
-        files = [Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    except (*_MISTAKES, ValueError) as error:
+        error = _first(error)
+        if isinstance(error, ValueError) and _told(error):
+            raise
+        files = _files(error)
         if [file for file in files if path.parents[1] in file.parents][-1:] != [path]:
             raise
         raise broken(path, error, BrokenModel) from error

@@ -150,7 +150,7 @@ class Headless(Part, keras.layers.Layer):
     [
         (Nameless, "Nameless gives loss, mean, where loss belong. Name in its reports"),
         (Listed, "Listed.reports is ['mean'], where a tuple"),
-        (Slip, "cannot be run: KeyError: 'nothing'"),
+        (Slip, "reads 'nothing', which the batches of this model do not have. They have tokens. Add it where build"),
         (Counted, "Counted.totals gives 'rows' as <dtype: 'float32'> [], where a count, int32 [], belongs."),
         (Totalless, "Totalless has no method totals. What it takes and gives is said at models.objective.Objective.t"),
         (Callless, "Callless has no method call."),
@@ -168,6 +168,11 @@ def drawing(corpus, batch, length):
     return lambda step, seed: {"tokens": np.random.default_rng().integers(5, 99, (batch, length)).astype(np.int32)}
 
 
+def unpacking(corpus, batch, length):
+    rows, _, _ = corpus.documents, length
+    return lambda step, seed: {"tokens": rows[:batch]}
+
+
 def slipping(corpus, batch, length):
     return lambda step, seed: {"tokens": corpus.words[:batch]}
 
@@ -176,6 +181,7 @@ def slipping(corpus, batch, length):
     ("sampler", "words"),
     [
         (drawing, "'tokens' of step 0 is another array each time. Take random numbers from models.objectives.sampling"),
+        (unpacking, "cannot be run: ValueError: not enough values to unpack (expected 3, got 2)"),
         (slipping, "cannot be run: AttributeError: 'Corpus' object has no attribute 'words'"),
         (lambda c, b, t: lambda *_: {"tokens": np.ones((b, t))}, "'tokens' of a batch is float64, where int32 or"),
         (lambda c, b, t: lambda *_: {"tokens": np.ones((1, t), np.int32)}, f"the first axis has the {ROWS} rows"),
@@ -205,7 +211,18 @@ def test_description_and_network_may_not_contradict_each_other(name, changes, wo
     monkeypatch.setattr(module, "build", lambda size, vocabulary: built)
     with pytest.raises(BrokenModel) as told:
         networks.build(name, small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
-    assert str(told.value) == f"{module.__file__}: describe and build contradict each other. {words}"
+    assert str(told.value).startswith(f"{module.__file__}: describe and build contradict each other. {words}")
+
+
+def test_a_head_that_the_description_leaves_out_is_told(monkeypatch):
+    module, built = models.load("bert"), network("bert")
+    whole = module.describe
+    monkeypatch.setattr(module, "build", lambda size, vocabulary: built)
+    monkeypatch.setattr(module, "describe", lambda size, vocabulary: replace(whole(size, vocabulary), heads=()))
+    with pytest.raises(
+        BrokenModel, match=r"bert\.py: .* describe counts \d+ weights, and the network has \d+\. Does one"
+    ):
+        networks.build("bert", small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
 
 
 def test_a_slip_in_build_is_told_with_its_line(monkeypatch):

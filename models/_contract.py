@@ -12,7 +12,7 @@ from typing import Any
 
 from ptmbench.models._importing import fits
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size, Teacher
-from ptmbench.models.channels import CHANNELS
+from ptmbench.models.channels import CHANNELS, WIDTHS
 from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import KINDS, Vocabulary
 
@@ -22,6 +22,7 @@ _COSTS: dict[str, Callable[[Model], tuple]] = {
     "parameters": lambda model: tuple(model.parameters()),
     "training_flops": lambda model: (model.training_flops(_LENGTH),),
     "encoder_flops": lambda model: (model.encoder_flops(_LENGTH), model.embedding_flops(_LENGTH)),
+    "media_flops": lambda model: (model.media_flops(_LENGTH, dict.fromkeys(WIDTHS, _LENGTH)),),
     "decode_flops": lambda model: (model.decode_flops(_LENGTH, _LENGTH),) if model.writes else (),
     "likelihood_flops": lambda model: (model.likelihood_flops(_LENGTH),) if model.tells_likelihood else (),
 }

@@ -15,12 +15,17 @@ TEXT = ("tokens", "segments")
 
 
 class Channel(NamedTuple):
-    """A named input. Axes: B batch, T tokens, R regions, A audio frames, F features, D width. ``noun`` is its name in a
-    sentence."""
+    """A named input. Axes: B batch, T tokens, R regions, A audio frames, F features, D width, W words. ``noun`` is its
+    name in a sentence."""
 
     axes: str
     dtype: str
     noun: str
+
+    @property
+    def medium(self) -> str:
+        """ "R" for channels of pictures, "A" for channels of sounds, "" for channels of texts."""
+        return self.axes[1] if self.axes[1] in "RA" else ""
 
 
 CHANNELS = {
@@ -37,12 +42,25 @@ CHANNELS = {
     "vectors": Channel("BTD", "float32", "vectors in place of tokens"),
     "regions": Channel("BRF", "float32", "image regions"),
     "boxes": Channel("BR4", "float32", "the boxes of image regions"),
+    "alignments": Channel("BRW", "int32", "the words of image regions"),
     "frames": Channel("BAF", "float32", "audio frames"),
 }
 """All channels by name. ``positions`` count from 0. Tokens see only tokens of their own number in ``documents``, and in
 ``attention`` [B, queries, keys] those that have a 1. ``languages``, ``entities`` and other annotations have a symbol's
 number at the first token of what it annotates, its negative at the other tokens, and 0 elsewhere. ``boxes`` are left,
-top, right and bottom as shares of the picture."""
+top, right and bottom as shares of the picture; a box of zeros is padding, and so is its region. ``alignments`` are the
+positions of the tokens that name a region, then -1."""
+
+
+def media(width: str) -> tuple[str, ...]:
+    """The channels of numbers of the medium that the channel ``width`` has features of: "regions" and "boxes" for
+    "regions"."""
+    medium = CHANNELS[width].medium
+    return tuple(name for name, one in CHANNELS.items() if one.medium == medium and one.dtype == "float32")
+
+
+WIDTHS = tuple(name for name, one in CHANNELS.items() if one.medium and one.axes.endswith("F"))
+"""The channels with features of pictures or sounds. Their number, F, is what a tokenizer knows of them."""
 
 
 def lacking(reads: Iterable[str], needs: Iterable[str]) -> str:

@@ -8,12 +8,13 @@ the gradient takes two products for each one (Kaplan et al., 2020, section 2.1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, Parameters
 from ptmbench.models.layers.heads import HeadConfig
 from ptmbench.models.layers.recurrent_config import AttendingConfig, BidirectionalConfig, LeftToRightConfig
+from ptmbench.models.layers.region_config import RegionEncoderConfig
 from ptmbench.models.layers.vector_heads import BiLmConfig
 
 
@@ -52,6 +53,11 @@ class Model:
         """FLOPs of making the vectors of a row of ``length``, without the layers above; 0 where they are looked up."""
         return self.encoder.embedding_flops(length)
 
+    def media_flops(self, length: float, counts: Mapping[str, float]) -> float:
+        """FLOPs that pictures and sounds add to the encoder's forward pass over a row of ``length``; ``counts`` says
+        how many vectors there are of each channel. 0 where the encoder reads none."""
+        return 0.0
+
     def forward_flops(self, length: float) -> float:
         """FLOPs of a forward pass of all that pre-training computes for a row of ``length``."""
         raise NotImplementedError
@@ -84,6 +90,17 @@ class EncoderModel(Model):
     def forward_flops(self, length: float) -> float:
         """FLOPs of a forward pass of encoder and heads for a row of ``length``."""
         return self.encoder.flops(length) + sum(head.row_flops(length) for head in self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionModel(EncoderModel):
+    """An encoder that reads the regions of a picture behind the tokens, and its heads."""
+
+    encoder: RegionEncoderConfig
+
+    def media_flops(self, length: float, counts: Mapping[str, float]) -> float:
+        """FLOPs that regions add to the encoder's forward pass over a row of ``length``."""
+        return float(self.encoder.row_flops(length, counts.get("regions", 0)) - self.encoder.flops(length))
 
 
 @dataclass(frozen=True, kw_only=True)

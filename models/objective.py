@@ -32,8 +32,9 @@ PAIRS = "pairs"
 class Sampler:
     """What an objective samples: ``make`` maps (corpus, B, T) to `Batches`.
 
-    ``needs`` are the layers of annotations (`models.text.annotations`) that the corpus must have, and `PAIRS`. For a
-    corpus without them ``make`` raises `models.text.pieces.CorpusUnfit`.
+    ``needs`` are the layers of annotations (`models.text.annotations`) and the channels of pictures or sounds
+    (`models.text.media`) that the corpus must have, and `PAIRS`. For a corpus without them ``make`` raises
+    `models.text.pieces.CorpusUnfit`.
     """
 
     make: Callable[[Corpus, int, int], Batches]

@@ -14,7 +14,19 @@ from typing import Any
 
 from ptmbench.tasks.task import BrokenTask, Task, UnknownTask
 
-_MACHINERY = {"__init__", "task", "forms", "files", "columns", "conllu", "aspects", "opinions", "triples", "parallel"}
+_MACHINERY = {
+    "__init__",
+    "task",
+    "forms",
+    "files",
+    "columns",
+    "conllu",
+    "aspects",
+    "opinions",
+    "triples",
+    "parallel",
+    "shapes",
+}
 
 _sound: dict[int, Task] = {}
 """Tasks that were checked in this process, by identity; they are held, so that no other object gets it."""

@@ -41,6 +41,7 @@ class Example:
     languages  a symbol for each of ``inputs``
     regions    R feature vectors of F numbers, for the regions of a picture
     boxes      R boxes: left, top, right and bottom as shares of the picture
+    alignments for each of the R regions the words that name it, a tuple of `Mention`s, where it is known
     frames     A feature vectors of F numbers, for the frames of a sound
     """
 

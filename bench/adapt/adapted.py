@@ -17,7 +17,7 @@ from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.channels import CHANNELS, TEXT
-from ptmbench.models.layers.operations import dropout
+from ptmbench.models.layers.operations import dropout, shape
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
@@ -288,7 +288,7 @@ class Adapted:
             return self.decoding.decode(batch, seed)
         inputs = self.channels(batch)
         if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
-            inputs = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in inputs.items()}
+            inputs = {name: tf.reshape(value, [-1, *shape(value)[2:]]) for name, value in inputs.items()}
         encoding = self.network.encoder(inputs, seed=seed)
         if (self.freezes or self.second) and not through:
             encoding = _still(encoding)

@@ -1,9 +1,10 @@
-"""Annotation of examples, token by token: what `Example.channels` gives becomes arrays of a row.
+"""What examples give besides texts: `Example.channels` becomes arrays of a row.
 
-A tokenizer knows the annotation layers of the text that it was trained on. Codecs make a `Text` of the ids of each text
-(`texts`, `words`, `context`), cut and join it like a list, and lay it out (`bench.adapt.heads.layout`). So every row
-has an array for each layer of the tokenizer, zeros where the example says nothing, and all tasks of a form share one
-traced step. Heads pass them on without knowing them; encoders read the channels that they know (`models.channels`).
+A tokenizer knows the annotation layers of the text that it was trained on, and how many features its pictures had.
+Codecs make a `Text` of the ids of each text (`texts`, `words`, `context`), cut and join it like a list, and lay it out
+(`bench.adapt.heads.layout`). So every row has an array for each layer of the tokenizer, zeros where the example says
+nothing, and the arrays of a picture, without a region where the example has none. All tasks of a form share one traced
+step. Heads pass them on without knowing them; encoders read the channels that they know (`models.channels`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.channels import CHANNELS, WIDTHS, media
 from ptmbench.models.text.template import Template
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Mention
@@ -26,12 +29,23 @@ class Annotation(NamedTuple):
     """int32 [N], of each token, as `models.text.annotations` has them."""
 
 
+class Picture(NamedTuple):
+    """The picture or sound that a text is about. Cutting the text does not change it."""
+
+    arrays: dict[str, np.ndarray]
+    """float32 [R, W], by channel; R is 0 without a picture."""
+    named: np.ndarray
+    """bool [N, R]: which of the N tokens name which region."""
+
+
 @dataclass(frozen=True, eq=False)
 class Text(Sequence[int]):
-    """The ids of a text and the annotation of its tokens by layer. It is sliced and added like a list."""
+    """The ids of a text, the annotation of its tokens by layer, and its picture. It is sliced and added like a list."""
 
     ids: list[int]
     layers: dict[str, Annotation] = field(default_factory=dict)
+    picture: Picture | None = None
+    """None where the tokenizer knows no pictures."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -43,7 +57,8 @@ class Text(Sequence[int]):
         if not isinstance(place, slice):
             return self.ids[place]
         layers = {name: Annotation(whole, tokens[place]) for name, (whole, tokens) in self.layers.items()}
-        return Text(self.ids[place], layers)
+        picture = self.picture and self.picture._replace(named=self.picture.named[place])
+        return Text(self.ids[place], layers, picture)
 
     def __add__(self, other: "Text") -> "Text":
         return joined((self, other))
@@ -52,17 +67,33 @@ class Text(Sequence[int]):
         """Other ``ids``, with the annotation of the whole text: special tokens beside it, a mask in it."""
         ids = list(ids)
         whole = {name: Annotation(n, np.full(len(ids), n, np.int32)) for name, (n, _) in self.layers.items()}
-        return Text(ids, whole)
+        nothing = self.picture and np.zeros((len(ids), self.picture.named.shape[1]), bool)
+        return Text(ids, whole, self.picture and self.picture._replace(named=nothing))
+
+    def channels(self) -> dict[str, np.ndarray]:
+        """The arrays of a row besides ``tokens`` and ``segments``: int32 [T] for each layer, float32 [R, W] for each
+        channel of a picture, and ``alignments`` int32 [R, W], the places of the tokens that name a region, then -1."""
+        found = {name: tokens for name, (_, tokens) in self.layers.items()}
+        if self.picture is None:
+            return found
+        found |= self.picture.arrays
+        if "regions" in found:
+            places = [np.flatnonzero(tokens) for tokens in self.picture.named.T]
+            found["alignments"] = np.full((len(places), max(map(len, places), default=0)), -1, np.int32)
+            for row, own in zip(found["alignments"], places, strict=True):
+                row[: len(own)] = own
+        return found
 
 
 def joined(parts: Iterable[Text]) -> Text:
-    """One text of one or more ``parts``. The whole has a symbol where all of them have the same one."""
+    """One text of one or more ``parts``. The whole has a symbol where all of them have the same one, and a picture
+    where those that have any have the same one."""
     parts = list(parts)
     layers = {}
     for name in parts[0].layers:
         wholes, tokens = zip(*(part.layers[name] for part in parts), strict=True)
         layers[name] = Annotation(_only(wholes), np.concatenate(tokens))
-    return Text([token for part in parts for token in part.ids], layers)
+    return Text([token for part in parts for token in part.ids], layers, _common([part.picture for part in parts]))
 
 
 def texts(
@@ -74,7 +105,7 @@ def texts(
     same = tuple(inputs) == tuple(example.inputs[: len(inputs)])
     about = example if same else _spoken(example, len(inputs))
     offsets: Sequence[Sequence[tuple[int, int]]] = [[(0, 0)] * len(ids) for ids in encoded]
-    if same and any(isinstance(one, Mention) for name in tokenizer.numbers for one in about.channels.get(name, ())):
+    if same and _mentions(tokenizer, about):
         offsets = [found for _, found in tokenizer.encode_with_offsets([str(text) for text in inputs])]
     return [
         annotated(tokenizer, about, ids, [number] * len(ids), places, of=[number])
@@ -85,7 +116,7 @@ def texts(
 def words(tokenizer: Tokenizer, example: Example, ids: list[int], owners: Sequence[int]) -> Text:
     """One text of all inputs of ``example``, which are words. ``owners`` says which word each token is from; a mention
     in a word has all tokens of the word."""
-    offsets = [(0, len(example.inputs[word])) for word in owners] if tokenizer.numbers else []
+    offsets = [(0, len(example.inputs[word])) for word in owners] if tokenizer.numbers or tokenizer.widths else []
     return annotated(tokenizer, example, ids, owners, offsets, of=range(len(example.inputs)))
 
 
@@ -95,7 +126,7 @@ def context(
     """One text of the inputs of ``example`` from the ``first`` on, which were joined without a space before they were
     encoded. ``offsets`` are those of the tokens in it."""
     pieces = range(first, len(example.inputs))
-    if not tokenizer.numbers:
+    if not tokenizer.numbers and not tokenizer.widths:
         return Text(ids)
     begins = np.cumsum([0, *(len(example.inputs[piece]) for piece in pieces)])
     owners = np.maximum(np.searchsorted(begins[:-1], [begin for begin, _ in offsets], side="right") - 1, 0)
@@ -112,7 +143,8 @@ def annotated(
     of: Sequence[int],
 ) -> Text:
     """The ids of a text that is made of the inputs ``of`` the example. ``owners`` says which input each token is from,
-    and ``offsets`` which characters of it."""
+    and ``offsets`` which characters of it. Raises `NotApplicable` for a picture with features of another number than
+    ``tokenizer`` knows."""
     layers = {}
     for name, numbers in tokenizer.numbers.items():
         given = example.channels.get(name, ())
@@ -121,9 +153,11 @@ def annotated(
         tokens = np.array([spoken[owner] for owner in owners], np.int32)
         for one in given:
             if isinstance(one, Mention) and one.text in of and one.symbol in numbers:
-                _mark(tokens, one, numbers[one.symbol], owners, offsets)
+                inside = _inside(one, owners, offsets)
+                tokens[inside] = -numbers[one.symbol]
+                tokens[inside[:1]] = numbers[one.symbol]
         layers[name] = Annotation(_only([spoken[number] for number in of]), tokens)
-    return Text(ids, layers)
+    return Text(ids, layers, _picture(tokenizer, example, owners, offsets))
 
 
 def laid(parts: Sequence[Text], template: Template) -> Text:
@@ -136,9 +170,12 @@ def laid(parts: Sequence[Text], template: Template) -> Text:
 
 
 def _spoken(example: Example, count: int) -> Example:
-    """``example`` without mentions: as many symbols of whole texts as ``count`` texts need."""
-    channels = {}
+    """``example`` without mentions: its picture, and as many symbols of whole texts as ``count`` texts need."""
+    channels: dict[str, Sequence] = {}
     for name, given in example.channels.items():
+        if name in _PICTURES:
+            channels[name] = given
+            continue
         symbols = [one for one in given if isinstance(one, str)]
         if len(symbols) != count:
             symbols = [symbols[0]] * count if len(set(symbols)) == 1 else []
@@ -146,16 +183,75 @@ def _spoken(example: Example, count: int) -> Example:
     return Example(id=example.id, inputs=(), channels=channels)
 
 
+_PICTURES = tuple(name for width in WIDTHS for name in media(width))
+"""The channels with the numbers of pictures and sounds."""
+
+
 def _only(numbers: Sequence[int]) -> int:
     return numbers[0] if len(set(numbers)) == 1 else 0
 
 
-def _mark(tokens: np.ndarray, mention: Mention, number: int, owners: Sequence[int], offsets: Sequence) -> None:
-    """Writes ``number`` at the first token of ``mention`` and its negative at the others."""
-    inside = [
+def _mentions(tokenizer: Tokenizer, example: Example) -> bool:
+    """Whether ``example`` has mentions that ``tokenizer`` knows a layer or a picture for."""
+    given = [one for name in tokenizer.numbers for one in example.channels.get(name, ())]
+    return any(isinstance(one, Mention) for one in given) or (
+        "regions" in tokenizer.widths and any(example.channels.get("alignments", ()))
+    )
+
+
+def _inside(mention: Mention, owners: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The tokens of ``mention``."""
+    return [
         place
         for place, (owner, (begin, end)) in enumerate(zip(owners, offsets, strict=True))
         if owner == mention.text and begin < mention.end and end > mention.begin
     ]
-    tokens[inside] = -number
-    tokens[inside[:1]] = number
+
+
+def _picture(
+    tokenizer: Tokenizer, example: Example, owners: Sequence[int], offsets: Sequence[tuple[int, int]]
+) -> Picture | None:
+    widths = {name: width for name, width in tokenizer.widths.items() if name in WIDTHS}
+    if not widths:
+        return None
+    arrays = {}
+    for features, width in widths.items():
+        for name in media(features):
+            axis = CHANNELS[name].axes[2]
+            wanted = int(axis) if axis.isdigit() else width
+            arrays[name] = np.asarray(example.channels.get(name, np.zeros((0, wanted))), np.float32)
+            if arrays[name].shape[1] != wanted:
+                raise NotApplicable(
+                    "other-features",
+                    f"because the task has {CHANNELS[name].noun} of {arrays[name].shape[1]} features, and this model "
+                    f"has learned from those of {wanted}.",
+                )
+    named = np.zeros((len(owners), len(arrays.get("regions", ()))), bool)
+    if "regions" in arrays:
+        for region, mentions in enumerate(example.channels.get("alignments", ())):
+            for mention in mentions:
+                named[_inside(mention, owners, offsets), region] = True
+    return Picture(arrays, named)
+
+
+def _common(pictures: Sequence[Picture | None]) -> Picture | None:
+    """The picture of a text whose parts have ``pictures``: the only one, or none where there are several."""
+    first = pictures[0]
+    if first is None:
+        return None
+    seen = [one.arrays for one in pictures if any(map(len, one.arrays.values()))]
+    if seen and all(_same(one, seen[0]) for one in seen):
+        arrays = seen[0]
+    else:
+        arrays = {name: array[:0] for name, array in first.arrays.items()}
+    named = np.zeros((sum(len(one.named) for one in pictures), len(arrays.get("regions", ()))), bool)
+    begin = 0
+    for one in pictures:
+        if one.named.shape[1] == named.shape[1]:
+            named[begin : begin + len(one.named)] = one.named
+        begin += len(one.named)
+    return Picture(arrays, named)
+
+
+def _same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return all(array is other[name] or np.array_equal(array, other[name]) for name, array in one.items())

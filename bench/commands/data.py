@@ -73,10 +73,17 @@ def ls(folder: Path | None, as_json: bool) -> None:
     metavar="LAYER=FOLDER",
     help="Folder with a vector for each symbol of a layer, entity2id.txt and entity2vec.vec: entities=wikidata.",
 )
-def annotate(text: Path, defaults: tuple[str, ...], lines: Path | None, vectors: tuple[str, ...]) -> None:
-    """Write the sidecar of TEXT, a file that annotates its tokens: languages, entities, senses.
+@click.option(
+    "--pictures",
+    type=Existing("file of pictures"),
+    help='File of the pictures that --lines names, an .npz of their regions: {"line": 3, "picture": "beach"}.',
+)
+def annotate(
+    text: Path, defaults: tuple[str, ...], lines: Path | None, vectors: tuple[str, ...], pictures: Path | None
+) -> None:
+    """Write the sidecar of TEXT, a file that annotates its tokens: languages, entities, senses; and names its pictures.
 
-    models/text/sidecars.py shows the format.
+    docs/annotations.md shows the format.
     """
     from ptmbench.models.text import sidecars
 
@@ -94,7 +101,7 @@ def annotate(text: Path, defaults: tuple[str, ...], lines: Path | None, vectors:
     if not found and lines is None:
         raise UsageError("There is nothing to annotate. Give --default LAYER=SYMBOL, or --lines FILE.")
     rows = sidecars.read_lines(lines) if lines else []
-    click.echo(sidecars.write(text, rows, default=found, folders=folders))
+    click.echo(sidecars.write(text, rows, default=found, folders=folders, pictures=pictures))
 
 
 @data.command(cls=Spread)

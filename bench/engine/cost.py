@@ -11,9 +11,11 @@ evaluation adds to "trace". So the phases of a meter always add up to its total.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import repeat
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ import numpy as np
 
 from ptmbench.bench import environment
 from ptmbench.bench.engine import energy
+from ptmbench.models.channels import WIDTHS, media
 from ptmbench.models.costs import Model
 
 OTHER = "other"
@@ -172,7 +175,18 @@ def encoder_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> fl
     lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays[name], axis=-1)) for row in rows])
     sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
     each = [model.encoder_flops(int(n)) for n in sizes]
-    return float(np.dot(each, counts))
+    return float(np.dot(each, counts)) + _media_flops(model, rows, name)
+
+
+def _media_flops(model: Model, rows: Sequence[Any], name: str) -> float:
+    """FLOPs that the pictures and sounds of ``rows`` add. Regions that are zeros, box and all, are padding."""
+    found, suffix = Counter[tuple[int, str, int]](), name.removeprefix("tokens")
+    for arrays in (row.arrays for row in rows):
+        for width in (one for one in WIDTHS if one + suffix in arrays):
+            present = np.any([arrays[one + suffix].any(axis=-1) for one in media(width)], axis=0)  # [R] or [C, R]
+            lengths, counts = (np.count_nonzero(one, axis=-1) for one in (arrays[name], present))
+            found.update(zip(np.ravel(lengths).tolist(), repeat(width), np.ravel(counts).tolist(), strict=False))
+    return float(sum(times * model.media_flops(n, {width: count}) for (n, width, count), times in found.items() if n))
 
 
 def embedding_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:

@@ -159,10 +159,15 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     indices.write_text(f"{len(words)}\n" + "".join(f"{word}\t{index}\n" for index, word in enumerate(words)))
     np.savetxt(vectors, np.random.default_rng(0).normal(size=(len(words), 12)), delimiter="\t")
     mentions = [(number, line.split()[0]) for number, line in enumerate(text.read_text().split("\n"), 1) if line]
-    spans = [(number, {"entities": [[0, len(word), word]]}) for number, word in mentions]
-    write_sidecar(text, spans, folders={"entities": indices.parent})
+    firsts = np.cumsum([1, *(len(document) + 1 for document in documents)]).tolist()  # lines that begin a document
+    pictures, count = folder / f"{os.getpid()}.npz", len(documents)
+    regions, boxes = np.random.default_rng(1).normal(size=(count, 5)), np.tile([0.0, 0.0, 1.0, 1.0], (count, 1))
+    np.savez(pictures, ids=np.arange(count).astype("U"), ends=np.arange(1, count + 1), regions=regions, boxes=boxes)
+    named = {line: {"picture": str(number)} for number, line in enumerate(firsts[:-1])}
+    spans = [(number, {"entities": [[0, len(word), word]]} | named.get(number, {})) for number, word in mentions]
+    write_sidecar(text, spans, folders={"entities": indices.parent}, pictures=pictures)
     tokenizer = Tokenizer.train("wordpiece", [sentence for document in documents for sentence in document], VOCABULARY)
-    tokenizer = tokenizer.with_symbols(symbols_of([text, pairs]), {"entities": 12})
+    tokenizer = tokenizer.with_symbols(symbols_of([text, pairs]), {"entities": 12, "regions": 5})
     corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
 
     def network(model: str, size: str, teacher: checkpoint.Checkpoint | None) -> Any:

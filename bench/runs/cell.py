@@ -19,7 +19,8 @@ from ptmbench.bench.runs.examples import parts_of
 from ptmbench.bench.runs.plan import Cell
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.record import Record
-from ptmbench.models.channels import lacking
+from ptmbench.models.channels import CHANNELS, WIDTHS, lacking
+from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
@@ -48,7 +49,7 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
     task, outcome = tasks.load(cell.task), Outcome()
     with Meter() as meter:
         settings = read(cell.method, cell.settings)
-        _check_channels(cell, task)
+        _check_channels(cell, task, context.tokenizer)
         with phase("load"):
             parts = parts_of(cell, context.data, task, settings)
         predictor_of(cell, replace(context, keep=True), task, settings, parts, outcome)
@@ -132,7 +133,7 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         with phase("train"):
             predictions = baselines.predict(cell.row.name, task, parts.train, asked)
     else:
-        _check_channels(cell, task)
+        _check_channels(cell, task, context.tokenizer)
         predictor = predictor_of(cell, context, task, settings, parts, outcome)
         answers = predictor.answer(_asked(cell, task, parts.report, predictor))
         predictions = answers.predictions
@@ -148,9 +149,12 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         outcome.predictions = score.keep_predictions(context.out, cell.key, parts.report, predictions)
 
 
-def _check_channels(cell: Cell, task: Task) -> None:
+def _check_channels(cell: Cell, task: Task, tokenizer: Tokenizer | None) -> None:
     if reason := lacking(models.load(cell.row.model).CARD.reads, task.needs):
         raise NotApplicable("no-channel", reason)
+    known = tokenizer.widths if tokenizer else {}
+    if unknown := [CHANNELS[name].noun for name in task.needs if name in WIDTHS and name not in known]:
+        raise NotApplicable("no-channel", f"because the text that this model learned from has no {unknown[0]}.")
 
 
 def _check_condition(cell: Cell) -> None:

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ptmbench.models.channels import WIDTHS, media
+from ptmbench.models.text import media as stored
 from ptmbench.models.text import vectors
 from ptmbench.models.text.layouts import read_line
+from ptmbench.models.text.media import Pictures
 from ptmbench.models.text.pieces import SIDECAR, CorpusError, Part, expand, file_hash, pieces
 from ptmbench.models.text.sidecars import Line, Sidecar, Span, read
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -56,6 +59,29 @@ def folders_of(files: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
+def widths_of(files: Sequence[Path]) -> dict[str, int]:
+    """The number of features of the pictures or sounds that the sidecars of ``files`` name, by channel; {} without any.
+
+    Raises `CorpusError` if two files of pictures have different ones.
+    """
+    found: dict[str, tuple[int, Path]] = {}
+    for side in filter(None, map(read, expand(files))):
+        if side.pictures is not None:
+            for name, width in stored.pictures(side.pictures).widths.items():
+                first, path = found.setdefault(name, (width, side.pictures))
+                if first != width:
+                    raise CorpusError(
+                        f'"{name}" of {side.pictures} has {width} features, and that of {path} has {first}. All '
+                        "pictures of a corpus have features of one number: compute them in the same way."
+                    )
+    return {name: width for name, (width, _) in found.items()}
+
+
+def media_of(tokenizer: Tokenizer) -> dict[str, int]:
+    """The number of features of the pictures or sounds that ``tokenizer`` knows, by channel."""
+    return {name: width for name, width in tokenizer.widths.items() if name in WIDTHS}
+
+
 def tables(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, np.ndarray]:
     """The vectors of the symbols that ``tokenizer`` knows, float32 [K + 1, W] for each layer of ``files`` with vectors.
 
@@ -95,6 +121,61 @@ def values(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[list[dict[st
 
 
 _NONE = np.zeros((0, 3), np.int64)
+
+
+def pictures(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[dict[str, np.ndarray]]:
+    """For each document of ``piece``, the numbers [R, W] of its picture by channel; R is 0 where it has none.
+
+    Raises `CorpusError` for a document with two pictures, and for features of another number than ``tokenizer`` knows.
+    """
+    empty = {name: np.zeros((0, 1), np.float32) for width in media_of(tokenizer) for name in media(width)}
+    for part in piece:
+        side = read(part.path)
+        if side is None or side.pictures is None:
+            yield from (empty for _ in part.documents())
+            continue
+        found = _fitting(stored.pictures(side.pictures), tokenizer)
+        named, seen, at = _named(part, side), 0, 0
+        for document in part.documents():
+            seen += sum(len(sentence.replace(" ", "")) for sentence in document)
+            here = at
+            while at < len(named) and named[at][0] < seen:
+                at += 1
+            names = dict.fromkeys(line.picture for _, line in named[here:at])
+            if len(names) > 1:
+                raise CorpusError(
+                    f"{side.path}, line {named[at - 1][1].number}: the document has the picture {list(names)[0]!r:.60} "
+                    f"already, and gets {list(names)[-1]!r:.60}. A document has one picture: divide it."
+                )
+            yield found.of(next(iter(names), None))
+
+
+def _named(part: Part, side: Sidecar) -> list[tuple[int, Line]]:
+    """Where in ``part`` the lines with a picture begin, in characters without white space. Raises `CorpusError` for
+    lines without text."""
+    found, seen = [], 0
+    for number, raw in enumerate(part.text.decode().removesuffix("\n").split("\n"), part.number):
+        line, text = side.lines.get(number), read_line(part.layout, raw)
+        size = int(_inked(text or "")[-1])
+        if line is not None and line.picture is not None:
+            if not size:
+                raise CorpusError(
+                    f"{side.path}, line {line.number}: the picture {line.picture!r:.60} belongs to line {number} of "
+                    f"{part.path}, which has no text. Name a line of its document."
+                )
+            found.append((seen, line))
+        seen += size
+    return found
+
+
+def _fitting(found: Pictures, tokenizer: Tokenizer) -> Pictures:
+    for name, width in found.widths.items():
+        if (known := tokenizer.widths.get(name, width)) != width:
+            raise CorpusError(
+                f'"{name}" of {found.path} has {width} features, and the tokenizer knows {known}. Train the tokenizer '
+                "on this text, or compute the features as those of the text that it was trained on."
+            )
+    return found
 
 
 def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]:

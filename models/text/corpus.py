@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, count, repeat, zip_longest
 from pathlib import Path
@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ptmbench.models.channels import CHANNELS, media
 from ptmbench.models.text import annotations, duplicates, encoding, shards, vectors, workers
 from ptmbench.models.text.joined import Joined
+from ptmbench.models.text.media import Media
 from ptmbench.models.text.mixing import mixed
 from ptmbench.models.text.pieces import CorpusError, Part, expand, file_hash, pieces
 from ptmbench.models.text.shards import MANIFEST, Shard
@@ -65,6 +67,8 @@ class Corpus:
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Vectors of the K symbols of each layer that has any, float32 [K + 1, W] (`models.text.vectors`). Row k is the
     k-th symbol's, row 0 is zeros."""
+    media: Media | None = None
+    """The pictures or sounds of the documents, where the tokenizer knows any (`models.text.media`)."""
 
     def __post_init__(self) -> None:
         if self.openings is None:
@@ -129,7 +133,13 @@ def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = N
             corpus = tokenise(files, tokenizer, Path(folder), **options)
             arrays = {name: _in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")}
             layers = {name: _in_full(values) for name, values in corpus.layers.items()}
-        return Corpus(**arrays, layers=layers, vectors=corpus.vectors, fingerprint=corpus.fingerprint)
+            pictures = corpus.media and replace(
+                corpus.media,
+                offsets=_in_full(corpus.media.offsets),
+                arrays={name: _in_full(values) for name, values in corpus.media.arrays.items()},
+            )
+        rest = {"vectors": corpus.vectors, "fingerprint": corpus.fingerprint, "media": pictures}
+        return Corpus(**arrays, layers=layers, **rest)
     folder = Path(cache) / f"corpus-{_fingerprint(files, tokenizer, options.get('deduplicate'))[:32]}"
     return opened([store(files, tokenizer, folder, **options)])
 
@@ -185,6 +195,8 @@ def store(
     made_from = {"fingerprint": fingerprint, "tokenizer": tokenizer.fingerprint, "deduplicate": deduplicate}
     if tokenizer.symbols:
         made_from["layers"] = list(tokenizer.symbols)
+    if widths := _widths(tokenizer):
+        made_from["media"] = widths
     if known:
         made_from["vectors"] = known
     stored = Stored(folder, {**(about or {}), **made_from}, tuple(found[name] for name in sorted(found)))
@@ -229,7 +241,7 @@ def opened(corpora: Sequence[Stored]) -> Corpus:
     layers = tuple(corpora[0].about.get("layers", ()))
     found = [(stored.folder / shard.name, shard) for stored in corpora for shard in stored.shards if shard.documents]
     mapped = lru_cache(maxsize=_MAPPED)(lambda part: shards.mapped(found[part][0]))
-    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped, layers)
+    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped, layers, corpora[0].about.get("media"))
     if len(found) == 1:
         arrays |= {"ids": mapped(0)["ids"]}
         arrays["layers"] = {name: mapped(0)[shards.LAYER + name] for name in layers}
@@ -238,6 +250,13 @@ def opened(corpora: Sequence[Stored]) -> Corpus:
     prints = [stored.about["fingerprint"] for stored in corpora]
     whole = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
     return Corpus(**arrays, fingerprint=whole)
+
+
+def _widths(tokenizer: Tokenizer) -> dict[str, int]:
+    """The widths of all channels of the pictures or sounds that ``tokenizer`` knows."""
+    known = annotations.media_of(tokenizer)
+    fixed = {name: CHANNELS[name].axes[2] for width in known for name in media(width)}
+    return {name: known[name] if name in known else int(axis) for name, axis in fixed.items()}
 
 
 def _vectors(corpora: Sequence[Stored]) -> dict[str, np.ndarray]:
@@ -253,7 +272,7 @@ def train_tokenizer(
     files: Sequence[Path], kind: str, size: int, cache: Path | None = None, *, lowercase: bool = False
 ) -> Tokenizer:
     """A tokenizer trained on the sentences of ``files``, from the folder ``cache`` where it was made before. It knows
-    the symbols of their annotation layers.
+    the symbols of their annotation layers, and how many features their pictures have.
 
     Of more than `SAMPLE` characters, runs of documents are drawn that make up about as many, the same ones every time.
     """
@@ -263,9 +282,10 @@ def train_tokenizer(
         with suppress(ValueError):  # missing or damaged: trained anew
             return Tokenizer.load(stored)
     tokenizer = Tokenizer.train(kind, _Sentences(files), size, lowercase=lowercase)
-    if symbols := annotations.symbols_of(files):
+    symbols, features = annotations.symbols_of(files), annotations.widths_of(files)
+    if symbols or features:
         widths = {name: vectors.width(folder) for name, folder in annotations.folders_of(files).items()}
-        tokenizer = tokenizer.with_symbols(symbols, widths)
+        tokenizer = tokenizer.with_symbols(symbols, widths | features)
     if stored:
         tokenizer.save(stored)
     return tokenizer

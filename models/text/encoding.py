@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ptmbench.models.channels import media
 from ptmbench.models.text import annotations, duplicates, shards
+from ptmbench.models.text.media import joined
 from ptmbench.models.text.pieces import CorpusError, Part
 from ptmbench.models.text.shards import Shard
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -47,7 +49,7 @@ def encoded(
     Sentences without a token (of control characters, say) vanish, and documents that have no other.
     """
     kept = _Kept(documents(piece), repeated)
-    ids, heads, lengths, counts = [], [], [], []
+    ids, heads, lengths, counts, present = [], [], [], [], []
     words = _words(tokenizer)
     for batch in _batches(kept):
         flat, sizes = words.encode(list(chain.from_iterable(batch)))
@@ -57,6 +59,7 @@ def encoded(
         owner = np.repeat(np.arange(len(batch)), [len(document) for document in batch])
         count = np.bincount(owner[sizes > 0], minlength=len(batch))
         ids.append(flat), heads.append(head), lengths.append(sizes[sizes > 0]), counts.append(count[count > 0])
+        present.append(count > 0)
     sentences, documents_ = _offsets(lengths), _offsets(counts)
     arrays = {
         "ids": _joined(ids).astype(np.uint16 if tokenizer.vocabulary.size <= 1 << 16 else np.int32),
@@ -67,6 +70,8 @@ def encoded(
     }
     if tokenizer.symbols:
         arrays |= _layers(piece, tokenizer, repeated, len(arrays["ids"]))
+    if annotations.media_of(tokenizer):
+        arrays |= _media(piece, tokenizer, repeated, _joined(present))
     return arrays, {
         "tokens": len(arrays["ids"]),
         "sentences": len(sentences) - 1,
@@ -94,6 +99,17 @@ def _layers(
             "Use a tokenizer that was trained here."
         )
     return arrays
+
+
+def _media(
+    piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, present: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The pictures of the piece's documents, without the repeated ones and those that are not ``present``, bool [D]."""
+    found = annotations.pictures(piece, tokenizer)
+    kept = (one for document, one in enumerate(found) if repeated is None or not repeated[document])
+    names = [name for width in annotations.media_of(tokenizer) for name in media(width)]
+    for name, array in joined([one for one, there in zip(kept, present, strict=True) if there], names):
+        yield shards.MEDIA + name, array
 
 
 def _words(tokenizer: Tokenizer) -> Words:

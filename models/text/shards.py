@@ -6,6 +6,7 @@
     documents   uint32 [D + 1]        offsets into the sentences
     openings    uint32 [D + 1]        offsets into the ids, were each document put between two marks
     layer.NAME  int32 [N]             annotation, an array for each layer (`models.text.annotations`)
+    media.NAME  float32 [R * W]       pictures of the documents, by channel (`models.text.media`), and their offsets
 
 A folder of shards holds ``tokenised.json`` beside them, with each shard's counts, size and SHA-256. Flat arrays and not
 records (TFRecord, ArrayRecord): a row may begin at any token, and here that takes one look at one place. Random rows of
@@ -27,14 +28,23 @@ from typing import Any
 import numpy as np
 
 from ptmbench.models.text.joined import Bits, Joined
+from ptmbench.models.text.media import Media
 from ptmbench.models.text.pieces import CorpusError
 
 MANIFEST = "tokenised.json"
 FORMAT = 1
 LAYER = "layer."
 """What the name of an annotation layer's array begins with."""
+MEDIA = "media."
+"""What the names of the arrays of pictures or sounds begin with."""
 
-_TYPES = {"U8": np.uint8, "U16": np.uint16, "I32": np.int32, "U32": np.uint32}  # as safetensors calls them
+_TYPES = {
+    "U8": np.uint8,
+    "U16": np.uint16,
+    "I32": np.int32,
+    "U32": np.uint32,
+    "F32": np.float32,
+}  # as safetensors calls them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,10 +112,13 @@ def damaged(folder: Path, shards: Sequence[Shard]) -> list[Shard]:
 
 
 def joined(
-    shards: Sequence[Shard], arrays: Callable[[int], Mapping[str, Any]], layers: Sequence[str] = ()
+    shards: Sequence[Shard],
+    arrays: Callable[[int], Mapping[str, Any]],
+    layers: Sequence[str] = (),
+    widths: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The arrays of a `models.text.corpus.Corpus` over ``shards``, of which ``arrays(p)`` gives those of the p-th;
-    ``layers`` are the names of its annotation layers.
+    ``layers`` are the names of its annotation layers, and ``widths`` the widths of its channels of pictures.
 
     None of them is without a document. ``arrays`` is called whenever something is looked up.
     """
@@ -118,7 +131,7 @@ def joined(
         bases = None if values is None else np.concatenate([[0], np.cumsum(values)])
         return Joined(lambda part: arrays(part)[name], sizes, dtype, bases)
 
-    return {
+    found = {
         "ids": virtual("ids", tokens, np.int32),
         "heads": virtual("heads", tokens, bool),
         "sentences": virtual("sentences", sentences, np.int64, tokens),
@@ -126,6 +139,12 @@ def joined(
         "openings": virtual("openings", documents, np.int64, tokens + 2 * documents),
         "layers": {name: virtual(LAYER + name, tokens, np.int32) for name in layers},
     }
+    if widths:
+        rows = np.array([arrays(part)[f"{MEDIA}offsets"][-1] for part in range(len(shards))], np.int64)
+        offsets = virtual(f"{MEDIA}offsets", documents, np.int64, rows)
+        numbers = {name: virtual(MEDIA + name, rows * width, np.float32) for name, width in widths.items()}
+        found["media"] = Media(offsets, numbers, dict(widths))
+    return found
 
 
 def mapped(path: Path) -> dict[str, Any]:

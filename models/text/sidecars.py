@@ -8,14 +8,16 @@ A text file ``novel.txt`` may have a sidecar, ``novel.txt.layers.jsonl``, in UTF
 ``default`` is optional: the symbol of all tokens that no line below says anything else of; for ``*.pairs.tsv`` files it
 may be a list of two symbols, for the text and for its translation. ``vectors`` is optional too: {"entities": "FOLDER"}
 names a folder that has vectors of a layer's symbols (`models.text.vectors`), relative to the sidecar's own folder;
-symbols without a vector are passed over. Each further line annotates one line of the text file, in ascending order;
-lines without annotation are left out:
+symbols without a vector are passed over. ``pictures`` is optional as well: {"file": "FILE", "sha256": "5e88..."} names
+a file of pictures or sounds (`models.text.media`), relative to the sidecar, and its SHA-256. Each further line
+annotates one line of the text file, in ascending order; lines without annotation are left out:
 
     {"line": 3, "entities": [[0, 6, "Q64"], [11, 16, "Q1707", "Spree"]], "languages": "de"}
 
 ``line`` counts from 1. A layer's value is a symbol for the whole line, or a list of spans: first character, end (past
 the last character), symbol, and optionally the characters themselves, which are then compared. Offsets count characters
-of the line; in ``*.jsonl`` files, of its "text". Spans of one layer do not overlap. `write` makes such a file.
+of the line; in ``*.jsonl`` files, of its "text". Spans of one layer do not overlap. ``picture`` names the picture of
+the line's document: {"line": 3, "picture": "beach"}. `write` makes such a file.
 """
 
 import hashlib
@@ -28,12 +30,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ptmbench.models.text import vectors
-from ptmbench.models.text.pieces import SIDECAR, CorpusError
+from ptmbench.models.text import media, vectors
+from ptmbench.models.text.pieces import SIDECAR, CorpusError, file_hash
 
 FORMAT = 1
 
 _NAME = re.compile(r"[a-z][a-z_]*")
+_NO_LAYERS = ("line", "picture")
+"""What a line of a sidecar may have besides layers."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Line:
-    """What a sidecar's line ``number`` says: the symbol or the spans of each layer it mentions."""
+    """What a sidecar's line ``number`` says: the symbol or the spans of each layer it mentions, and the name of its
+    ``picture``, if it has one."""
 
     number: int
     layers: Mapping[str, str | tuple[Span, ...]]
+    picture: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class Sidecar:
     default: Mapping[str, tuple[str, ...]]
     lines: Mapping[int, Line]
     vectors: Mapping[str, Path]
+    pictures: Path | None = None
+    """The file of the text's pictures or sounds."""
 
 
 def sidecar_of(text: Path) -> Path:
@@ -71,14 +79,17 @@ def sidecar_of(text: Path) -> Path:
 
 
 def companions(text: Path) -> list[Path]:
-    """The files that the annotation of the file ``text`` consists of: its sidecar, and the vectors that this names."""
+    """The files that the annotation of the file ``text`` consists of: its sidecar, and the vectors and pictures that
+    this names."""
     path = sidecar_of(text)
     if not path.is_file():
         return []
     with path.open("rb") as file:
         first = file.readline()
-    folders = _object(path, 1, _decoded(path, first)).get("vectors")
-    return [path, *(file for folder in _folders(path, folders).values() for file in vectors.paths(folder))]
+    head = _object(path, 1, _decoded(path, first))
+    found = [file for folder in _folders(path, head.get("vectors")).values() for file in vectors.paths(folder)]
+    pictures = _pictures(path, head.get("pictures"))
+    return [path, *found, *([pictures] if pictures else [])]
 
 
 def write(
@@ -86,20 +97,23 @@ def write(
     lines: Iterable[tuple[int, Mapping[str, Any]]],
     default: Mapping[str, str | list[str]] | None = None,
     folders: Mapping[str, Path] | None = None,
+    pictures: Path | None = None,
 ) -> Path:
     """Write the sidecar of the file ``text``: pairs of a line's number, from 1, and its layers, as this module's
-    opening shows; and the ``folders`` with the vectors of layers. Returns the sidecar's path.
+    opening shows; the ``folders`` with the vectors of layers, and the file of ``pictures``. Returns the sidecar's path.
 
     Raises `CorpusError` if a line is not in the format; then the sidecar that was there before stays.
     """
     rows = [{"line": number, **layers} for number, layers in lines]
-    names = sorted({name for row in rows for name in row if name != "line"} | set(default or {}))
+    names = sorted({name for row in rows for name in row if name not in _NO_LAYERS} | set(default or {}))
     head: dict[str, Any] = {"format": FORMAT, "text_sha256": _sha256(text), "layers": names}
     head["default"] = dict(default or {})
     path = sidecar_of(text)
     for name, folder in sorted((folders or {}).items()):
         vectors.indices(folder), vectors.width(folder)  # what is wrong there is told now
-        head.setdefault("vectors", {})[name] = os.path.relpath(folder.resolve(), path.resolve().parent)
+        head.setdefault("vectors", {})[name] = _below(folder, path)
+    if pictures is not None:
+        head["pictures"] = {"file": _below(pictures, path), "sha256": _sha256(pictures)}
     content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (head, *rows)).encode()
     _parsed(text, path, content)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -109,6 +123,10 @@ def write(
     except OSError as error:
         raise CorpusError(f"Cannot write the annotation {path}: {error.strerror or error}.") from error
     return path
+
+
+def _below(other: Path, sidecar: Path) -> str:
+    return os.path.relpath(other.resolve(), sidecar.resolve().parent)
 
 
 def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -175,16 +193,45 @@ def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
     folders = _folders(path, head.get("vectors"))
     if unknown := [name for name in folders if name not in layers]:
         raise CorpusError(f'{path}, line 1: "vectors" names the layer {unknown[0]!r}, which is not among "layers".')
+    pictures = _checked_pictures(path, head.get("pictures"))
+    known = media.pictures(pictures).numbers if pictures else {}
     lines: dict[int, Line] = {}
     for number, row in enumerate(rows[1:], 2):
         if row.strip():
             place, found = _line(path, number, row, layers)
+            picture = found.pop("picture", None)
+            if picture is not None and picture not in known:
+                where = f"{pictures} has no picture of that name" if pictures else 'line 1 names no file of "pictures"'
+                raise CorpusError(f"{path}, line {number}: the picture {picture!r:.60} is unknown: {where}.")
             if lines and place <= next(reversed(lines)):
                 raise CorpusError(
                     f"{path}, line {number}: line {place} of the text is out of order. Sort the lines by their number."
                 )
-            lines[place] = Line(number, found)
-    return Sidecar(path, tuple(sorted(layers)), default, lines, folders)
+            lines[place] = Line(number, found, picture)
+    return Sidecar(path, tuple(sorted(layers)), default, lines, folders, pictures)
+
+
+def _pictures(path: Path, given: Any) -> Path | None:
+    """The file of pictures that line 1 of the sidecar ``path`` names."""
+    if given is None:
+        return None
+    if not isinstance(given, dict) or not all(isinstance(given.get(name), str) for name in ("file", "sha256")):
+        raise CorpusError(f'{path}, line 1: "pictures" has a "file" and its "sha256", not {given!r:.60}.')
+    found = path.parent / given["file"]
+    if not found.is_file():
+        raise CorpusError(f"{path}, line 1: there is no file of pictures {found}. Restore it, or annotate again.")
+    return found
+
+
+def _checked_pictures(path: Path, given: Any) -> Path | None:
+    """The same, once its SHA-256 is compared."""
+    found = _pictures(path, given)
+    if found is not None and file_hash(found).hex() != given["sha256"]:
+        raise CorpusError(
+            f"{path}, line 1: the file of pictures {found} is damaged or another one: its SHA-256 is "
+            f"{file_hash(found).hex()}, and {given['sha256']:.64} is expected. Restore it, or annotate again."
+        )
+    return found
 
 
 def _folders(path: Path, given: Any) -> dict[str, Path]:
@@ -227,6 +274,10 @@ def _line(path: Path, number: int, row: str, layers: Sequence[str]) -> tuple[int
             f'{path}, line {number}: "line" is the number of a line of the text, from 1, not {place!r:.60}.'
         )
     for name, value in found.items():
+        if name == "picture":
+            if not isinstance(value, str):
+                raise CorpusError(f'{path}, line {number}: "picture" is the name of a picture, not {value!r:.60}.')
+            continue
         if name not in layers:
             raise CorpusError(f'{path}, line {number}: the layer {name!r} is not among "layers" in line 1.')
         if not isinstance(value, str):

@@ -62,7 +62,8 @@ class Vocabulary:
     symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, hash=False)
     """The symbols of each annotation layer (`models.text.annotations`): languages, entities. Number 1 is the first."""
     widths: Mapping[str, int] = field(default_factory=dict, repr=False, hash=False)
-    """The widths of the symbols' vectors, for layers that have any (`models.text.vectors`)."""
+    """The widths of the symbols' vectors, for layers that have any (`models.text.vectors`), and the numbers of features
+    of pictures or sounds (`models.text.media`), by channel."""
 
     @property
     def first(self) -> int:
@@ -81,7 +82,8 @@ class Tokenizer:
     ``vocabulary.size`` is the true number of ids: a small corpus can give fewer than were asked for, and nothing is
     padded up. ``imported`` says of a published vocabulary how it was before (see `models.published._vocabulary`) and
     which template its model was trained with, and is None for one that was trained here. ``symbols`` are those of the
-    annotation layers of the text that it was trained on, sorted, by layer, and ``widths`` the widths of their vectors.
+    annotation layers of the text that it was trained on, sorted, by layer, and ``widths`` the widths of their vectors
+    and of the features of its pictures.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ptmbench.tasks.microworld import documents, judgements, opinions, pairs, reading, vocabulary, writers
+from ptmbench.tasks.microworld import documents, judgements, opinions, pairs, reading, scenes, vocabulary, writers
 from ptmbench.tasks.microworld.grammar import english, sentence
 from ptmbench.tasks.microworld.lexicon import Lexicon, lexicon
 from ptmbench.tasks.microworld.meaning import Sentence
@@ -39,6 +39,8 @@ class Sizes:
     """Training pairs English-Mowari; dev and test have as many as the other tasks."""
     wiki_tokens: int = 40_000
     """Training tokens of the language-modelling task; its dev and test have a tenth."""
+    scenes: int = 1000
+    """Pictures of the corpus of captions. The task with pictures has as many rows as the others."""
 
 
 DEMO = Sizes()
@@ -178,6 +180,11 @@ def _fill(root: Path, seed: int, sizes: Sizes) -> None:
             drawn = split.draw(partial(judgements.contrast, name))
             writers.minimal_pairs(root / f"blimp/data/microworld_{name}.jsonl", drawn, name)
     _running_text(root, seed, sizes, words)
+    for name, count in rows.items():
+        judged = scenes.judged(random.Random(f"microworld/{VERSION}/{seed}/NLVR/{name}"), count)
+        writers.nlvr(root / f"nlvr/{name}/{name}.json", judged)
+    captioned = scenes.captioned(random.Random(f"microworld/{VERSION}/{seed}/captions"), sizes.scenes)
+    writers.captions(root / "scenes/microworld.txt", list(captioned))
 
 
 def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:

@@ -1,14 +1,20 @@
 """The official file formats, written. Each function takes the rows of one split and knows one layout and its quirks."""
 
+import hashlib
+import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from ptmbench.tasks.microworld.grammar import Word, iob1
 from ptmbench.tasks.microworld.judgements import Judged
 from ptmbench.tasks.microworld.opinions import Review
 from ptmbench.tasks.microworld.pairs import Choice
 from ptmbench.tasks.microworld.reading import Letter, Paragraph
+from ptmbench.tasks.microworld.scenes import Scene
+from ptmbench.tasks.shapes import regions
 
 SPLITS = ("train", "dev", "test")
 
@@ -165,3 +171,31 @@ def opinions(path: Path, rows: Sequence[Review]) -> None:
         ]
         entries.append(entry)
     write(path, [json.dumps(entries, indent=1)])
+
+
+def nlvr(path: Path, rows: Iterable[tuple[str, str, Scene, str]]) -> None:
+    """NLVR's JSON lines; nobody has rated these sentences."""
+    lines = []
+    for identifier, sentence, scene, label in rows:
+        record = {"sentence": sentence, "label": label, "identifier": identifier, "directory": "0", "evals": {}}
+        lines.append(json.dumps(record | {"structured_rep": scene}, separators=(",", ":")))
+    write(path, lines)
+
+
+def captions(path: Path, rows: Sequence[tuple[Scene, Sequence[str]]]) -> None:
+    """A text with a document of captions for each scene, the sidecar that names their pictures, and the file of these;
+    docs/annotations.md shows the formats."""
+    write(path, (line for _, said in rows for line in (*(f"{one} ." for one in said), "")))
+    found = [regions(scene) for scene, _ in rows]
+    names = [f"scene-{number}" for number in range(len(rows))]
+    arrays = {name: np.concatenate([one[name] for one in found]) for name in ("regions", "boxes") if found}
+    content = io.BytesIO()
+    np.savez(content, ids=np.array(names, "U"), ends=np.cumsum([len(one["boxes"]) for one in found]), **arrays)
+    path.with_suffix(".npz").write_bytes(content.getvalue())
+    pictures = {"file": f"{path.stem}.npz", "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
+    head = {"format": 1, "text_sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "layers": []}
+    lines, number = [json.dumps(head | {"default": {}, "pictures": pictures})], 1
+    for name, (_, said) in zip(names, rows, strict=True):
+        lines.append(json.dumps({"line": number, "picture": name}))
+        number += len(said) + 1
+    write(path.with_name(f"{path.name}.layers.jsonl"), lines)

@@ -67,7 +67,7 @@ def test_every_objective_keeps_the_contract(name):
     text = corpus_of(name)
     make = objectives.batches_of(model.built, text, ROWS, LENGTH)
     assert objectives.checked(model.built.loss)(make(0, 0)).keys() == {"loss", *model.built.loss.reports}
-    unknown = set(model.built.batches.needs) - {PAIRS, *text.layers}
+    unknown = set(model.built.batches.needs) - {PAIRS, *text.layers, *(text.media.widths if text.media else ())}
     assert not unknown, f"{name} needs {unknown}, which no corpus of the tests has"
 
 

@@ -1,5 +1,6 @@
 """Small networks of every model, each built once for all tests, and what they read."""
 
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from ptmbench import models
 from ptmbench.models.card import Size
 from ptmbench.models.objective import PAIRS
 from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.media import Media
 from ptmbench.models.text.tokenizers import Vocabulary
 
 every_model = pytest.mark.parametrize("name", models.names())
@@ -38,7 +40,7 @@ swept_model = pytest.mark.parametrize(
 VOCABULARY = Vocabulary(
     size=150,
     symbols={"languages": ("en", "xx"), "entities": ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6")},
-    widths={"entities": 12},
+    widths={"entities": 12, "regions": 5},
 )
 ROWS, LENGTH = 4, 24
 
@@ -81,6 +83,19 @@ def corpus() -> Corpus:
 
 
 @cache
+def captions() -> Corpus:
+    """`corpus`, with a picture for each document: its regions say which words its sentences begin with."""
+    text = corpus()
+    starts = text.ids[text.sentences[:-1]].reshape(-1, 6)  # [D, 6]
+    counts = 1 + np.arange(len(starts)) % 6
+    words = np.concatenate([row[:count] for row, count in zip(starts, counts, strict=True)])
+    regions = np.stack([words >> bit & 1 for bit in range(5)], axis=-1)
+    boxes = np.tile([0.25, 0.25, 0.75, 0.5], len(words))
+    numbers = {"regions": regions.ravel().astype(np.float32), "boxes": boxes.astype(np.float32)}
+    return replace(text, media=Media(np.concatenate([[0], np.cumsum(counts)]), numbers, {"regions": 5, "boxes": 4}))
+
+
+@cache
 def pairs() -> Corpus:
     """180 pairs of sentences as in `corpus`; the second one says the same fifty words further on, or less of it."""
     rng = np.random.default_rng(0)
@@ -112,7 +127,8 @@ def network(name: str) -> Any:
 
 def corpus_of(name: str) -> Corpus:
     """What the model called ``name`` learns from."""
-    return pairs() if PAIRS in network(name).batches.needs else corpus()
+    needs = network(name).batches.needs
+    return pairs() if PAIRS in needs else captions() if "regions" in needs else corpus()
 
 
 @cache

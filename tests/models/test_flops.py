@@ -10,11 +10,16 @@ from ptmbench.models.card import Architecture, Size
 from ptmbench.models.layers.config import EncoderConfig
 from ptmbench.models.objective import PAIRS
 from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.media import Media
 from ptmbench.models.text.tokenizers import Vocabulary
 from tests.models.networks import build
 
 SIZE = Size(layers=2, width=8, heads=2, inner=16, length=64)
-VOCABULARY = Vocabulary(size=100, symbols={"languages": ("en", "xx"), "entities": ("Q1", "Q2")}, widths={"entities": 4})
+VOCABULARY = Vocabulary(
+    size=100,
+    symbols={"languages": ("en", "xx"), "entities": ("Q1", "Q2")},
+    widths={"entities": 4, "regions": 3},
+)
 
 # Forward FLOPs per token of rows of 10 tokens at `SIZE`, two for each multiplication with its addition. A Transformer
 # layer: query, key, value and output 4 x 8 x 8, feed-forward 2 x 8 x 16, so 512 products; scores and mixing over 10
@@ -70,6 +75,12 @@ HAND = {
     "ernie_thu": (
         2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10,
         2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10 + MASKED + 2 * 16 / 10 + 2 * (32 + 40 * 2 / 3),
+    ),
+    # BERT's for 10 tokens; in pre-training 36 regions of 3 numbers, which have no gradient, stand behind them, and all
+    # see 46 keys.
+    "visualbert": (
+        2 * LAYER + 2 * 64 / 10,
+        46 / 10 * 2 * 2 * (512 + 2 * 46 * 8) + 2 / 3 * 36 / 10 * 2 * 3 * 8 + 2 * 64 / 10 + MASKED + 2 * 16 / 10,
     ),
     "unilm": (2 * LAYER + 2 * 64 / 10, 2 * LAYER + 2 * 64 / 10 + MASKED + 2 * 16 / 10),
     "gpt2": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
@@ -199,6 +210,15 @@ def test_formulas_are_the_hand_counts(name):
     assert model.training_flops(10) == pytest.approx(30 * whole)  # backward is twice forward
 
 
+def test_regions_of_a_row_are_counted_by_their_number():
+    """4 regions of 3 features behind 10 tokens: 4 more vectors, 14 keys for all, and the products of the features."""
+    model = models.load("visualbert").describe(SIZE, VOCABULARY)
+    added = 14 * 2 * 2 * (512 + 2 * 14 * 8) - 10 * 2 * LAYER + 4 * 2 * 3 * 8
+    assert model.media_flops(10, {"regions": 4}) == pytest.approx(added)
+    assert model.media_flops(10, {"regions": 0}) == model.media_flops(10, {}) == 0
+    assert models.load("bert").describe(SIZE, VOCABULARY).media_flops(10, {"regions": 4}) == 0
+
+
 def test_vectors_that_are_made_are_counted_by_themselves():
     """The letters of a word; to 8 columns, ALBERT widens 4, and ELECTRA as many as it is told."""
     narrow = replace(SIZE, embedding=2)
@@ -309,4 +329,9 @@ def corpus(sentences):
         heads=np.ones(2000, bool),
         layers={"languages": languages, "entities": languages * (np.arange(2000) % 10 == 0)},
         vectors={"entities": np.pad(np.ones((2, 4), np.float32), [(1, 0), (0, 0)])},
+        media=Media(
+            np.arange(1 + 200 // sentences),
+            {"regions": np.ones(600, np.float32), "boxes": np.tile(np.float32([0, 0, 1, 1]), 200)},
+            {"regions": 3, "boxes": 4},
+        ),
     )

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.models import frozen
-from tests.models.frozen import distillation, networks, recurrent, word_vectors, xlm
+from tests.models.frozen import distillation, networks, recurrent, regions, word_vectors, xlm
 
-OURS = networks.OURS | distillation.OURS | recurrent.OURS | word_vectors.OURS | xlm.OURS
+OURS = networks.OURS | distillation.OURS | recurrent.OURS | regions.OURS | word_vectors.OURS | xlm.OURS
 
 
 @pytest.mark.parametrize(

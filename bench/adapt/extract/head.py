@@ -56,15 +56,15 @@ class Codec(heads.Codec):
             tokens = [*row.ids[:-1], vocabulary.sep]
             segments = [place % 2 for place, ids in enumerate(laid[:fit]) for _ in ids][: self.settings.length]
             gold = summaries.oracle(pieces, example.gold[0], self.most) if example.gold else []
-            arrays = {
+            numbers = {
                 "tokens": tokens,
                 "segments": segments,
                 "starts": starts[:fit],
                 "ends": ends,
                 "tags": [int(place in gold) for place in range(fit)],
             }
-            arrays |= {name: values for name, (_, values) in row.layers.items()}
-            rows.append(Row({name: np.array(value, np.int32) for name, value in arrays.items()}, i, note=pieces))
+            arrays = {name: np.array(value, np.int32) for name, value in numbers.items()}
+            rows.append(Row(arrays | row.channels(), i, note=pieces))
         return rows
 
     def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:

@@ -21,6 +21,7 @@ import numpy as np
 from ptmbench.bench.adapt import load
 from ptmbench.bench.adapt.channels import Text, laid
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.models.channels import CHANNELS
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
@@ -123,6 +124,7 @@ PADDING = {
     "chosen": -1,
     "classes": -1,
     "others": -1,
+    "alignments": -1,
 }
 """What fills an array up to the longest of its batch, where that is not 0."""
 
@@ -131,7 +133,7 @@ def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
     """A batch: every array filled up at its right end to the longest, rounded up so that few different shapes occur.
 
     Where a row has fewer texts side by side than another, its first one is repeated: not every network has an answer to
-    a text without a token.
+    a text without a token. Of pictures and sounds [R, F] it is the number of regions that is rounded up.
     """
     batch = {}
     for name, first in rows[0].arrays.items():
@@ -140,19 +142,21 @@ def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
             batch[name] = np.stack(arrays)
             continue
         shape = [max(a.shape[axis] for a in arrays) for axis in range(first.ndim)]
-        shape[-1] = -(-shape[-1] // multiple) * multiple
-        filled = np.full([len(rows), *shape], PADDING.get(name, 0), first.dtype)
+        known = name.rstrip("_0123456789")  # "tokens_1" is for the encoder of another model
+        axes = 2 if known in CHANNELS and CHANNELS[known].medium else 1  # of one text
+        shape[-axes] = -(-shape[-axes] // multiple) * multiple
+        filled = np.full([len(rows), *shape], PADDING.get(known, 0), first.dtype)
         for target, array in zip(filled, arrays, strict=True):
             target[tuple(slice(0, n) for n in array.shape)] = array
-            if array.ndim > 1:
+            if array.ndim > axes:
                 target[len(array) :] = target[0]
         batch[name] = filled
     return batch
 
 
 def layout(vocabulary: Vocabulary, texts: Sequence[Text | list[int]], length: int) -> dict[str, np.ndarray]:
-    """``tokens`` and ``segments`` of one or two texts, and the arrays of their annotation. The longer one loses its
-    last token, of equals the second, until both fit into ``length``, as in BERT's code."""
+    """``tokens`` and ``segments`` of one or two texts, and the arrays of their annotation and picture. The longer one
+    loses its last token, of equals the second, until both fit into ``length``, as in BERT's code."""
     template = vocabulary.template
     room = max(0, length - template.added(len(texts)))
     sizes = [min(len(text), room) for text in texts]
@@ -164,7 +168,7 @@ def layout(vocabulary: Vocabulary, texts: Sequence[Text | list[int]], length: in
     if not tokens:  # no text in a template without special tokens
         tokens, segments, row = [vocabulary.sep], [0], row.filled([vocabulary.sep])
     arrays = {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}
-    return arrays | {name: values for name, (_, values) in row.layers.items()}
+    return arrays | row.channels()
 
 
 def classes(count: int) -> int:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import channels
 from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
@@ -69,8 +70,7 @@ def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], 
 
 
 def _arrays(row: channels.Text, segments: Sequence[int]) -> dict[str, np.ndarray]:
-    annotation = {name: values for name, (_, values) in row.layers.items()}
-    return {"tokens": np.array(row.ids, np.int32), "segments": np.array(segments, np.int32), **annotation}
+    return {"tokens": np.array(row.ids, np.int32), "segments": np.array(segments, np.int32), **row.channels()}
 
 
 def _given(offsets: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]:
@@ -111,7 +111,7 @@ def predictions(
     place_of = {word: number[piece] for word, piece in zip(words, known, strict=True) if piece is not None}
     place_of |= {words[i]: len(pieces) + k for k, i in enumerate(unknown)}
     named = {place: word for word, place in reversed(place_of.items())}
-    batch = {name: tf.TensorSpec([None, None], tf.int32) for name in asked[0].arrays}
+    batch = {name: tf.TensorSpec([None] * (1 + array.ndim), array.dtype) for name, array in asked[0].arrays.items()}
     batch["places"] = tf.TensorSpec([None], tf.int32)
     score = Traced(
         lambda: tf.function(
@@ -132,13 +132,8 @@ def predictions(
 
 
 def _stacked(part: Sequence[Row]) -> dict[str, tf.Tensor]:
-    longest = -(-max(1, *(len(row.tokens) for row in part)) // _BATCH) * _BATCH
-    batch = {name: np.zeros((len(part), longest), np.int32) for name in part[0].arrays}
-    for i, row in enumerate(part):
-        for name, array in row.arrays.items():
-            batch[name][i, : len(array)] = array
     places = np.array([row.place for row in part], np.int32)
-    return {name: tf.constant(array) for name, array in (batch | {"places": places}).items()}
+    return {name: tf.constant(array) for name, array in (stack(part, _BATCH) | {"places": places}).items()}
 
 
 def _touching(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:

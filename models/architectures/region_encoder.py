@@ -1,0 +1,29 @@
+"""BERT that reads the regions of a picture behind the tokens, as configurations: one stream for both.
+
+Source: Li et al. (2019), section 3.2, and the authors' code (uclanlp/visualbert, pytorch_pretrained_bert/modeling.py).
+A region with features f has the vector
+
+    norm(W f + b + s + p),    s the segment of all regions, p the position of the word that names it, or p_0 without one
+
+The authors keep s and p_0 in tables like those of the tokens, whose other rows nothing reads. Here each is one vector.
+"""
+
+from ptmbench.models.architectures.encoders import bert
+from ptmbench.models.card import Size
+from ptmbench.models.layers.config import LinearConfig, TableConfig
+from ptmbench.models.layers.region_config import RegionEncoderConfig, RegionsConfig
+
+FEATURES = 2048
+"""F where no pictures are known: that of the network which the authors released for VQA."""
+REGIONS = 36
+"""Regions of a picture that pre-training reads: the first ones, padded where there are fewer."""
+
+
+def region_encoder(size: Size, vocabulary: int, features: int = FEATURES) -> RegionEncoderConfig:
+    """BERT's encoder of ``size`` over tokens and regions with so many ``features``."""
+    text, D = bert(size, vocabulary), size.width
+    vector = TableConfig(rows=1, width=D)
+    regions = RegionsConfig(projection=LinearConfig(inputs=features, outputs=D), segment=vector, position=vector)
+    return RegionEncoderConfig(
+        embeddings=text.embeddings, stack=text.stack, pooler=text.pooler, regions=regions, count=REGIONS
+    )

@@ -1,0 +1,1 @@
+"""Multi-modal models (survey, section 4.3): text with pictures, sounds or videos."""

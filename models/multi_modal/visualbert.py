@@ -1,0 +1,80 @@
+"""VisualBERT: a BERT whose tokens attend to the regions of a picture.
+
+Li, Yatskar, Yin, Hsieh and Chang (2019). VisualBERT: A Simple and Performant Baseline for Vision and Language. ArXiv.
+Taxonomy: contextual; Transformer encoder; MLM and sentence-image prediction; multi-modal (survey, section 4.3.2).
+
+A detector finds the regions of a picture and describes each by numbers. VisualBERT projects these to the width of token
+vectors and puts them behind the tokens, in one stream: attention is left to find out which word means which region.
+The text of a row is two captions. Words are hidden and predicted with all regions in sight, and the model says whether
+the second caption is of the same picture.
+
+    L = L_MLM + L_SIP        L_SIP = - ln p(both captions are of the picture | pooled vector)
+
+Nearest relative: BERT (`bert`), which this network is for text without a picture. The authors begin with BERT's
+weights; here all begins afresh. Boxes tell regions from padding and nothing else, so a region's place has to be among
+its features.
+"""
+
+from ptmbench.models.architectures.region_encoder import FEATURES, region_encoder
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size
+from ptmbench.models.costs import RegionModel
+from ptmbench.models.layers.heads import ClassifierConfig, MaskedLmConfig
+from ptmbench.models.objective import Sampler
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.tokenizers import Vocabulary
+
+CARD = Card(
+    title="VisualBERT",
+    citation="Li et al. (2019)",
+    year=2019,
+    representation=Representation.CONTEXTUAL,
+    architecture=Architecture.TRANSFORMER_ENCODER,
+    objectives=("mlm", "sip"),
+    extensions=("multi-modal",),
+    loss="L_MLM + L_SIP",
+    tokenizer="wordpiece",
+    corpus="COCO (100k images with 5 captions each)",
+    parameters="as BERT (base)",
+    reference="transformers' VisualBertForPreTraining",
+    licence="MIT",
+    reads=("tokens", "segments", "regions", "boxes", "alignments"),
+)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
+
+LEARNING_RATE = 2e-3
+"""At width 128, as measured for BERT, whose network this is."""
+
+ADAM = {"epsilon": 1e-6}
+"""As in BERT's code, which the authors' uses."""
+
+
+def describe(size: Size, vocabulary: Vocabulary) -> RegionModel:
+    """What the network of ``size`` is made of. Regions have as many features as ``vocabulary`` says."""
+    D, V = size.width, vocabulary.size
+    return RegionModel(
+        encoder=region_encoder(size, V, vocabulary.widths.get("regions", FEATURES)),
+        heads=(MaskedLmConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent), ClassifierConfig(width=D)),
+    )
+
+
+def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
+    """The network of ``size``, freshly initialised from Keras's global seed."""
+    from ptmbench.models.layers.regions import built
+    from ptmbench.models.objectives import _joint, mlm, sip
+
+    described = describe(size, vocabulary)
+    encoder = built(described.encoder, name="encoder")
+    words, related = described.heads
+
+    def batches(corpus, batch, length):
+        captions = sip.Captions(corpus, vocabulary, length, described.encoder.count)
+
+        def make(step, seed):
+            rows, rng = captions(step, batch, seed)
+            return mlm.noise(rows, rng, vocabulary)
+
+        return make
+
+    heads = [mlm.MaskedLm(words, encoder), sip.SentenceImage(related)]
+    return Pretrainable(encoder=encoder, loss=_joint.Joint(encoder, heads), batches=Sampler(batches, ("regions",)))

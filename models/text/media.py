@@ -1,0 +1,138 @@
+"""Pictures and sounds beside a text: numbers by document, from a file that the text's sidecar names.
+
+A sidecar (`models.text.sidecars`) may name a file of NumPy arrays (.npz), and say which line of the text belongs to
+which picture. The file holds P pictures with N regions in all:
+
+    ids      unicode [P]       their names, each once
+    ends     int64 [P]         where the regions of each end; they begin where those before end
+    regions  float32 [N, F]    features
+    boxes    float32 [N, 4]    left, top, right and bottom as shares of the picture: left < right, top < bottom
+
+A file of sounds has ``frames`` [N, F] in the place of regions and boxes. A document has one picture or none. Inside a
+tokenised corpus the numbers stand in the order of its documents, as a `Media`.
+"""
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench.models.channels import CHANNELS, WIDTHS, media
+from ptmbench.models.text.joined import Joined
+from ptmbench.models.text.pieces import CorpusError
+
+
+@dataclass(frozen=True)
+class Media:
+    """The pictures of a corpus's D documents. ``offsets`` int64 [D + 1] say which of the N regions are a document's,
+    ``arrays`` have the numbers of each channel, float32 [N * W], and ``widths`` its W."""
+
+    offsets: np.ndarray | Joined
+    arrays: Mapping[str, np.ndarray | Joined]
+    widths: Mapping[str, int]
+
+    def counts(self) -> np.ndarray:
+        """How many regions each document has, int64 [D]."""
+        return np.diff(self.offsets.take(np.arange(len(self.offsets)), mode="wrap").astype(np.int64))
+
+    def of(self, documents: np.ndarray, room: int) -> dict[str, np.ndarray]:
+        """The channels of ``documents`` [B], float32 [B, room, W] each: the first ``room`` regions, then zeros."""
+        begin, end = (self.offsets.take(documents + shift, mode="wrap").astype(np.int64) for shift in (0, 1))
+        place = begin[:, None] + np.arange(room)  # [B, room]
+        present = place < end[:, None]
+        found = {}
+        for name, width in self.widths.items():
+            filled = found[name] = np.zeros((*place.shape, width), np.float32)
+            filled[present] = self.arrays[name].take(place[present][:, None] * width + np.arange(width), mode="wrap")
+        return found
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A file of pictures: the number of each by its name, where its regions begin and end, and the arrays by
+    channel."""
+
+    path: Path
+    numbers: Mapping[str, int]
+    offsets: np.ndarray
+    arrays: Mapping[str, np.ndarray]
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The number of features, by the channel that has them."""
+        return {name: array.shape[1] for name, array in self.arrays.items() if name in WIDTHS}
+
+    def of(self, name: str | None) -> dict[str, np.ndarray]:
+        """The numbers [R, W] of the picture called ``name``; R is 0 without a name."""
+        begin, end = (0, 0) if name is None else self.offsets[self.numbers[name] :][:2]
+        return {channel: array[begin:end] for channel, array in self.arrays.items()}
+
+
+def pictures(path: Path) -> Pictures:
+    """The file of pictures or sounds at ``path``. Raises `CorpusError` that says what is wrong with it."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise CorpusError(f"Cannot read {path}, a file of pictures: {error.strerror or error}.") from error
+    return _pictures(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=2)
+def _pictures(path: Path, changed: int, size: int) -> Pictures:
+    arrays = _arrays(path)
+    ids, ends = arrays.pop("ids", None), arrays.pop("ends", None)
+    if ids is None or ids.ndim != 1 or ids.dtype.kind != "U" or len(set(ids.tolist())) != len(ids):
+        raise CorpusError(f'{path}: "ids" are the names of the pictures, texts that differ, in one dimension.')
+    if ends is None or ends.shape != ids.shape or ends.dtype.kind not in "iu" or (np.diff(ends, prepend=0) < 0).any():
+        raise CorpusError(f'{path}: "ends" says for each of the {len(ids)} names where its regions end, in order.')
+    wide = [name for name in arrays if name in WIDTHS]
+    if len(wide) != 1 or set(arrays) != set(media(wide[0])):
+        wanted = " or ".join(" and ".join(media(name)) for name in WIDTHS)
+        raise CorpusError(f"{path} has the arrays {', '.join(sorted(arrays)) or 'none'}. Expected ids, ends, {wanted}.")
+    total = int(ends[-1]) if len(ends) else 0
+    found = {}
+    for name, array in arrays.items():
+        wanted = CHANNELS[name].axes[2]
+        fits = array.ndim == 2 and array.dtype.kind == "f" and len(array) == total and array.shape[1] > 0
+        if not fits or (wanted.isdigit() and array.shape[1] != int(wanted)):
+            raise CorpusError(
+                f'{path}: "{name}" is an array of decimal numbers of shape [{total}, {wanted}], not {array.dtype} of '
+                f"shape {list(array.shape)}."
+            )
+        found[name] = array.astype(np.float32)
+        if len(bad := np.flatnonzero(~np.isfinite(found[name]).all(axis=1))):
+            raise CorpusError(f'{path}: row {bad[0]} of "{name}" holds a number that is not finite in 32 bits.')
+    if "boxes" in found and len(bad := np.flatnonzero(~sound(found["boxes"]))):
+        raise CorpusError(
+            f'{path}: row {bad[0]} of "boxes" is {found["boxes"][bad[0]].tolist()}. Expected left, top, right and '
+            "bottom between 0 and 1, left before right and top before bottom."
+        )
+    return Pictures(path, {str(name): n for n, name in enumerate(ids)}, np.concatenate([[0], ends]), found)
+
+
+def sound(boxes: np.ndarray) -> np.ndarray:
+    """Which of ``boxes`` [N, 4] have a size and lie inside their picture: bool [N]."""
+    inside = ((boxes >= 0) & (boxes <= 1)).all(axis=1)
+    return inside & (boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+        raise CorpusError(f"{path} is damaged, or no .npz file of NumPy arrays: {error}.") from error
+
+
+def joined(found: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays that a shard keeps of the pictures of its documents, ``found`` in their order: ``offsets`` uint32
+    [D + 1] and the flat numbers of the channels ``names``."""
+    sizes = [len(one[names[0]]) for one in found]
+    yield "offsets", np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
+    for name in names:
+        flat = [one[name].ravel() for one in found]
+        yield name, np.concatenate(flat).astype(np.float32) if flat else np.zeros(0, np.float32)

@@ -1,0 +1,25 @@
+"""Consistency (Suhr et al., 2017, section 6): the share of sentences that are judged right with every picture."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ptmbench.tasks.metrics.additive import Additive
+from ptmbench.tasks.metrics.common import percent, wholes
+
+
+def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
+    """[N, 2] all right, one; what belongs to a sentence stands in the row of its first picture."""
+    rows = np.zeros((len(gold), 2))
+    for sentence in wholes(gold):
+        rows[sentence[0]] = float(all(gold[row] == predictions[row] for row in sentence)), 1.0
+    return rows
+
+
+def _value(sums: np.ndarray) -> dict[str, float]:
+    return {"consistency": percent(*sums)}
+
+
+consistency = Additive(_statistics, _value)
+"""{"consistency"} in percent; gold's `tasks.forms.Part` says which rows have the same sentence."""

@@ -1,0 +1,108 @@
+"""Pictures of the microworld: shapes in three grey boxes, and what is true of them.
+
+Scenes have the layout of NLVR (`tasks.shapes`). A statement is a kind and what it is about; it can be told and judged.
+A corpus of captions tells of each scene what is true of it. In the labelled data a statement comes with a scene that it
+is true of and with one that it is false of, so that its words alone do not say which.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ptmbench.tasks.shapes import BOXES, COLOURS, SIDE, SIZES, TYPES
+
+NAMES = {"Yellow": "yellow", "Black": "black", "#0099ff": "blue"}
+NUMBERS = ("zero", "one", "two", "three", "four")
+CAPTIONS = 4
+"""Captions of a scene."""
+
+Scene = list[list[dict[str, Any]]]
+"""The objects of each box, as NLVR's files have them."""
+
+
+class Statement(NamedTuple):
+    """What may be true of a scene: ``kind`` is "some", "none", "count" or "together", ``things`` are pairs of colour
+    and type ("" for any), and ``number`` is that of a count."""
+
+    kind: str
+    things: tuple[tuple[str, str], ...]
+    number: int = 0
+
+    def told(self) -> str:
+        """The statement in English, without a full stop."""
+        if self.kind == "count":
+            verb, noun = ("is", "object") if self.number == 1 else ("are", "objects")
+            return f"there {verb} exactly {NUMBERS[self.number]} {self.things[0][0]} {noun}"
+        if self.kind == "none":
+            return f"there is no {' '.join(self.things[0])}"
+        things = " and ".join(f"a {colour} {kind}" for colour, kind in self.things)
+        return f"there is {things}" if self.kind == "some" else f"there is a box with {things}"
+
+    def holds(self, scene: Scene) -> bool:
+        """Whether it is true of ``scene``."""
+        seen = [[(NAMES[one["color"]], one["type"]) for one in box] for box in scene]
+        if self.kind == "count":
+            return sum(colour == self.things[0][0] for box in seen for colour, _ in box) == self.number
+        if self.kind == "some":
+            return all(any(thing in box for box in seen) for thing in self.things)
+        together = any(all(thing in box for thing in self.things) for box in seen)
+        return together == (self.kind == "together")
+
+
+def scene(rng: random.Random) -> Scene:
+    """One to three objects in each box, of which none touches another."""
+    return [_box(rng, rng.randint(1, 3)) for _ in range(BOXES)]
+
+
+def _box(rng: random.Random, count: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        size = rng.choice(SIZES)
+        x, y = rng.randint(0, SIDE - size), rng.randint(0, SIDE - size)
+        if all(
+            _apart(x, one["x_loc"], size, one["size"]) or _apart(y, one["y_loc"], size, one["size"]) for one in found
+        ):
+            shape = {"type": rng.choice(TYPES), "color": rng.choice(COLOURS), "size": size}
+            found.append({"y_loc": y, "x_loc": x, **shape})
+    return found
+
+
+def _apart(one: int, other: int, size: int, others: int) -> bool:
+    return one + size < other or other + others < one
+
+
+def statement(rng: random.Random) -> Statement:
+    """Any statement: two in five say that there is a thing, the others that there is none, count, or put two things
+    into one box."""
+    kind = rng.choice(("some", "some", "none", "count", "together"))
+    if kind == "count":
+        return Statement(kind, ((rng.choice(list(NAMES.values())), ""),), rng.randint(1, len(NUMBERS) - 1))
+    things = {(rng.choice(list(NAMES.values())), rng.choice(TYPES)): None for _ in range(1 + (kind == "together"))}
+    return Statement("some" if kind == "together" and len(things) == 1 else kind, tuple(things))
+
+
+def captioned(rng: random.Random, count: int) -> Iterator[tuple[Scene, list[str]]]:
+    """So many scenes, each with different captions that are true of it."""
+    for _ in range(count):
+        there, said = scene(rng), dict[str, None]()
+        while len(said) < CAPTIONS:
+            one = statement(rng)
+            if one.holds(there):
+                said[one.told()] = None
+        yield there, list(said)
+
+
+def judged(rng: random.Random, rows: int) -> Iterator[tuple[str, str, Scene, str]]:
+    """Identifier, sentence, scene and label, so many ``rows``: each statement with a scene of either label, in any
+    order."""
+    for number in range(rows):
+        if number % 2 == 0:
+            one, order = statement(rng), rng.sample((True, False), 2)
+        truth = order[number % 2]
+        there = next(found for found in _scenes(rng) if one.holds(found) == truth)
+        yield f"{number // 2}-{number % 2}", one.told(), there, str(truth).lower()
+
+
+def _scenes(rng: random.Random) -> Iterator[Scene]:
+    while True:
+        yield scene(rng)

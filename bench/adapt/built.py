@@ -49,7 +49,7 @@ def adapted(
 
     def decoder_flops(decoding: Decoding, rows: Sequence[Row], *written: Any) -> float:
         count = cost.writing_flops if written else cost.decoder_flops
-        return count(decoding.counts(described), rows, *written)
+        return count(decoding.counts(described), rows, *written) + cost.media_flops(described, rows)
 
     others = [networks.build(other.model, other.shape, other.tokenizer, 0) for other in neighbours]
     made = Adapted(

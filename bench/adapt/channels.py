@@ -67,8 +67,10 @@ class Text(Sequence[int]):
         """Other ``ids``, with the annotation of the whole text: special tokens beside it, a mask in it."""
         ids = list(ids)
         whole = {name: Annotation(n, np.full(len(ids), n, np.int32)) for name, (n, _) in self.layers.items()}
-        nothing = self.picture and np.zeros((len(ids), self.picture.named.shape[1]), bool)
-        return Text(ids, whole, self.picture and self.picture._replace(named=nothing))
+        picture = self.picture
+        if picture is not None:
+            picture = picture._replace(named=np.zeros((len(ids), picture.named.shape[1]), bool))
+        return Text(ids, whole, picture)
 
     def channels(self) -> dict[str, np.ndarray]:
         """The arrays of a row besides ``tokens`` and ``segments``: int32 [T] for each layer, float32 [R, W] for each

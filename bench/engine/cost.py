@@ -175,11 +175,12 @@ def encoder_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> fl
     lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays[name], axis=-1)) for row in rows])
     sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
     each = [model.encoder_flops(int(n)) for n in sizes]
-    return float(np.dot(each, counts)) + _media_flops(model, rows, name)
+    return float(np.dot(each, counts)) + media_flops(model, rows, name)
 
 
-def _media_flops(model: Model, rows: Sequence[Any], name: str) -> float:
-    """FLOPs that the pictures and sounds of ``rows`` add. Regions that are zeros, box and all, are padding."""
+def media_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:
+    """FLOPs that the pictures and sounds of ``rows`` add to `encoder_flops`. Regions that are zeros, box and all, are
+    padding."""
     found, suffix = Counter[tuple[int, str, int]](), name.removeprefix("tokens")
     for arrays in (row.arrays for row in rows):
         for width in (one for one in WIDTHS if one + suffix in arrays):

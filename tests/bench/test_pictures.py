@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.settings import baked
 from ptmbench.bench.engine import checkpoint, cost
+from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
@@ -153,7 +155,7 @@ def test_rows_of_every_form_have_the_picture_and_the_words_that_name_its_regions
 
 @pytest.mark.parametrize("form, adaptation, outputs", [*READERS, (Form.RANKING, "finetune", 1)])
 def test_an_encoder_sees_the_picture_under_every_form(form, adaptation, outputs):
-    """And padding, of regions and of texts, changes nothing."""
+    """It costs what its regions add, and padding, of regions and of texts, changes nothing."""
     chosen = settings.changed(settings.defaults(form, adaptation), {"length": 24})
     network = adapted("visualbert", SHAPE, EYES, form, adaptation, outputs, baked(chosen))
     for number, variable in enumerate([*network.network.encoder.variables, *network.own]):
@@ -161,9 +163,19 @@ def test_an_encoder_sees_the_picture_under_every_form(form, adaptation, outputs)
     (one, *_), (other, *_), (more, *_) = (
         form_rows(form, EYES, pictured(FORMS[form], count, seed)) for count, seed in ((2, 0), (2, 1), (7, 2))
     )
+    added = network.forward_flops([more]) - network.forward_flops(form_rows(form, EYES, FORMS[form])[:1])
+    about = more.tokens if form is not Form.RANKING else np.count_nonzero(more.arrays["tokens"][0])
+    lengths = [about] if form is not Form.CHOICE else np.count_nonzero(more.arrays["tokens"], axis=1)
+    described = models.load("visualbert").describe(SHAPE, EYES.vocabulary)
+    assert added == pytest.approx(sum(described.media_flops(int(n), {"regions": 7}) for n in lengths))
     if network.decoding:
         losses = [network.mean_loss([row]) for row in (one, other)]
         assert abs(losses[0] - losses[1]) > 1e-4
+        batch = stack([one, more])
+        seen = {name: batch[name] for name in ("regions", "boxes", "alignments")}
+        reread = Generator(SimpleNamespace(decode=network.decoding.decode, writer=None), EYES.vocabulary, Writing())
+        ids = reread(batch["tokens"], 5, channels=seen).ids[:, 0]
+        np.testing.assert_array_equal(network.write(Writing(), batch, 5, 0), ids)
         return
     alone, changed, beside = (np.asarray(network.forward(stack(rows)))[0] for rows in ([one], [other], [one, more]))
     assert np.abs(alone - changed).max() > 1e-4

@@ -271,6 +271,19 @@ def test_more_of_the_network_is_pruned_where_it_is_asked_for(context):  # noqa: 
     assert np.all(np.sum(groups == 0, axis=1) == 2)
 
 
+def test_a_twin_is_trained_as_long_without_a_zero(context):  # noqa: F811
+    cell = make("sst2", "bert", "finetune")
+    given = kept(cell, context)
+    found = []
+    for asked in ("prune:sparsity=0+frequency=1", "prune:sparsity=0.5+frequency=1"):
+        one, ready = transformed(asked, cell, given)
+        found.append(cells.run(one, ready))
+        assert found[-1].status == "ok", found[-1].reason
+    twin, pruned = (one.cost for one in found)
+    assert (twin["sparsity"], pruned["sparsity"]) == (0, 0.5) and twin["steps"] == pruned["steps"]
+    assert twin["parameters_nonzero"] == twin["parameters"]
+
+
 def test_a_kept_transformed_model_predicts_the_same(context, capsys):  # noqa: F811
     cell = make("sst2", "bert", "finetune")
     one, ready = transformed("prune:frequency=1", cell, kept(cell, context))

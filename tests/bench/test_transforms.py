@@ -67,7 +67,7 @@ def test_a_transform_has_one_name_whatever_its_spelling():
     [
         ("squeeze", UsageError, "There is no transform 'squeeze'. Choices: int8, prune."),
         ("prune:sparsity", UsageError, "'prune:sparsity' is not a transform with settings; one is prune:sparsity=0.8"),
-        ("prune:sparsity=1", SettingError, "sparsity=1 is out of range: it is above 0 and below 1"),
+        ("prune:sparsity=1", SettingError, "sparsity=1 is out of range: it is from 0 to below 1"),
         ("prune:sparsity=0.8+pattern=2:4", SettingError, "pattern=2:4 fixes the sparsity at 0.5, but sparsity is 0.8"),
         ("prune:initial=0.7", SettingError, "initial=0.7 is above sparsity=0.5"),
         ("prune:pattern=4:2", SettingError, "pattern=4:2 is out of range"),

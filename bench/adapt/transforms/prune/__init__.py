@@ -16,6 +16,8 @@ the decoder's, where the network writes). Tables of vectors are not: a row that 
 gradients, and its size says little of its worth. Gordon et al. (section 3.1) prune BERT's word embeddings too, which
 ``embeddings=1`` does. The head is not, since it has few weights, all new and all in use.
 
+Pruning trains, and a model may gain by that alone: ``sparsity=0`` trains as long without a zero, for the comparison.
+
 No engine here computes faster with zeros in place; what becomes smaller is the checkpoint, which leaves them out.
 """
 
@@ -39,8 +41,8 @@ def _is_pattern(value: str) -> bool:
 class Settings:
     """What ``prune:name=value`` may change."""
 
-    sparsity: float = setting(0.5, "above 0 and below 1", lambda value: 0 < value < 1)
-    """Share of the weights of each kernel that become zero."""
+    sparsity: float = share(0.5)
+    """Share of the weights of each kernel that become zero; 0 only trains the model further."""
     initial: float = share(0.0)
     """Sparsity at which the polynomial schedule begins."""
     schedule: str = one_of("polynomial", "polynomial", "constant")
@@ -114,7 +116,7 @@ class Prune:
 
     def label(self, settings: Settings) -> str:
         pattern = f" ({settings.pattern})" if settings.pattern else ""
-        return f"pruned {100 * settings.sparsity:g} %{pattern}"
+        return f"pruned {100 * settings.sparsity:g} %{pattern}" if settings.sparsity else "trained further"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
         rate = settings.learning_rate or adaptation.learning_rate

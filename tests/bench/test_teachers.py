@@ -316,9 +316,8 @@ def test_records_and_board_tell_of_the_teacher(world, tmp_path):
     assert line["method"] == "DistilBERT"
     about = found["distilbert"].cost
     module = models.load("distilbert")
-    parameters, _ = module.parameters(
-        module.SIZES["tiny"], Tokenizer.load(next((tmp_path / "tokenizers").glob("*"))).vocabulary
-    )
+    vocabulary = Tokenizer.load(next((tmp_path / "tokenizers").glob("*"))).vocabulary
+    parameters, _ = module.describe(module.SIZES["tiny"], vocabulary).parameters()
     assert about["parameters"] < parameters + 10_000  # without the teacher's
 
 

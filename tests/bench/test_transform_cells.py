@@ -371,7 +371,7 @@ sys.exit(run_suite(RunOptions(
                       settings={"length": 32, "batch": 4, "max_steps": 20}),
     training=TrainingOptions(budget=Budget(steps=20), recipe={"batch": 4, "length": 32}, vocabulary=300),
     workers=WorkerOptions(jobs=1, threads=1),
-    output=OutputOptions(out=Path(sys.argv[2]), save_every=float(sys.argv[3])),
+    output=OutputOptions(out=Path(sys.argv[2]), save_every=float(sys.argv[3]), keep=True),
 )))
 """
 

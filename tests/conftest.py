@@ -3,6 +3,7 @@
 import os
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background
 
 def pytest_addoption(parser) -> None:
     parser.addoption("--freeze", action="store_true", help="Keep what references compute now (tests/models/frozen).")
+    parser.addoption("--minutes", type=float, help="Skip the tests that would begin later (default: no limit).")
 
 
 def pytest_configure(config) -> None:
     config.addinivalue_line("markers", "rest: the part of the sweep that continuous integration leaves out")
+    config.began = time.monotonic()
+
+
+def pytest_runtest_setup(item) -> None:
+    minutes = item.config.getoption("--minutes")
+    if minutes is not None and time.monotonic() - item.config.began > 60 * minutes:
+        pytest.skip(f"the {minutes:g} minutes are over")
 
 
 @pytest.fixture(autouse=True, scope="session")

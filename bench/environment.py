@@ -7,6 +7,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import logging
+import multiprocessing
 import os
 import platform
 import re
@@ -19,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from ptmbench.bench.errors import EnvironmentProblem
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 PACKAGES = (
     "ptmbench",
@@ -46,7 +47,15 @@ def prepare(threads: int | None = None) -> None:
     ``threads`` bounds the threads of one operation and of BLAS; None leaves both to the libraries. Logs come back when
     TF_CPP_MIN_LOG_LEVEL is set outside. oneDNN is on unless TF_ENABLE_ONEDNN_OPTS=0: TensorFlow itself turns it on only
     where it finds AVX-512, and an AVX2 machine trained 1.1 to 1.4 times as fast with it (bench/perf/README.md).
+
+    Raises `UsageError` in a process that is importing its parent's script: a script without a guarded entry point would
+    otherwise begin its run again in each process that tokenises, and all of them would wait for one lock.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing itself finds out
+        raise UsageError(
+            "This script calls ptmbench while it is imported by another process. Put its calls below "
+            "`if __name__ == '__main__':`."
+        )
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

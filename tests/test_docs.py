@@ -1,0 +1,65 @@
+"""README and docs/: short enough, their links lead somewhere, and the commands that they show exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "leaderboard" / "results" / "README.md"])
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(#[^)\s]*)?\)")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of ``page``, as links spell them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def shown(page: Path) -> list[str]:
+    """The calls of ptmbench in the shell blocks of ``page``, without their comments."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [found[1] for line in lines for found in re.finditer(r"(?:^|/|\s)ptmbench ([^#&|]+)", line)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_somewhere(page):
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        if target.startswith("http"):
+            continue
+        other = (page.parent / target).resolve() if target else page
+        assert other.exists(), f"{target} is missing"
+        assert not anchor or anchor in anchors(other), f"{target}{anchor} is missing"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_command_that_is_shown_exists(page):
+    import click
+
+    from ptmbench.bench.__main__ import commands
+
+    for line in shown(page):
+        command, context, words = commands, click.Context(commands), shlex.split(line)
+        while isinstance(command, click.Group):
+            command = command.get_command(context, words.pop(0))
+            assert command is not None, line
+        options = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= options, line
+
+
+def test_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    assert len(text.split()) <= 900
+
+
+def test_every_page_is_in_the_contents():
+    contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    missing = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    assert not [page for page in missing if str(page.relative_to(ROOT / "docs")) not in contents]

@@ -1,8 +1,8 @@
-"""What a user may ask for, as frozen dataclasses. The command line builds them from its options, a Python program calls
-`ptmbench.run`, `ptmbench.evaluate`, `ptmbench.pretrain` and `ptmbench.predict` with them. Nothing here runs anything.
+"""Options of runs, evaluations, pre-trainings and predictions, as frozen dataclasses.
 
-None stands for the suite's own choice. Every mistake is a `UsageError`: names of models, tasks and adaptations are
-looked up later, by what runs.
+The command line builds them from its arguments. A Python program passes them to `ptmbench.run`, `ptmbench.evaluate`,
+`ptmbench.pretrain` and `ptmbench.predict`. None means the default of the suite. A wrong value is a `UsageError`; names
+of models, tasks and adaptations are looked up later, when the run is planned.
 """
 
 import math
@@ -19,7 +19,7 @@ from ptmbench.bench.errors import UsageError
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 CHOICES = {"executor": ("local", "ray"), "tokenizer": KINDS, "strategy": STRATEGIES}
-"""The words that an option takes."""
+"""The values that an option may have, by its name."""
 BOUNDS = {
     "seeds": (1, 1000),
     "seed": (0, 2**32 - 1),
@@ -28,15 +28,15 @@ BOUNDS = {
     "jobs": (1, 1024),
     "threads": (1, 1024),
 }
-"""The least and the largest value of a whole number. Seeds of a cell are cells of their own, which a plan holds in
-memory; a seed is what Keras and NumPy take; some thousands of threads stall a machine."""
+"""Minimum and maximum of whole numbers. A plan holds a cell for each seed in memory; Keras and NumPy take seeds of 32
+bits; several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
 _PATHS = ("data", "out", "checkpoint")
 _SEVERAL_PATHS = ("corpus", "beside", "checkpoints", "bases", "teachers")
 
 
 class _Checked:
-    """Checks the values of a group of options when it is made, and turns texts into paths."""
+    """Checks the values of a group of options and converts strings to paths."""
 
     def __post_init__(self) -> None:
         for name in (one.name for one in fields(self)):  # type: ignore[arg-type]
@@ -61,33 +61,33 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class CellOptions(_Checked):
-    """Which cells there are: tasks x adaptations x seeds for each model."""
+    """Selects the cells of each model: tasks x adaptations x seeds."""
 
     tasks: Sequence[str] | None = None
     adaptations: Sequence[str] | None = None
-    """Names, with settings of their own or without: "finetune", "features:layers=top"."""
+    """Names, optionally with settings: "finetune", "features:layers=top"."""
     conditions: Sequence[str] | None = None
-    """Each cell is also scored under each of these: "misspellings", "misspellings:share=0.2"."""
+    """Conditions under which each cell is scored again: "misspellings", "misspellings:share=0.2"."""
     transforms: Sequence[str] | None = None
-    """Each adapted model is also scored after each of these: "int8", "prune:sparsity=0.8"."""
+    """Transforms after which each adapted model is scored again: "int8", "prune:sparsity=0.8"."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the settings of all adaptations, by name."""
     seeds: int | None = None
-    """Seeds per cell, counted from 0."""
+    """Number of seeds per cell; they count from 0."""
     seed: int | None = None
-    """This one seed only, in place of ``seeds``."""
+    """A single seed instead of ``seeds``."""
     limit: int | None = None
     """Use only the first ``limit`` examples of a split."""
 
     def arguments(self) -> list[str]:
-        """What the command that repeats one cell has of these; its task, adaptation, transform, condition and seed
-        are added."""
+        """Arguments for the command that repeats one cell, without its task, adaptation, transform, condition and
+        seed."""
         return [*_changes("--set", self.settings), *_given("--limit", self.limit)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(_Checked):
-    """What models are pre-trained on, and for how long."""
+    """Pre-training: corpus, tokenizer, budget, recipe and initial checkpoints."""
 
     budget: Budget = Budget()
     corpus: Sequence[Path] = ()
@@ -98,14 +98,12 @@ class TrainingOptions(_Checked):
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Changes to `bench.engine.recipe.Recipe`."""
     bases: Sequence[Path] = ()
-    """Checkpoints to continue from, one for each model and size, in place of random weights. They bring the
-    tokenizer."""
+    """Checkpoints to continue from instead of random weights, one for each model and size. Their tokenizer is used."""
     teachers: Sequence[Path] = ()
-    """Checkpoints that students learn from, in place of teachers that are pre-trained in the run. They bring the
-    tokenizer."""
+    """Checkpoints of teachers, instead of teachers that the run pre-trains. Their tokenizer is used."""
 
     def arguments(self) -> list[str]:
-        """These as arguments of ``ptmbench run``."""
+        """Arguments for ``ptmbench run``."""
         bases = [part for folder in self.bases for part in ("--base", str(folder))]
         bases += [part for folder in self.teachers for part in ("--teacher", str(folder))]
         corpus = ["--corpus", *map(str, self.corpus)] if self.corpus else []
@@ -115,18 +113,18 @@ class TrainingOptions(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions(_Checked):
-    """Who works, and for how long at most."""
+    """Workers: their number, threads, place, devices and time limit."""
 
     jobs: int | None = None
-    """Workers; None for one per core."""
+    """Number of workers; None for one per core."""
     threads: int | None = None
-    """Threads of each worker; None for the cores, shared out. Scores repeat exactly with as many."""
+    """Threads per worker; None divides the cores among the workers. Scores repeat exactly with the same number."""
     executor: str = "local"
-    """Where workers live: "local" for processes of this machine, "ray" for a Ray cluster."""
+    """Where workers run: "local" for processes on this machine, "ray" for a Ray cluster."""
     ray_address: str | None = None
-    """The Ray cluster; None for RAY_ADDRESS, or else one that is started here."""
+    """Address of the Ray cluster; None for RAY_ADDRESS or, without it, a cluster started on this machine."""
     cell_timeout: float | None = None
-    """Seconds that a cell may take, 0 for no limit; None leaves it to `bench.runs.limits`."""
+    """Seconds that a cell may take, 0 for no limit; None for the limit of `bench.runs.limits`."""
     strategy: str = "one"
     """Devices that each pre-training uses, one of `STRATEGIES`."""
 
@@ -136,23 +134,23 @@ class WorkerOptions(_Checked):
             raise UsageError(f"cell_timeout is a number of seconds, 0 for no limit, not {self.cell_timeout!r}.")
 
     def arguments(self) -> list[str]:
-        """What the command that repeats one cell has of these."""
+        """Arguments for the command that repeats one cell."""
         strategy = ["--strategy", self.strategy] if self.strategy != "one" else []
         return [*strategy, *_given("--threads", self.threads)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(_Checked):
-    """Where a run writes, and what it keeps."""
+    """Output folder of a run, and what is kept in it."""
 
     out: Path | None = None
-    """Folder of the run; None for ``runs/`` and the name of the suite or the checkpoint."""
+    """Folder of the run; None for ``runs/NAME``, after the suite or the checkpoint."""
     keep: bool = False
     """Keep the weights of adapted models, which ``predict`` needs."""
     retry: bool = False
-    """Run the cells again that failed before."""
+    """Run failed cells again."""
     save_every: float = SAVE_SECONDS
-    """Seconds between two saves of what trains."""
+    """Seconds between checkpoints of the training state."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -161,16 +159,16 @@ class OutputOptions(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(_Checked):
-    """A run of ``suite``, and what is changed of it."""
+    """A run of ``suite``, with changes to it."""
 
     suite: str
     models: Sequence[str] | None = None
-    """Models, "random-" and a model's name for its twin that is not pre-trained, and baselines."""
+    """Models, random twins such as "random-bert" (not pre-trained), and baselines."""
     sizes: Sequence[str] | None = None
     baselines: bool = True
     """Add random twins and baselines."""
     data: Path | None = None
-    """Data folder; None for the embedded microworld, where the suite runs on it."""
+    """Data folder; None for the embedded microworld, if the suite supports it."""
     dry_run: bool = False
     """Print the plan with each cell's cost estimate; run nothing."""
     cells: CellOptions = field(default_factory=CellOptions)
@@ -179,7 +177,7 @@ class RunOptions(_Checked):
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def command(self) -> str:
-        """The beginning of the command that repeats one cell: all that its result depends on but the cell itself."""
+        """The command that repeats one cell, without the arguments that select the cell."""
         return _command("run", self.suite, self, self.training.arguments())
 
 
@@ -191,7 +189,7 @@ class EvaluateOptions(_Checked):
     beside: Sequence[Path] = ()
     """Checkpoints of extra encoders, for adaptations that read several."""
     suite: str | None = None
-    """A suite whose tasks, adaptations, seeds and settings are taken; others change them."""
+    """A suite that gives the tasks, adaptations, seeds and settings; other options change them."""
     data: Path | None = None
     dry_run: bool = False
     cells: CellOptions = field(default_factory=CellOptions)
@@ -199,20 +197,20 @@ class EvaluateOptions(_Checked):
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def command(self) -> str:
-        """The beginning of the command that repeats one cell, as in `RunOptions.command`."""
+        """The command that repeats one cell, without the arguments that select the cell."""
         extra = [part for folder in self.beside for part in ("--beside", str(folder))]
         return _command("evaluate", str(self.checkpoint), self, [*extra, *_given("--suite", self.suite)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainOptions(_Checked):
-    """A pre-training of ``model``, which leaves a checkpoint in the folder ``out``."""
+    """A pre-training of ``model``, which writes a checkpoint to the folder ``out``."""
 
     model: str
     out: Path
     size: str = "tiny"
     seed: int = 0
-    """Seed of weights, order and noise."""
+    """Seed of initial weights, data order and noise."""
     strategy: str = "auto"
     """Devices to train on; "auto" follows the GPUs and TF_CONFIG."""
     save_every: float = SAVE_SECONDS
@@ -225,7 +223,7 @@ class PretrainOptions(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(_Checked):
-    """Predictions of adapted models for a split of their tasks, written below ``out``."""
+    """Predictions of adapted models for one split of their tasks, written to the folder ``out``."""
 
     checkpoints: Sequence[Path]
     data: Path
@@ -246,7 +244,7 @@ def _given(flag: str, value: object) -> list[str]:
 
 
 def _changes(flag: str, values: Mapping[str, Any]) -> list[str]:
-    """``flag key=value`` for each of ``values``, as `bench.commands.options.settings` reads them."""
+    """``flag key=value`` for each of ``values``, in the format of `bench.commands.options.settings`."""
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
     return [part for name, text in texts.items() for part in (flag, f"{name}={text}")]
 

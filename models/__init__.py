@@ -15,6 +15,8 @@ from ptmbench.models.card import Teacher
 _ROOT = Path(__file__).parent
 _SHARED = {"architectures", "layers", "objectives", "published", "text"}
 """Folders with what models share."""
+_SAMPLING = {"masking", "sampling"}
+"""Files of ``objectives`` that are no objectives: what their samplers share."""
 
 
 _sound: set[ModuleType] = set()
@@ -59,11 +61,22 @@ def load(name: str) -> ModuleType:
 
 
 def teacher(name: str) -> Teacher | None:
-    """What the file of the model called ``name`` says of its teacher; None for a model that learns without one."""
-    return getattr(load(name), "TEACHER", None)
+    """The ``TEACHER`` of the model called ``name``; None for a model that learns without one. `BrokenModel` where the
+    chain of teachers is a circle."""
+    first = found = getattr(load(name), "TEACHER", None)
+    chain = [name]
+    while found is not None:
+        chain.append(found.model)
+        if found.model in chain[:-1]:
+            raise BrokenModel(
+                f"{paths()[name]}: TEACHER leads in a circle: {name} learns from "
+                f"{', which learns from '.join(chain[1:])}. Name another teacher in one of their files."
+            )
+        found = getattr(load(found.model), "TEACHER", None)
+    return first
 
 
 def objective_names() -> tuple[str, ...]:
     """Every objective's name (the survey's "pre-training task"), sorted."""
     files = (_ROOT / "objectives").glob("[!_.]*.py")
-    return tuple(sorted(file.stem for file in files if file.stem != "sampling"))
+    return tuple(sorted({file.stem for file in files} - _SAMPLING))

@@ -3,6 +3,7 @@
 `models.load` calls it. What only a network can show is checked by `bench.engine.networks.build` and by the tests.
 """
 
+import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
@@ -62,7 +63,8 @@ def _card(card: Any, objectives: tuple[str, ...]) -> Iterator[str]:
             yield f"CARD.{field.name} is a {kind.__name__}, not {value!r}."
     for name in card.objectives if isinstance(card.objectives, tuple) else ():
         if name not in objectives:
-            yield f"CARD.objectives names {name!r}, which has no file in models/objectives."
+            near = difflib.get_close_matches(str(name).lower(), objectives, n=3) or objectives
+            yield f"CARD.objectives names {name!r}, which is no objective. Nearest: {', '.join(near)}."
     for name in card.reads if isinstance(card.reads, tuple) else ():
         if name not in CHANNELS:
             yield f"CARD.reads names {name!r}, which is no channel. Channels: {', '.join(CHANNELS)}."

@@ -27,7 +27,7 @@ class Architecture(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """A score as its paper printed it, for the column beside ours."""
+    """A score as printed in a paper, for the column next to ours."""
 
     task: str
     metric: str
@@ -38,7 +38,8 @@ class Reported:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a reader wants to know before the code. The third and fourth axes are ``objectives`` and ``extensions``."""
+    """A model in the survey's taxonomy, and the facts of its paper. ``objectives`` and ``extensions`` are the third and
+    the fourth axis."""
 
     title: str
     citation: str
@@ -56,19 +57,19 @@ class Card:
     parameters: str
     """The paper's own count, as it printed it."""
     reference: str
-    """What our tests hold the network against, on the same weights; where nothing can be installed, that they write its
-    equations out."""
+    """What tests compare the network with, on the same weights: classes of another library, or its equations in NumPy
+    where no library has it; "none" for a network that no test compares."""
     reported: tuple[Reported, ...] = ()
     optimizer: str = ""
-    """What the paper trains by, where that is not AdamW with bias correction, which all models share here."""
+    """The paper's optimizer, if it is not AdamW with bias correction, which all models use here."""
     layers: str = ""
-    """As the paper printed it; where that is "", records say those of our base size."""
+    """The number of layers as printed in the paper; "" for the number of our base size."""
     speed_up: str = ""
-    """Of inference, beside ``source_model``, as the paper or the survey printed it."""
+    """The speed-up of inference over ``source_model``, as printed in the paper or the survey."""
     source_model: str = ""
-    """What a compressed model was made from."""
+    """The model that a compressed model was made from."""
     licence: str = ""
-    """Of the weights that the authors released."""
+    """The licence of the authors' released weights."""
     reads: tuple[str, ...] = TEXT
     """The channels that the encoder reads (`models.channels`)."""
 
@@ -91,14 +92,15 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Teacher:
-    """The model whose predictions a student learns in pre-training: pre-trained before it over the same tokenizer, and
-    frozen. The file of a student calls it ``TEACHER``."""
+    """The model whose predictions a student learns in pre-training, as ``TEACHER`` in the student's file. It is
+    pre-trained first, with the same tokenizer, and frozen."""
 
     model: str
     size: Callable[[Size], Size]
-    """The size of the teacher of a student of that size, one of the teacher's ``SIZES`` for each of the student's."""
+    """Maps the size of a student to the size of its teacher. For each of the student's ``SIZES``, this is one of the
+    teacher's ``SIZES``."""
     parts: tuple[str, ...]
-    """Beginnings of the paths of the variables that the student learns from: "encoder/stack/", "mlm/"."""
+    """Prefixes of the paths of the variables that the student learns from: "encoder/stack/", "mlm/"."""
 
 
 TINY = Size(layers=2, width=128, heads=2, inner=512)

@@ -22,10 +22,9 @@ from ptmbench.models.text.corpus import Corpus
 Batch = dict[str, np.ndarray]
 """Named arrays, int32 or float32, all with the rows as their first axis; ``tokens`` int32 [B, T] among them."""
 Batches = Callable[[int, int], Batch]
-"""(step, seed) to a batch: stateless, so that any host can make any batch again. Shapes never change from step to
-step."""
+"""(step, seed) to a batch: stateless, so any host can make any batch again. All steps have the same shapes."""
 PAIRS = "pairs"
-"""What a corpus has whose documents are texts beside their translations."""
+"""A need of `Sampler`: each document of the corpus is a text and its translation."""
 
 
 @dataclass(frozen=True)
@@ -73,22 +72,22 @@ class Objective:
     """The loss of a batch. Subclasses are Keras layers too: ``class Mine(Objective, keras.layers.Layer)``."""
 
     reports: tuple[str, ...] = ()
-    """Names of the scalars that `call` gives besides "loss": accuracies, parts of the loss."""
+    """Names of the scalars that `call` returns in addition to "loss": accuracies, parts of the loss."""
     over_vocabulary = True
-    """Whether a network that knows nothing has a loss of about ln V: the loss, or the part of it that is called
-    "mlm_loss", is a cross-entropy over all V pieces."""
+    """Whether the loss, or its part "mlm_loss", is a cross-entropy over all V pieces. An untrained network then has a
+    loss of about ln V."""
     fill: Callable[[dict[str, Any]], Any] | None = None
     """As `models.pretrainable.Pretrainable.fill`."""
     originality: Callable[[dict[str, Any]], Any] | None = None
     """As `models.pretrainable.Pretrainable.originality`."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """How many things the means of `call` are over, by name, int32 []."""
+        """The counts that the means of `call` are divided by, by name, int32 []."""
         raise NotImplementedError
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
-        """The scalar "loss" and what the objective `reports`, float32 []: means over things that the batch alone
-        decides, divided by ``totals``, or by the totals of the batch where none are given."""
+        """The scalar "loss" and the scalars in `reports`, float32 []: sums divided by ``totals``, or by the totals of
+        the batch if None. The totals depend on the batch only, not on weights."""
         raise NotImplementedError
 
 
@@ -96,14 +95,15 @@ class Part:
     """One of several losses over the encoding of a batch. Subclasses are Keras layers too."""
 
     reports: tuple[str, ...] = ()
-    """Names of the scalars that `call` gives. The model minimises the sum of those that end in "_loss"."""
+    """Names of the scalars that `call` returns. The model minimises the sum of all scalars named "..._loss"."""
     fill: Callable[[Any, Any], Any] | None = None
     """(encoding, places [B]) to float [B, V]: see `models.pretrainable.Pretrainable.fill`."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """As `Objective.totals`; names are those of no other part, unless they count the same things."""
+        """As `Objective.totals`. Two parts share a name only if they count the same."""
         raise NotImplementedError
 
     def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
-        """What it `reports`, from the `models.pretrainable.Encoding` of the batch: means, divided by ``totals``."""
+        """The scalars in `reports`, from the `models.pretrainable.Encoding` of the batch: sums divided by
+        ``totals``."""
         raise NotImplementedError

@@ -63,7 +63,7 @@ class Form(StrEnum):
 
 
 UNTRAINED = frozenset({Form.CLOZE, Form.SIMILARITY, Form.ANALOGY, Form.MINIMAL_PAIR})
-"""Forms whose tasks have no training examples: models answer as they are."""
+"""Forms whose tasks have no training examples. Models predict without training."""
 
 
 BLANK = "____"

@@ -23,7 +23,7 @@ BOXES = 3
 FEATURES = len(TYPES) + len(COLOURS) + len(SIZES) + BOXES + 4
 
 SIDE, STRIDE = 100, 150
-"""Pixels: the side of a box, and from the left edge of one to that of the next."""
+"""Pixels: the side of a box, and the distance between the left edges of two neighbouring boxes."""
 WIDTH = (BOXES - 1) * STRIDE + SIDE
 
 

@@ -1,4 +1,4 @@
-"""Networks under heads, built and traced once a process and shared by all cells that need them."""
+"""Networks under heads, built and traced once per process and shared by all cells that need them."""
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
@@ -12,7 +12,7 @@ from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.parts import Decoding
-from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.settings import Settings, baked
 from ptmbench.bench.adapt.transforms import Chosen
 from ptmbench.bench.engine import cost, networks
 from ptmbench.models.card import Size
@@ -20,7 +20,6 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form
 
 
-@lru_cache(maxsize=4)
 def adapted(
     model: str,
     shape: Size,
@@ -32,8 +31,26 @@ def adapted(
     neighbours: tuple[Neighbour, ...] = (),
     transform: Chosen | None = None,
 ) -> Adapted:
-    """The `Adapted` for these choices, built and traced once a process; ``settings`` as `baked`, so that cells share
-    it. ``transform`` is one that rebuilds the network."""
+    """The `Adapted` for these choices. Cells share it where their `baked` settings agree, and their transforms too, of
+    which only those that rebuild the network count."""
+    rebuilt = transform if transform and transform.transform.rebuilds else None
+    return traced(model, shape, tokenizer, form, adaptation, outputs, baked(settings), neighbours, rebuilt)
+
+
+@lru_cache(maxsize=4)
+def traced(
+    model: str,
+    shape: Size,
+    tokenizer: Tokenizer,
+    form: Form,
+    adaptation: str,
+    outputs: Hashable,
+    settings: Settings,
+    neighbours: tuple[Neighbour, ...],
+    transform: Chosen | None,
+    /,
+) -> Adapted:
+    """Builds the network of `adapted`, which is traced when it is first called."""
     network = networks.build(model, shape, tokenizer, 0, ending=True)
     described, vocabulary = models.load(model).describe(shape, tokenizer.vocabulary), tokenizer.vocabulary
 
@@ -71,6 +88,6 @@ def adapted(
 
 @lru_cache(maxsize=8)
 def random_weights(model: str, shape: Size, tokenizer: Tokenizer, seed: int) -> dict[str, np.ndarray]:
-    """The weights that a run with ``seed`` begins from: those of a random twin."""
+    """The initial weights of a run with ``seed``, which are the weights of its random twin."""
     keras.utils.clear_session(free_memory=False)
     return networks.weights(networks.build(model, shape, tokenizer, seed).loss.variables)

@@ -1,10 +1,12 @@
-"""What examples give besides texts: `Example.channels` becomes arrays of a row.
+"""Converts `Example.channels` (languages, entity mentions, pictures) to arrays of a row, aligned with the tokens.
 
-A tokenizer knows the annotation layers of the text that it was trained on, and how many features its pictures had.
-Codecs make a `Text` of the ids of each text (`texts`, `words`, `context`), cut and join it like a list, and lay it out
-(`bench.adapt.heads.layout`). So every row has an array for each layer of the tokenizer, zeros where the example says
-nothing, and the arrays of a picture, without a region where the example has none. All tasks of a form share one traced
-step. Heads pass them on without knowing them; encoders read the channels that they know (`models.channels`).
+Codecs call it: they make a `Text` of the ids of each input (`texts`, `words`, `context`), slice and join it like a
+list, and lay it out (`bench.adapt.heads.layout`).
+
+The tokenizer has the annotation layers of its training text and the number of features of its pictures. Every row gets
+an array for each of these layers, with zeros for missing annotations, and the arrays of a picture, with no regions if
+the example has no picture. So all tasks of a form share one traced step. Heads pass all channels to the encoder, which
+reads the channels that it knows (`models.channels`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,31 +23,32 @@ from ptmbench.tasks.task import Example, Mention
 
 
 class Annotation(NamedTuple):
-    """What one layer says of a text."""
+    """The annotation of a text in one layer."""
 
     whole: int
-    """The number of the symbol of the whole text, which special tokens around it have too; 0 for none."""
+    """Number of the symbol of the whole text, also for the special tokens around it; 0 for none."""
     tokens: np.ndarray
-    """int32 [N], of each token, as `models.text.annotations` has them."""
+    """int32 [N], the number of each token, in the format of `models.text.annotations`."""
 
 
 class Picture(NamedTuple):
-    """The picture or sound that a text is about. Cutting the text does not change it."""
+    """The picture or sound of a text. Slicing the text does not change it."""
 
     arrays: dict[str, np.ndarray]
     """float32 [R, W], by channel; R is 0 without a picture."""
     named: np.ndarray
-    """bool [N, R]: which of the N tokens name which region."""
+    """bool [N, R], whether each of the N tokens mentions each region."""
 
 
 @dataclass(frozen=True, eq=False)
 class Text(Sequence[int]):
-    """The ids of a text, the annotation of its tokens by layer, and its picture. It is sliced and added like a list."""
+    """The ids of a text, the annotations of its tokens by layer, and its picture. Slicing and ``+`` work as for
+    lists."""
 
     ids: list[int]
     layers: dict[str, Annotation] = field(default_factory=dict)
     picture: Picture | None = None
-    """None where the tokenizer knows no pictures."""
+    """None if the tokenizer was trained on a text without pictures."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -64,7 +67,7 @@ class Text(Sequence[int]):
         return joined((self, other))
 
     def filled(self, ids: Iterable[int]) -> "Text":
-        """Other ``ids``, with the annotation of the whole text: special tokens beside it, a mask in it."""
+        """A text of other ``ids``, such as special tokens or masks, each with the annotation of the whole text."""
         ids = list(ids)
         whole = {name: Annotation(n, np.full(len(ids), n, np.int32)) for name, (n, _) in self.layers.items()}
         picture = self.picture
@@ -73,8 +76,9 @@ class Text(Sequence[int]):
         return Text(ids, whole, picture)
 
     def channels(self) -> dict[str, np.ndarray]:
-        """The arrays of a row besides ``tokens`` and ``segments``: int32 [T] for each layer, float32 [R, W] for each
-        channel of a picture, and ``alignments`` int32 [R, W], the places of the tokens that name a region, then -1."""
+        """The arrays of a row except ``tokens`` and ``segments``: int32 [T] for each layer, float32 [R, W] for each
+        channel of a picture, and ``alignments`` int32 [R, W], the positions of the tokens that mention each region,
+        padded with -1."""
         found = {name: tokens for name, (_, tokens) in self.layers.items()}
         if self.picture is None:
             return found
@@ -88,8 +92,8 @@ class Text(Sequence[int]):
 
 
 def joined(parts: Iterable[Text]) -> Text:
-    """One text of one or more ``parts``. The whole has a symbol where all of them have the same one, and a picture
-    where those that have any have the same one."""
+    """Joins one or more ``parts``. The whole text has a symbol if all parts have the same one, and a picture if all
+    parts with a picture have the same one."""
     parts = list(parts)
     layers = {}
     for name in parts[0].layers:
@@ -101,8 +105,9 @@ def joined(parts: Iterable[Text]) -> Text:
 def texts(
     tokenizer: Tokenizer, example: Example, encoded: Sequence[list[int]], inputs: Sequence[str] | None = None
 ) -> list[Text]:
-    """The ids ``encoded`` of the first inputs of ``example``, or of other ``inputs`` that are about it: a question in
-    other words has no mentions, and it is in the language of the example where this has one language."""
+    """One text for each list of ids in ``encoded``: the first inputs of ``example``, or other ``inputs`` made from it,
+    such as a question in other words. Other inputs have no mentions; they have the language of the example if that is
+    the same for all its inputs."""
     inputs = example.inputs[: len(encoded)] if inputs is None else inputs
     same = tuple(inputs) == tuple(example.inputs[: len(inputs)])
     about = example if same else _spoken(example, len(inputs))
@@ -116,8 +121,8 @@ def texts(
 
 
 def words(tokenizer: Tokenizer, example: Example, ids: list[int], owners: Sequence[int]) -> Text:
-    """One text of all inputs of ``example``, which are words. ``owners`` says which word each token is from; a mention
-    in a word has all tokens of the word."""
+    """One text of all inputs of ``example``, which are words. ``owners`` has the word of each token. A mention covers
+    all tokens of its words."""
     offsets = [(0, len(example.inputs[word])) for word in owners] if tokenizer.numbers or tokenizer.widths else []
     return annotated(tokenizer, example, ids, owners, offsets, of=range(len(example.inputs)))
 
@@ -125,8 +130,8 @@ def words(tokenizer: Tokenizer, example: Example, ids: list[int], owners: Sequen
 def context(
     tokenizer: Tokenizer, example: Example, ids: list[int], offsets: Sequence[tuple[int, int]], first: int
 ) -> Text:
-    """One text of the inputs of ``example`` from the ``first`` on, which were joined without a space before they were
-    encoded. ``offsets`` are those of the tokens in it."""
+    """One text of the inputs of ``example`` from number ``first`` on, which were joined without a space and encoded.
+    ``offsets`` are the characters of each token in the joined text."""
     pieces = range(first, len(example.inputs))
     if not tokenizer.numbers and not tokenizer.widths:
         return Text(ids)
@@ -144,9 +149,8 @@ def annotated(
     offsets: Sequence[tuple[int, int]],
     of: Sequence[int],
 ) -> Text:
-    """The ids of a text that is made of the inputs ``of`` the example. ``owners`` says which input each token is from,
-    and ``offsets`` which characters of it. Raises `NotApplicable` for a picture with features of another number than
-    ``tokenizer`` knows."""
+    """A text of the inputs ``of`` the example. ``owners`` has the input of each token, ``offsets`` its characters in
+    that input. Raises `NotApplicable` for a picture whose number of features differs from the tokenizer's."""
     layers = {}
     for name, numbers in tokenizer.numbers.items():
         given = example.channels.get(name, ())
@@ -163,8 +167,8 @@ def annotated(
 
 
 def laid(parts: Sequence[Text], template: Template) -> Text:
-    """The row of ``parts`` with the special tokens of ``template``. Those after a text have the annotation of the whole
-    text, those before the first text the annotation of the whole first text."""
+    """Joins ``parts`` with the special tokens of ``template``. Special tokens have the annotation of the whole text
+    before them; at the start of the row, of the text after them."""
     row = [parts[0].filled(template.front)]
     for number, part in enumerate(parts, 1):
         row += [part, part.filled(template.middle if number < len(parts) else template.end)]
@@ -172,7 +176,7 @@ def laid(parts: Sequence[Text], template: Template) -> Text:
 
 
 def _spoken(example: Example, count: int) -> Example:
-    """``example`` without mentions: its picture, and as many symbols of whole texts as ``count`` texts need."""
+    """``example`` without mentions: its picture, and the symbols of ``count`` whole texts."""
     channels: dict[str, Sequence] = {}
     for name, given in example.channels.items():
         if name in _PICTURES:
@@ -186,7 +190,7 @@ def _spoken(example: Example, count: int) -> Example:
 
 
 _PICTURES = tuple(name for width in WIDTHS for name in media(width))
-"""The channels with the numbers of pictures and sounds."""
+"""The channels of pictures and sounds."""
 
 
 def _only(numbers: Sequence[int]) -> int:
@@ -194,7 +198,7 @@ def _only(numbers: Sequence[int]) -> int:
 
 
 def _mentions(tokenizer: Tokenizer, example: Example) -> bool:
-    """Whether ``example`` has mentions that ``tokenizer`` knows a layer or a picture for."""
+    """Whether ``example`` has mentions in a layer of ``tokenizer``, or mentions of regions."""
     given = [one for name in tokenizer.numbers for one in example.channels.get(name, ())]
     return any(isinstance(one, Mention) for one in given) or (
         "regions" in tokenizer.widths and any(example.channels.get("alignments", ()))
@@ -226,7 +230,7 @@ def _picture(
                 raise NotApplicable(
                     "other-features",
                     f"because the task has {CHANNELS[name].noun} of {arrays[name].shape[1]} features, and this model "
-                    f"has learned from those of {wanted}.",
+                    f"was pre-trained with {wanted} features.",
                 )
     named = np.zeros((len(owners), len(arrays.get("regions", ()))), bool)
     if "regions" in arrays:
@@ -237,7 +241,7 @@ def _picture(
 
 
 def _common(pictures: Sequence[Picture | None]) -> Picture | None:
-    """The picture of a text whose parts have ``pictures``: the only one, or none where there are several."""
+    """The picture of a text whose parts have ``pictures``; no regions if these differ."""
     first = pictures[0]
     if first is None:
         return None

@@ -1,8 +1,8 @@
-"""The contract of adaptations: what the harness asks of one, with fine-tuning's answers as defaults.
+"""The contract of adaptations, with fine-tuning as the default of every method.
 
-A folder ``bench/adapt/NAME`` holds the adaptation NAME: its ``__init__.py`` defines ``ADAPTATION``, an instance of a
-subclass of `Adaptation`, and imports neither TensorFlow nor Keras, because plans and cost estimates read it. Methods
-that need them import them from the folder's other files. `bench.adapt.load` imports a folder and checks it.
+The folder ``bench/adapt/NAME`` has the adaptation NAME. Its ``__init__.py`` defines ``ADAPTATION``, an instance of a
+subclass of `Adaptation`. It imports neither TensorFlow nor Keras, because plans and cost estimates read it; methods
+import them from the other files of the folder. `bench.adapt.load` imports a folder and checks it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,19 +25,20 @@ if TYPE_CHECKING:
 
 
 class Adaptation:
-    """How a pre-trained model meets a task."""
+    """A way to apply a pre-trained model to a task."""
 
     summary: str
     settings: type[Settings] = Learning
     heads: Mapping[Form, str] | None = None
-    """Forms that it meets, with the module of head and codec below `bench.adapt`; None: all, with the shared heads."""
+    """Its forms, each with the module in `bench.adapt` that has head and codec; None for all forms with the shared
+    heads."""
     only: tuple[Form, ...] = ()
-    """Forms that every model meets in this way, whatever a user asks for. Nobody names such an adaptation."""
+    """Forms that always use this adaptation. Users cannot choose it."""
     learns = True
-    """False: nothing is trained. `respond` gives the predictions, and there is no head."""
+    """Whether a network is trained. If False, there is no head, and `respond` gives the predictions."""
 
     def head(self, form: Form) -> str:
-        """The module of head and codec for ``form``. Raises `NotApplicable` where there is none."""
+        """The module of head and codec for ``form``. Raises `NotApplicable` for another form."""
         if self.heads is not None and form not in self.heads:
             forms = ", ".join(self.heads)
             raise NotApplicable("no-head", f"because the adaptation {self.name} is for {forms} tasks.")
@@ -48,36 +49,36 @@ class Adaptation:
         return self.learns
 
     def extend(self, network: Any, decoding: "Decoding | None", settings: Any) -> "Extension":
-        """Changes ``network`` where the adaptation reaches into it, and says which variables learn: by default all of
-        the encoder, or none where the settings freeze it."""
+        """Changes layers of ``network`` and returns the variables to train. By default nothing is changed, and all
+        variables of the encoder are trained unless the settings freeze it."""
         from ptmbench.bench.adapt.parts import Extension, every
 
         return Extension() if settings.FREEZES else Extension(every(network, decoding))
 
     def reading(self, encoder: Any, settings: Any, *others: Any) -> "Reading":
-        """The layer from an `Encoding`, and those of the ``others`` that the settings name, to what the head reads."""
+        """The layer that converts the `Encoding` of ``encoder`` and of each of the ``others`` to the head's input."""
         from ptmbench.bench.adapt.parts import Reading
 
         return Reading()
 
     def decoding(self, network: Any, vocabulary: Any, settings: Any) -> "Decoding":
-        """What writes under heads that need it: by default the decoder of ``network``."""
+        """The decoder for heads that generate text: by default the decoder of ``network``."""
         from ptmbench.bench.adapt.parts import Decoding
 
         return Decoding.of(network)
 
     def first(self, network: Any, vocabulary: Any, form: Form, **options: Any) -> "First | None":
-        """A training of ``network`` before the one under the head; ``options`` are those of its step."""
+        """A training of ``network`` before the training with the head, or None; ``options`` are for its step."""
         return None
 
     def step(self, loss: Any, variables: Sequence[Any], **options: Any) -> "TrainStep":
-        """The training step that minimises ``loss`` by ``variables``."""
+        """The training step that minimises ``loss`` over ``variables``."""
         from ptmbench.bench.engine.step import TrainStep
 
         return TrainStep(loss, variables, **options)
 
     def loss(self, adapted: "Adapted", numbers: Any, batch: Mapping[str, Any], seed: Any) -> Any:
-        """What training minimises, a scalar, given the head's ``numbers``. ``seed`` is None outside of training."""
+        """The loss, a scalar, from the head's output ``numbers``. ``seed`` is None outside of training."""
         return adapted.head.loss(numbers, batch)
 
     def rate(self, step: "TrainStep", number: int, steps: int, settings: Any) -> float:
@@ -87,44 +88,44 @@ class Adaptation:
         return rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup)
 
     def turn(self, steps: int, settings: Any) -> int:
-        """The step of ``steps`` that a second stage of training begins with; 0 for one stage."""
+        """The first of ``steps`` that belongs to a second stage of training; 0 for a single stage."""
         return 0
 
     def second(self, reading: Any, head: Any) -> Sequence[Any] | None:
-        """Variables of ``reading`` and ``head`` that learn in the second stage. All others are frozen then, and there
-        is no dropout. None: what learnt in the first stage goes on learning."""
+        """Variables of ``reading`` and ``head`` that the second stage trains, without dropout; all others are frozen.
+        None to train the variables of the first stage."""
         return None
 
     def by_loss(self, adapted: "Adapted") -> bool:
-        """Whether early stopping goes by the loss, and not by the task's metric. It does under a decoder: to decode the
-        selection split each time would cost more than training."""
+        """Whether early stopping uses the loss instead of the task's metric. By default it does for decoders, because
+        decoding the selection split at each evaluation would cost more than training."""
         return bool(adapted.decoding)
 
     def make(
         self, adapted: "Adapted", rows: Sequence["Row"], settings: Any, seed: tuple[int, int]
     ) -> tuple[Sequence["Row"], float]:
-        """The rows of a step, made of ``rows`` with the weights at that step, and the FLOPs of making them."""
+        """The rows that a step trains on, made from ``rows`` with the current weights, and the FLOPs of making them."""
         return rows, 0.0
 
     def numbers(self, adapted: "Adapted", batch: Mapping[str, Any]) -> Any:
-        """What the codec reads for ``batch``, an array with the rows as its first axis. By default one forward pass
-        over the whole network."""
+        """The output for ``batch`` that the codec reads, an array with the rows as its first axis. By default one
+        forward pass of the whole network."""
         return adapted.forward(batch)
 
     def flops(self, adapted: "Adapted", rows: Sequence["Row"], outputs: Sequence[Any]) -> float:
-        """FLOPs of answering ``rows`` with ``outputs``, which they may depend on (early exit)."""
+        """FLOPs of predicting ``rows``. They may depend on the ``outputs`` (early exit)."""
         return adapted.answering_flops(rows, outputs)
 
     def told(self, adapted: "Adapted", outputs: Sequence[Any]) -> Mapping[str, float]:
-        """What the record's cost says of ``outputs`` besides their FLOPs."""
+        """Further entries for the cost of a record, from ``outputs``: the mean exit layer."""
         return {}
 
     def respond(self, asked: "Asked") -> tuple[list[Any], float]:
-        """Predictions of a network under which nothing learns, and their FLOPs."""
+        """Predictions of an adaptation that trains nothing, and their FLOPs."""
         raise NotImplementedError(f"The adaptation {self.name} trains a network and has no `respond`.")
 
     def signatures(self, asked: "Asked") -> Mapping[str, str]:
-        """What `Answers.signatures` says of the answers that `respond` gives."""
+        """`Answers.signatures` for the predictions of `respond`."""
         return {}
 
     @property
@@ -134,37 +135,37 @@ class Adaptation:
 
 
 class First(Protocol):
-    """A training before the one under the head."""
+    """A training before the training with the head."""
 
     def __call__(self, rows: Sequence["Row"], settings: Any, seed: int, bookmark: "Bookmark") -> "Course": ...
 
 
 class Answers(NamedTuple):
-    """What a predictor says of some examples."""
+    """Predictions of some examples, and their cost."""
 
     predictions: list[Any]
-    """One for each example, as the task's metrics compare them."""
+    """One for each example, in the format of the task's metrics."""
     probabilities: list[Mapping[Any, float]] | None
-    """For each example the probability of every answer; None where the head does not define it."""
+    """The probabilities of all answers for each example; None for heads without probabilities."""
     flops: float
-    """Of all examples together."""
+    """FLOPs of all examples together."""
     told: Mapping[str, float] = MappingProxyType({})
-    """What a record's cost says of the answers besides."""
+    """Further entries for the cost of a record, by name (`Adaptation.told`)."""
     signatures: Mapping[str, str] = MappingProxyType({})
-    """How it answered, in one line, by the name of the metric that follows from it; for records."""
+    """How the predictions were made, in one line, by the name of the metric, for records."""
 
 
 class Predictor(Protocol):
-    """What a cell leaves behind. `bench.adapt.predictor.load` reads what ``save`` wrote, without the training set."""
+    """An adapted model that predicts examples. `bench.adapt.predictor.load` restores it without the training set."""
 
     def answer(self, examples: Sequence[Example]) -> Answers: ...
 
     def flops(self, examples: Sequence[Example]) -> list[float]:
-        """FLOPs of answering each example."""
+        """FLOPs of predicting each example."""
 
     def gradients(self, examples: Sequence[Example]) -> list[Any]:
-        """For each row that the examples make, the gradient float32 [T, E] of its loss with respect to the vectors of
-        its tokens. Raises `NotApplicable` where the network does not look tokens up in a table."""
+        """The gradient float32 [T, E] of the loss with respect to the token vectors, for each row of the examples.
+        Raises `NotApplicable` if the network does not look tokens up in a table."""
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        """Writes a checkpoint; ``about`` says more about the cell that it comes from."""
+        """Writes a checkpoint; ``about`` are further entries for its manifest."""

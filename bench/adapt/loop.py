@@ -1,4 +1,4 @@
-"""Training under a head, with early stopping, and prediction: the loop that all adaptations share."""
+"""The training loop of all adaptations, with early stopping, and prediction."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +15,12 @@ from ptmbench.bench.engine.stopping import Stop, check_finished
 from ptmbench.bench.errors import Diverged, NotApplicable
 
 _POOL = 50
-"""Batches whose rows are sorted together: enough to hardly pad, few enough to stay random."""
+"""Number of batches whose rows are sorted by length together: a compromise between padding and random order."""
 
 
 def epoch_batches(rows: Sequence[Row], size: int, seed: int, epoch: int) -> list[list[Row]]:
-    """One pass over ``rows`` in an order that follows from (seed, epoch), rows of like length side by side. A batch has
-    rows of one task; where there are several, each comes as often as its share of the rows says."""
+    """The batches of one epoch in an order that depends on (seed, epoch), with rows of similar length in each. A batch
+    has rows of one task; several tasks are mixed in proportion to their rows."""
     rng, batches = np.random.default_rng([seed, 2, epoch]), []
     for part in _by_task(rows):
         order = rng.permutation(len(part))
@@ -38,11 +38,11 @@ def train(
     score: Callable[[], float],
     bookmark: Bookmark | None = None,
 ) -> Course:
-    """Fit ``adapted`` to ``rows``; afterwards it holds the weights of its best ``score()`` (higher is better), whose
-    time counts as the phase "select". A second stage begins from the best of the first one, and is judged anew.
+    """Trains ``adapted`` on ``rows`` and restores the weights with the best ``score()`` (higher is better), whose time
+    counts as the phase "select". A second stage begins with the best weights of the first one, and selects again.
 
-    It goes on from where ``bookmark`` is; a signal that asks to stop gets through when that is up to date. Raises
-    `NotApplicable` without rows, `bench.engine.stopping.Unfinished` when the loop ends before its last step.
+    Training resumes at ``bookmark``. After a signal to stop, the bookmark is saved first. Raises `NotApplicable`
+    without rows, `bench.engine.stopping.Unfinished` if the loop ends before its last step.
     """
     if not rows:
         raise NotApplicable("nothing-to-learn", "because no row to learn from is left of the training set.")
@@ -86,14 +86,14 @@ def train(
 
 
 def steps_of(rows: Sequence[Row], settings: Settings) -> int:
-    """Training steps on ``rows`` where nothing stops early."""
+    """Number of training steps on ``rows`` without early stopping."""
     steps = _steps_per_epoch(rows, settings) * settings.epochs
     return min(steps, settings.max_steps) if settings.max_steps else steps
 
 
 def prepare(adapted: Any, rows: Sequence[Row], settings: Settings, seed: int, bookmark: Bookmark | None) -> Course:
-    """What the adaptation has ``adapted`` learn of the texts of ``rows`` before there is a head; it goes on from where
-    ``bookmark`` is."""
+    """Trains ``adapted`` on the texts of ``rows`` before the training with the head, if the adaptation has such a
+    training. It resumes at ``bookmark``."""
     return adapted.first(rows, settings, seed, bookmark or Bookmark()) if adapted.first else Course()
 
 
@@ -107,7 +107,8 @@ def _batches(rows: Sequence[Row], settings: Settings, seed: int) -> Iterator[lis
 
 
 def _settled(course: Course, seed: int) -> float:
-    """The mean of the losses since the last evaluation; `Diverged` names the first step at which one is not finite."""
+    """The mean of the losses since the last evaluation. Raises `Diverged` with the first step whose loss is not
+    finite."""
     values = np.array([float(value) for value in course.losses])
     if not np.isfinite(values).all():
         raise Diverged(course.steps - len(values) + 1 + int(np.argmin(np.isfinite(values))), seed)
@@ -116,7 +117,7 @@ def _settled(course: Course, seed: int) -> float:
 
 
 def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarray]:
-    """The head's numbers for every row, in the order of ``rows``; rows of like length are run together."""
+    """The head's output for every row, in the order of ``rows``; rows of similar length share a batch."""
     results: list[Any] = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: _length(rows[i]))
     for begin in range(0, len(order), size):
@@ -127,7 +128,7 @@ def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarra
 
 
 def _by_task(rows: Sequence[Row]) -> list[list[Row]]:
-    """``rows`` by the task that they are of, where they say so."""
+    """``rows`` grouped by their array ``task``, if they have one."""
     parts: dict[int, list[Row]] = {}
     for row in rows:
         parts.setdefault(int(row.arrays.get("task", 0)), []).append(row)

@@ -1,7 +1,7 @@
-"""What a cell leaves behind: predictors, which answer examples. A cell's evaluation and ``predict`` both use them.
+"""Predictors: adapted models that predict examples, for the evaluation of cells and for ``predict``.
 
-`Trained` is a network that has learnt under a head; it can be saved with the state of its codec, so that nothing reads
-the training set again, and `load` restores it. `Responding` is a network under which nothing learns.
+`Trained` is a trained network with a head. It is saved with the state of its codec, so `load` restores it without the
+training set. `Responding` is a network that was not trained.
 """
 
 import json
@@ -36,50 +36,48 @@ CODEC = "codec.json"
 
 @dataclass(kw_only=True)
 class Trained:
-    """A network that has learnt ``task``, under a head, by the adaptation ``method``.
+    """A network trained on ``task``, with a head, by the adaptation ``method``.
 
-    The network is shared: it holds what it learnt until something else is learnt or assigned. A predictor with
-    ``weights`` of its own assigns them before it answers.
+    The network is shared: it keeps its weights until another predictor trains it or assigns its own. A predictor with
+    ``weights`` assigns them before it predicts.
     """
 
     own: Neighbour
     """What the network is built from."""
     others: tuple[Neighbour, ...] = ()
-    """What the networks are built from that it reads too."""
+    """What the extra encoders are built from."""
     task: Task
     method: str
     settings: Settings
     seed: int
     codec: Codec
     weights: Mapping[str, np.ndarray] | None = None
-    """As they are stored, which may be packed (`bench.engine.packing`)."""
+    """The weights in the format of checkpoints, perhaps packed (`bench.engine.packing`); None for the network's own."""
     transform: transforms.Chosen | None = None
-    """What ``weights`` were transformed by; None for weights as they were learnt."""
+    """The transform of ``weights``; None for weights without one."""
     source: Mapping[str, Any] = field(default_factory=dict)
-    """What is known of the checkpoint that was transformed."""
+    """The checkpoint that was transformed, for the manifest."""
     first: "Trained | None" = None
-    """The predictor whose answers the codec takes up before it makes rows."""
+    """The predictor whose predictions the codec needs before it makes rows."""
 
     def __post_init__(self) -> None:
-        fixed = adaptation_settings.baked(self.settings)
-        rebuilt = self.transform if self.transform and self.transform.transform.rebuilds else None
         self._network = built.adapted(
-            *self.own, self.task.form, self.method, self.codec.outputs, fixed, self.others, rebuilt
-        )  # traced when it is first called
+            *self.own, self.task.form, self.method, self.codec.outputs, self.settings, self.others, self.transform
+        )
         if self.weights is None:
             self._network.holder = self
 
     @property
     def learning(self) -> Adapted:
-        """The network with the weights that it has at the moment, while it learns."""
+        """The network with its current weights, during training."""
         return self._network
 
     @property
     def network(self) -> Adapted:
-        """The network with the weights of this predictor. Raises `RuntimeError` where they are lost."""
+        """The network with the weights of this predictor. Raises `RuntimeError` if they are lost."""
         if self._network.holder is not self:
             if self.weights is None:
-                raise RuntimeError("The network has learnt something else since. Save predictors that are used later.")
+                raise RuntimeError("The network has been trained again. Save predictors that are used later.")
             self._network.assign(packing.unpacked(self.weights))
             self._network.holder = self
         self._network.writes(self.settings, self.seed)
@@ -141,8 +139,7 @@ class Trained:
         checkpoint.write(folder, about=about, arrays=arrays, texts=texts)
 
     def follow(self, codec: Codec, examples: Sequence[Example], during: str = "evaluate") -> float:
-        """Tells ``codec`` what this predictor says of ``examples``, in the phase ``during``; returns the FLOPs of
-        that."""
+        """Predicts ``examples`` in the phase ``during``, passes the outputs to ``codec``, and returns the FLOPs."""
         rows = self._rows(examples)
         with phase(during):
             outputs = self._outputs(rows)
@@ -166,11 +163,11 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Responding:
-    """A network as it was pre-trained, under an adaptation that trains nothing."""
+    """A pre-trained network under an adaptation that trains nothing."""
 
     adaptation: Adaptation
     asked: Asked
-    """What it works with; its ``report`` gives way to the examples that are to be answered."""
+    """The arguments of the adaptation; `answer` replaces its ``report``."""
 
     def answer(self, examples: Sequence[Example]) -> Answers:
         asked = replace(self.asked, report=examples)
@@ -184,13 +181,13 @@ class Responding:
         raise NotApplicable("no-loss", f"because the adaptation {self.adaptation.name} has no loss.")
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        """Writes nothing: the pre-trained checkpoint has all that there is."""
+        """Writes nothing: there are no weights except those of the pre-trained checkpoint."""
 
 
 def load(found: Checkpoint) -> Trained:
     """The predictor that was saved as ``found``.
 
-    Raises `CheckpointError` where the checkpoint is of a version that did not save the state of codecs.
+    Raises `CheckpointError` for a checkpoint of an older version, which lacks the state of the codec.
     """
     if CODEC not in found.files:
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Option types and sets of options that several commands share."""
+"""Option types and groups of options that several commands share."""
 
 import math
 import os
@@ -20,12 +20,12 @@ SIZES = ("tiny", "mini", "small", "base")
 SEED = click.IntRange(*BOUNDS["seed"])
 COUNT = click.IntRange(min=1, max=10**6)
 EXAMPLES = click.IntRange(*BOUNDS["limit"])
-"""How many of the things in a file are used: no memory follows from it."""
+"""A number of examples or lines of a file. The maximum is large, because nothing is allocated by it."""
 SEEDS = click.IntRange(*BOUNDS["seeds"])
 JOBS = click.IntRange(*BOUNDS["jobs"])
 BATCH = click.IntRange(min=1, max=MOST["batch"])
 LENGTH = click.IntRange(min=LEAST["length"], max=MOST["length"])
-"""Tokens of a row that pre-training reads."""
+"""Tokens per sequence in pre-training."""
 BEAM = click.IntRange(min=1, max=128)
 WIDTH = click.IntRange(min=1, max=16_384)
 VOCABULARY = click.IntRange(*BOUNDS["vocabulary"])
@@ -34,8 +34,8 @@ Options = TypeVar("Options")
 
 
 class Name(click.ParamType):
-    """A name of one kind that `bench.commands.registry` lists; other spellings of it become the listed one. A name that
-    is not listed is left to what loads it."""
+    """A name of one kind that `bench.commands.registry` lists; converts other spellings to the listed one. An unlisted
+    name is passed on, and loading it raises the error."""
 
     name = "name"
 
@@ -47,7 +47,7 @@ class Name(click.ParamType):
 
 
 class Location(click.ParamType):
-    """A path that need not be there yet; ``made`` says what a command will put there, a "file" or a "folder"."""
+    """A path that need not exist yet; ``made`` is what the command writes there, a "file" or a "folder"."""
 
     name = "path"
 
@@ -55,10 +55,10 @@ class Location(click.ParamType):
         self.made = made
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        if value == "":  # to Path it is the working directory, and --out "$UNSET" would write all over that
+        if value == "":  # Path("") is the working directory, and --out "$UNSET" would overwrite files there
             raise UsageError(f"{param.get_error_hint(ctx) if param else 'A path'} is empty. Is a variable not set?")
         path = Path(os.path.expanduser(value))  # shells leave the ~ of --out=~/runs alone
-        if path.name in ("", ".."):  # what is written beside it, and its row, are called after it
+        if path.name in ("", ".."):  # files next to it, and its row on the board, are named after it
             path = path.resolve()
         if self.made and path.exists() and path.is_dir() is not (self.made == "folder"):
             there = "file" if self.made == "folder" else "folder"
@@ -67,7 +67,7 @@ class Location(click.ParamType):
 
 
 class Existing(Location):
-    """A path that must be there. A missing file is status 4 (environment), where click would say 2 (usage)."""
+    """A path that must exist. A missing file exits with status 4 (environment); click would exit with 2 (usage)."""
 
     def __init__(self, what: str, *, folder: bool = False) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Existing(Location):
 
 
 class Number(click.FloatRange):
-    """A number of a range. To click, what is no number lies in every range."""
+    """A number within a range. Rejects NaN, which click accepts for every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = super().convert(value, param, ctx)
@@ -93,7 +93,7 @@ class Number(click.FloatRange):
 
 
 class Span(click.ParamType):
-    """A time in seconds: "90", "90s", "30m", "2h", "1d"."""
+    """A duration, converted to seconds: "90", "90s", "30m", "2h", "1d"."""
 
     name = "time"
 
@@ -110,7 +110,7 @@ ABOVE_ZERO = Number(min=0, min_open=True)
 
 
 class Spread(click.Command):
-    """A command whose ``--corpus`` takes all up to the next option: ``--corpus a.txt b.txt --steps 10``."""
+    """A command whose ``--corpus`` takes all values up to the next option: ``--corpus a.txt b.txt --steps 10``."""
 
     greedy = "--corpus"
 
@@ -128,9 +128,9 @@ class Spread(click.Command):
 
 
 def listed(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Callback: "a,b" and repeated options to one tuple without repeats; None when the option was not given.
+    """Callback: converts "a,b" and repeated options to one tuple without duplicates; None without the option.
 
-    Models, tasks, adaptations, conditions and transforms get the names that `bench.commands.registry` lists.
+    Names of models, tasks, adaptations, conditions and transforms become those that `bench.commands.registry` lists.
     """
     if not values:
         return None
@@ -143,7 +143,7 @@ def listed(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 def settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
-    """Callback: repeated ``key=value`` to a dict with Python numbers and booleans in it."""
+    """Callback: converts repeated ``key=value`` to a dict, with numbers and booleans as Python values."""
     flag, found = param.opts[0], {}
     for value in values:
         key, equals, text = (part.strip() for part in value.partition("="))
@@ -156,7 +156,7 @@ def settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 
 
 def literal(text: str) -> int | float | bool | str:
-    """ "3" is an int, "3e-5" a float, "true" and "false" booleans, anything else stays text."""
+    """Converts "3" to an int, "3e-5" to a float, "true" and "false" to booleans; leaves other texts unchanged."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -173,9 +173,9 @@ def named(*flags: str, help: str) -> Callable:
 
 
 def budget_options(function: Callable) -> Callable:
-    """The four ways to give a pre-training budget; `budget` makes one of them."""
+    """Adds the four options of a pre-training budget, which `budget` reads."""
     for name, help in (
-        ("minutes", "Pre-training budget in minutes of wall time (does not repeat exactly)."),
+        ("minutes", "Pre-training budget in minutes of wall time; results do not repeat exactly."),
         ("flops", "Pre-training budget in training FLOPs, e.g. 1e14."),
         ("tokens", "Pre-training budget in input tokens, e.g. 20e6."),
         ("steps", "Pre-training budget in optimizer steps."),
@@ -185,13 +185,12 @@ def budget_options(function: Callable) -> Callable:
 
 
 def budget(options: dict[str, Any]) -> Budget:
-    """Take the four budget options out of ``options``."""
+    """Takes the four budget options out of ``options`` and returns the budget."""
     return Budget.parse(**{name: options.pop(name) for name in ("steps", "tokens", "flops", "minutes")})
 
 
 def built(kind: type[Options], values: dict[str, Any]) -> Options:
-    """The ``kind`` of options (`bench.options`), with its groups, that ``values`` of a command line by name stand for.
-    Takes them out of ``values``."""
+    """Takes the fields of ``kind`` (one of `bench.options`) and of its groups out of ``values`` and builds it."""
     groups = {one.name: one.default_factory for one in fields(kind) if is_dataclass(one.default_factory)}
     made = {name: built(group, values) for name, group in groups.items()}
     own = {one.name: values.pop(one.name) for one in fields(kind) if one.name in values}
@@ -199,48 +198,51 @@ def built(kind: type[Options], values: dict[str, Any]) -> Options:
 
 
 def save_option(function: Callable) -> Callable:
-    """How often what trains is saved."""
+    """Adds ``--save-every``."""
     return click.option(
         "--save-every",
         type=ABOVE_ZERO,
         default=SAVE_SECONDS,
         show_default=True,
         metavar="SECONDS",
-        help="How much work a power cut may cost.",
+        help="Seconds between checkpoints of the training state.",
     )(function)
 
 
 def cell_options(function: Callable) -> Callable:
-    """What ``run`` and ``evaluate`` say alike about cells."""
+    """Adds the options of cells, workers and output that ``run`` and ``evaluate`` share."""
     for option in (
         click.option(
             "--limit",
             type=EXAMPLES,
-            help="Use only the first N examples of a split; marked, not official.",
+            help="Use only the first N examples of each split; such scores are marked as not official.",
         ),
-        click.option("--jobs", "--workers", "jobs", type=JOBS, help="Workers; one per core if not given."),
+        click.option("--jobs", "--workers", "jobs", type=JOBS, help="Number of workers (default: one per core)."),
         click.option(
             "--threads",
             type=THREADS,
-            help="Threads of each worker; the cores shared out if not given. Scores repeat exactly with as many.",
+            help="Threads per worker (default: the cores divided by the workers). Scores repeat exactly with the same "
+            "number.",
         ),
         click.option(
             "--executor",
             type=click.Choice(CHOICES["executor"]),
             default="local",
             show_default=True,
-            help="Where workers live: processes here, or a Ray cluster.",
+            help="Where workers run: processes on this machine, or a Ray cluster.",
         ),
-        click.option("--ray-address", help="The Ray cluster; else RAY_ADDRESS, else one started here."),
+        click.option(
+            "--ray-address", help="Address of the Ray cluster (default: RAY_ADDRESS, or a new local cluster)."
+        ),
         save_option,
         click.option(
             "--cell-timeout",
             type=Span(),
             metavar="TIME",
-            help="Time after which a hanging cell is stopped and recorded as failed: 90, 30m, 2h; 0 for no limit "
-            "(default: an hour, or 50 times the estimate, since the cell last saved).",
+            help="Time after which a cell is stopped and recorded as failed: 90, 30m, 2h; 0 for no limit (default: one "
+            "hour or 50 times the estimate, counted from the last checkpoint).",
         ),
-        click.option("--retry", is_flag=True, help="Run the cells again that failed before."),
+        click.option("--retry", is_flag=True, help="Run failed cells again."),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),
         click.option(
@@ -249,36 +251,37 @@ def cell_options(function: Callable) -> Callable:
             multiple=True,
             metavar="KEY=VALUE",
             callback=settings,
-            help="Change a setting; may repeat.",
+            help="Change a setting of the adaptations; may repeat.",
         ),
         named(
             "--condition",
             "conditions",
-            help="Also score each cell under a condition, such as misspellings:share=0.2; `ls conditions` shows all.",
+            help="Condition under which each cell is scored again, such as misspellings:share=0.2; `ls conditions` "
+            "lists all.",
         ),
         named(
             "--transform",
             "transforms",
-            help="Also score each adapted model after a transform, such as int8 or prune:sparsity=0.8; `ls transforms` "
-            "shows all.",
+            help="Transform after which each adapted model is scored again, such as int8 or prune:sparsity=0.8; `ls "
+            "transforms` lists all.",
         ),
-        named("--adaptation", "adaptations", help="How a model meets a task; `ls adaptations` shows all."),
-        click.option("--out", type=Location("folder"), help="Folder of the run; a run there is taken up again."),
-        click.option("--seed", type=SEED, help="This one seed only, in place of --seeds."),
-        click.option("--seeds", type=SEEDS, help="Seeds per cell, counted from 0."),
+        named("--adaptation", "adaptations", help="How models are adapted to tasks; `ls adaptations` lists all."),
+        click.option("--out", type=Location("folder"), help="Folder of the run; a run that is there is resumed."),
+        click.option("--seed", type=SEED, help="A single seed instead of --seeds."),
+        click.option("--seeds", type=SEEDS, help="Number of seeds per cell; they count from 0."),
         click.option(
             "--data",
             type=Existing("data folder", folder=True),
-            help="Data folder; the embedded microworld if not given.",
+            help="Data folder (default: the embedded microworld).",
         ),
-        named("--tasks", help="Tasks; `ls tasks` shows all."),
+        named("--tasks", help="Tasks; `ls tasks` lists all."),
     ):
         function = option(function)
     return function
 
 
 def pretraining_options(function: Callable) -> Callable:
-    """What ``run`` and ``pretrain`` say alike about pre-training."""
+    """Adds the options of pre-training that ``run`` and ``pretrain`` share."""
     for option in (
         click.option(
             "--base",
@@ -286,7 +289,7 @@ def pretraining_options(function: Callable) -> Callable:
             type=Existing("checkpoint"),
             multiple=True,
             metavar="CHECKPOINT",
-            help="Checkpoint of the same model and size to continue from, with its tokenizer; may repeat.",
+            help="Checkpoint of the same model and size to continue from; its tokenizer is used; may repeat.",
         ),
         click.option(
             "--teacher",
@@ -294,7 +297,7 @@ def pretraining_options(function: Callable) -> Callable:
             type=Existing("checkpoint"),
             multiple=True,
             metavar="CHECKPOINT",
-            help="Checkpoint that a student such as distilbert learns from, with its tokenizer; may repeat.",
+            help="Checkpoint of the teacher of a student such as distilbert; its tokenizer is used; may repeat.",
         ),
         click.option("--vocabulary", type=VOCABULARY, metavar="N", help="Size of the vocabulary."),
         click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer."),

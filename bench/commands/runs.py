@@ -1,4 +1,4 @@
-"""Commands that train: ``run``, ``pretrain``, ``evaluate``. They parse; the engine works."""
+"""Commands that train: ``run``, ``pretrain``, ``evaluate``. They parse options; `bench.runs` does the work."""
 
 from typing import Any
 
@@ -28,15 +28,17 @@ from ptmbench.bench.options import STRATEGIES, EvaluateOptions, PretrainOptions,
 
 @click.command(cls=Spread)
 @click.argument("suite", type=Name("suites"))
-@named("--models", help="Models (`ls models` shows all), random-MODEL for a twin that is not pre-trained, baselines.")
+@named("--models", help="Models (`ls models` lists all), random-MODEL for a twin that is not pre-trained, baselines.")
 @named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
-@click.option("--no-baselines", "baselines", flag_value=False, default=True, help="No random twins, no baselines.")
+@click.option(
+    "--no-baselines", "baselines", flag_value=False, default=True, help="Leave out random twins and baselines."
+)
 @click.option(
     "--strategy",
     type=click.Choice(("one", "mirrored", "tpu")),
     default="one",
     show_default=True,
-    help="Devices that each pre-training uses: one, or all of this machine's, which leaves work for one worker.",
+    help="Devices that each pre-training uses: one, or all of this machine, which then has one worker.",
 )
 @click.option(
     "--recipe",
@@ -48,11 +50,10 @@ from ptmbench.bench.options import STRATEGIES, EvaluateOptions, PretrainOptions,
 @cell_options
 @pretraining_options
 def run(**options: Any) -> int:
-    """Run SUITE: every model x size x task x seed of it is one cell, recorded once.
+    """Run SUITE: every combination of model, size, task, adaptation and seed is one cell, recorded once.
 
-    Options narrow or replace what the suite says. Stopped at any moment and started again with the same options, a run
-    goes on where it was. A cell that fails is recorded with its reason; the others go on, and the exit
-    status is 1.
+    Options narrow or replace the values of the suite. An interrupted run resumes when it is started again with the same
+    options. A failed cell is recorded with the reason; the other cells run, and the exit status is 1.
     """
     options["budget"] = budget(options)
     environment.prepare()
@@ -65,7 +66,7 @@ def run(**options: Any) -> int:
 @click.argument("model", type=Name("models"))
 @click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of weights, order and noise.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of initial weights, data order and noise.")
 @click.option("--batch", type=BATCH, help="Sequences per step.")
 @click.option("--length", type=LENGTH, help="Tokens per sequence.")
 @click.option(
@@ -77,15 +78,20 @@ def run(**options: Any) -> int:
 )
 @save_option
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", callback=settings, help="Change a setting; may repeat."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=settings,
+    help="Change a setting of the recipe, such as dropout=0.1; may repeat.",
 )
 @pretraining_options
 def pretrain(**options: Any) -> int:
-    """Pre-train MODEL and save a checkpoint. An interrupted pre-training goes on from its last save."""
+    """Pre-train MODEL and save a checkpoint. An interrupted pre-training resumes from its last training state."""
     options["budget"], chosen = budget(options), options.pop("settings")
     lengths = {name: value for name in ("batch", "length") if (value := options.pop(name))}
     if twice := next((name for name in lengths if name in chosen), None):
-        raise UsageError(f"--{twice} and --set {twice} say the same: give one of them.")
+        raise UsageError(f"--{twice} and --set {twice} set the same value. Give one of them.")
     environment.prepare()
     from ptmbench.bench.runs.pretrain import pretrain_command
 
@@ -98,19 +104,19 @@ def pretrain(**options: Any) -> int:
     "--beside",
     type=Existing("checkpoint"),
     multiple=True,
-    help="A checkpoint whose vectors stand beside, for --adaptation stacked; may repeat.",
+    help="Checkpoint of an extra encoder, for --adaptation stacked; may repeat.",
 )
 @click.option(
     "--suite",
     type=Name("suites"),
     metavar="NAME",
-    help="A suite's tasks, adaptations, seeds and settings; others change them.",
+    help="Suite that gives the tasks, adaptations, seeds and settings; other options change them.",
 )
 @cell_options
 def evaluate(**options: Any) -> int:
     """Adapt CHECKPOINT to tasks, with several seeds, and record the scores.
 
-    The tasks are those of --tasks or --suite, or all there are.
+    Without --tasks and --suite, all tasks are run.
     """
     environment.prepare()
     from ptmbench.bench.runs.run import evaluate as work

@@ -33,7 +33,7 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
 
     A published model gives the ids that its vocabulary lacks no probability. With ``ending`` [SEP] is an exception (see
     `models.text.tokenizers.Vocabulary.ending`): fine-tuning asks for that. ``teacher`` is the network that a student
-    learns from in pre-training; its weights may become those of the student. Raises `models.BrokenModel` where the
+    learns from in pre-training; the student may be initialised with its weights. Raises `models.BrokenModel` where the
     model's file builds something else or cannot import what it builds with.
     """
     import keras
@@ -53,7 +53,7 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
         raise models.BrokenModel(f"{path}: build gives {made!r:.80}, where a models.pretrainable.Pretrainable belongs.")
     if missing := [name for name in _ENCODER if not hasattr(made.encoder, name)]:
         raise models.BrokenModel(f"{path}: the encoder that build makes has no {', '.join(missing)}.")
-    objectives.check(made, path)
+    objectives.check(made, path, module.CARD.objectives)
     for wrong in _contradictions(module.describe(size, vocabulary), made):
         raise models.BrokenModel(f"{path}: describe and build contradict each other. {wrong}")
     return made

@@ -1,7 +1,7 @@
-"""Checks an objective (`models.objective`) before anything is trained: what it samples, and what its loss reports.
+"""Checks an objective (`models.objective`) before training: its batches, and the outputs of its loss.
 
-`bench.engine.networks.build` and `bench.runs.pretrain` call it. It raises `models.BrokenModel`, which names the
-objective's file.
+`bench.engine.networks.build` and `bench.runs.pretrain` call it. Errors are `models.BrokenModel` with the file of the
+objective.
 """
 
 import dis
@@ -15,23 +15,24 @@ from typing import Any
 import keras
 import numpy as np
 
-from ptmbench.models import BrokenModel
+from ptmbench.models import BrokenModel, objective_names
 from ptmbench.models._importing import broken
 from ptmbench.models.objective import Batch, Batches, Objective, Part, Sampler
+from ptmbench.models.objectives._joint import Joint
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.corpus import Corpus
 
 _MISTAKES = (TypeError, AttributeError, LookupError, NameError, NotImplementedError, ArithmeticError, AssertionError)
-"""What a slip in the code of a model or an objective raises. A `ValueError` is one, too, where no code says ``raise``:
-objectives raise it for input that does not fit."""
+"""Exceptions of bugs in the code of a model or an objective. A `ValueError` also is one unless a ``raise`` statement
+made it: objectives raise it for input that does not fit."""
 _KERAS = "Exception encountered when calling"
-"""What Keras writes before the error of a layer, with all of its arguments behind it."""
+"""Prefix of the errors in which Keras wraps the error of a layer."""
 _TYPES = (np.int32, np.float32)
 
 
-def check(network: Pretrainable, path: Path) -> None:
-    """Raises `BrokenModel` where the two sides of the objective of ``network``, which the file ``path`` builds, are not
-    what `models.objective` says."""
+def check(network: Pretrainable, path: Path, named: tuple[str, ...]) -> None:
+    """Raises `BrokenModel` if the sampler or the loss of ``network``, built by the file ``path``, breaks the contract
+    in `models.objective`, or if a part of the loss is not among the objectives ``named`` on the card."""
     loss, batches = network.loss, network.batches
     if not isinstance(loss, Objective) or not isinstance(loss, keras.layers.Layer):
         raise BrokenModel(
@@ -48,8 +49,8 @@ def check(network: Pretrainable, path: Path) -> None:
         for name, missing in (("totals", (base.totals,)), ("call", (base.call, keras.layers.Layer.call))):
             if getattr(kind, name) in missing:
                 raise BrokenModel(
-                    f"{_file(kind, path)}: {kind.__name__} has no method {name}. What it takes and gives is said at "
-                    f"models.objective.{base.__name__}.{name}."
+                    f"{_file(kind, path)}: {kind.__name__} has no method {name}. Its arguments and result "
+                    f"are described at models.objective.{base.__name__}.{name}."
                 )
         if not isinstance(part.reports, tuple) or not all(isinstance(name, str) for name in part.reports):
             raise BrokenModel(
@@ -57,12 +58,26 @@ def check(network: Pretrainable, path: Path) -> None:
                 "scalars belongs."
             )
 
+    for part in loss.heads if isinstance(loss, Joint) else ():
+        if (name := _objective(type(part))) not in ("", *named):
+            raise BrokenModel(
+                f"{path}: CARD.objectives is {named}, but the loss has a {type(part).__name__} of the objective "
+                f"{name!r}. Add {name!r} to the card, or leave this part out of the loss."
+            )
+
+
+def _objective(kind: type) -> str:
+    """The objective whose file defines the class ``kind`` or the nearest of its bases; "" for none."""
+    files = (Path(one.__module__.replace(".", "/")) for one in kind.__mro__)
+    names = objective_names()
+    return next((file.name for file in files if file.parent.name == "objectives" and file.name in names), "")
+
 
 def batches_of(network: Pretrainable, corpus: Corpus, rows: int, length: int) -> Batches:
-    """``network.batches(corpus, rows, length)``, after a look at the first batch and the totals of its loss.
+    """``network.batches(corpus, rows, length)``, after checks of the first batch and the totals of its loss.
 
-    Raises `BrokenModel` where they are not what `models.objective` says, and `CorpusUnfit` where the corpus lacks what
-    the objective needs.
+    Raises `BrokenModel` if they break the contract in `models.objective`, and `CorpusUnfit` if the corpus lacks
+    annotations that the objective needs.
     """
     path = Path(inspect.unwrap(network.batches.make).__code__.co_filename)
     with mistakes_in(path):
@@ -83,7 +98,7 @@ def batches_of(network: Pretrainable, corpus: Corpus, rows: int, length: int) ->
 
 
 def checked(loss: Objective) -> Callable[..., dict[str, Any]]:
-    """``loss``, with a look at the names of what it gives: once, while a step is traced."""
+    """``loss`` with a check of the names of its outputs, once, while a step is traced."""
 
     def scalars(*inputs: Any) -> dict[str, Any]:
         kind = type(loss)
@@ -94,8 +109,8 @@ def checked(loss: Objective) -> Callable[..., dict[str, Any]]:
         if not isinstance(found, dict) or found.keys() != expected:
             given = ", ".join(found) if isinstance(found, dict) else f"{found!r:.80}"
             raise BrokenModel(
-                f"{path}: {kind.__name__} gives {given}, where {', '.join(('loss', *loss.reports))} belong. Name in "
-                "its reports what it gives besides the loss."
+                f"{path}: {kind.__name__} gives {given}, where {', '.join(('loss', *loss.reports))} belong. List all "
+                "outputs except the loss in its reports."
             )
         return found
 
@@ -103,7 +118,7 @@ def checked(loss: Objective) -> Callable[..., dict[str, Any]]:
 
 
 def _wrong(first: Batch, again: Batch, rows: int) -> Iterator[str]:
-    """What is wrong with a batch of so many ``rows``, and with the same batch asked for ``again``, in sentences."""
+    """Sentences about the mistakes in a batch of ``rows`` rows; ``again`` is the same batch, sampled a second time."""
     if not isinstance(first, dict) or not all(isinstance(array, np.ndarray) for array in first.values()):
         yield f"a batch is {first!r:.80}, where a dict of named NumPy arrays belongs."
         return
@@ -129,7 +144,7 @@ def _file(kind: type, otherwise: Path) -> Path:
 
 @contextmanager
 def missing_from(batch: Batch) -> Iterator[None]:
-    """Raises a `BrokenModel` where a loss reads an array that ``batch`` does not have."""
+    """Converts the error of a loss that reads an array missing in ``batch`` to a `BrokenModel`."""
     try:
         yield
     except KeyError as error:
@@ -144,14 +159,14 @@ def missing_from(batch: Batch) -> Iterator[None]:
 
 
 def _first(error: Exception) -> Exception:
-    """What went wrong inside the layers that Keras wraps ``error`` in."""
+    """The original error inside the errors of Keras."""
     while _KERAS in str(error) and error.__context__ is not None:
         error = error.__context__
     return error
 
 
 def _told(error: Exception) -> bool:
-    """Whether ``error`` comes from a ``raise`` in the innermost frame, and is a sentence that somebody wrote."""
+    """Whether a ``raise`` statement in the innermost frame raised ``error``, so that its message is meant for users."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -159,13 +174,13 @@ def _told(error: Exception) -> bool:
 
 
 def _files(error: Exception) -> list[Path]:
-    """The files of the frames of ``error``, the innermost last."""
+    """The files of the frames of ``error``, from the outermost to the innermost."""
     return [Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
 
 
 @contextmanager
 def mistakes_in(path: Path) -> Iterator[None]:
-    """Raises a slip in the code of ``path`` as a `BrokenModel` with its line. What other files raise goes through."""
+    """Converts the error of a bug in the file ``path`` to a `BrokenModel` with its line. Errors of other files pass."""
     try:
         yield
     except (*_MISTAKES, ValueError) as error:

@@ -1,11 +1,11 @@
-"""Arrays as compressed networks store them: without their zeros, or as int8 codes. Smaller, and read back bit for bit.
+"""Stores the arrays of compressed networks without their zeros, or as int8 codes. Unpacking restores every bit.
 
-A packed array NAME stands as several arrays, whose names begin with it:
+A packed array NAME is stored as several arrays:
 
-    NAME#mask, NAME#values, NAME#shape    one bit for each entry, the entries that are not zero, the shape
+    NAME#mask, NAME#values, NAME#shape    one bit for each entry, the non-zero entries, the shape
     NAME#codes, NAME#scales               int8 codes [R, D] and one scale for each row, float32 [R, 1]
 
-Arrays that are not packed stand under their own names. `bench.adapt.predictor` unpacks what checkpoints hold.
+Other arrays keep their names. Transforms pack weights, and `bench.adapt.predictor` unpacks them.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,17 @@ _MASK, _VALUES, _SHAPE, _CODES, _SCALES = "#mask", "#values", "#shape", "#codes"
 
 
 class Size(NamedTuple):
-    """What an array amounts to as it is stored."""
+    """The size of a stored array."""
 
     entries: int
     zeros: int
     bits: int
-    """Of an entry that is stored."""
+    """Bits of each stored entry."""
 
 
 def sparse(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
-    """``array`` without its zeros; in one piece where that is not smaller. A zero has no bit set, so -0.0 is none."""
+    """Packs ``array`` without its zeros, or returns it unpacked if that is smaller. -0.0 is not a zero: it has a bit
+    set."""
     flat = np.ascontiguousarray(array).reshape(-1)
     there = flat.view(f"u{array.itemsize}") != 0
     if np.count_nonzero(there) * array.itemsize + array.size / 8 >= array.nbytes:
@@ -37,12 +38,12 @@ def sparse(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def rows_as_codes(name: str, codes: np.ndarray, scales: np.ndarray) -> dict[str, np.ndarray]:
-    """A table [R, D] as int8 ``codes`` [R, D], each row divided by its own of the ``scales`` [R, 1]."""
+    """Packs a table [R, D] of values ``codes / scales``: int8 ``codes`` [R, D], float32 ``scales`` [R, 1]."""
     return {name + _CODES: codes, name + _SCALES: scales}
 
 
 def unpacked(arrays: Arrays) -> dict[str, np.ndarray]:
-    """The arrays that were packed as ``arrays``, by their own names."""
+    """The original arrays of the stored ``arrays``, by name."""
     found = {name: array for name, array in arrays.items() if "#" not in name}
     for name in arrays:
         if name.endswith(_MASK):
@@ -58,7 +59,7 @@ def unpacked(arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def size_of(arrays: Arrays, name: str) -> Size:
-    """What the array ``name`` amounts to among the stored ``arrays``."""
+    """The size of the array ``name`` in the stored ``arrays``."""
     if name + _MASK in arrays:
         values, entries = arrays[name + _VALUES], int(np.prod(arrays[name + _SHAPE]))
         return Size(entries, entries - values.size, 8 * values.itemsize)

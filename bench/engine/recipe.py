@@ -1,4 +1,4 @@
-"""How pre-training runs: its settings, and what they may be. No TensorFlow."""
+"""The recipe of a pre-training: batch, length, optimizer, schedule, precision; and which values are allowed."""
 
 import sys
 from collections.abc import Mapping
@@ -19,38 +19,45 @@ CHOICES: dict[str, tuple] = {
     "bias_correction": (True, False),
     "rematerialise": (True, False),
 }
-"""The settings that take one of a few values."""
+"""Settings with a fixed list of values."""
 
 ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "bias_correction": True}
-"""What Adam and LAMB have unless a model's file or the recipe says otherwise (Kingma & Ba, 2015, algorithm 1)."""
+"""Defaults of Adam and LAMB (Kingma & Ba, 2015, algorithm 1); a model's file or the recipe may change them."""
 
 RATE = 1e-3
-"""The peak learning rate at width 128 of a model whose file names none."""
+"""The peak learning rate at width 128, unless the model's file has ``LEARNING_RATE``."""
 
 LEAST = {"batch": 1, "length": 8, "accumulate": 1}
-"""The settings that count something, and their smallest values; all others are numbers of at least 0."""
+"""Minimum of the settings that are whole numbers; the minimum of all other numbers is 0."""
 MOST = {"batch": 2**16, "length": 2**17, "accumulate": 2**16}
-"""Their largest values."""
+"""Maximum of the settings that are whole numbers."""
 MOST_TOKENS = 2**24
-"""Tokens of a step at most: every array of a batch has a number for each."""
+"""Maximum number of tokens per step: every array of a batch has an element for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How pre-training runs. A model's file may name its own peak rate as ``LEARNING_RATE``, and what its paper changes
-    of `ADAM` as ``ADAM``; the rest is the same for all. None stands for what the model says (`resolved`).
+    """The settings of a pre-training.
 
-    ``batch`` sequences make one optimizer step, whatever they are split into: over replicas, and on each of them into
-    ``accumulate`` parts that are computed one after the other. ``clip`` is the largest norm that the gradient of a step
-    may have; 0 leaves it as it is. ``xla`` "auto" compiles where it pays (`bench.engine.numerics.compiles`).
-    ``rematerialise`` computes the activations of each Transformer block again in the backward pass, and keeps only its
-    input. With ``precision`` "bfloat16" the weights stay float32 and the network between them is rounded.
-    ``optimizer`` "adagrad" reads and writes only those rows of a table that a batch looked up: of word vectors with a
-    large vocabulary a step is a fraction of the work. It has no decay unless one is given, and ten times Adam's rate;
-    ``beta1``, ``beta2``, ``epsilon`` and ``bias_correction`` are those of Adam (`bench.engine.optimizers`) and LAMB, of
-    which LAMB always corrects the bias.
+    A model's file may set its own peak learning rate as ``LEARNING_RATE`` and its changes to `ADAM` as ``ADAM``. All
+    other defaults are the same for all models. None means the value of the model (`resolved`).
 
-    No dropout: at these budgets no document is seen often enough to overfit (Geiping & Goldstein, 2023).
+    - ``batch``: sequences per optimizer step. They are divided among replicas, and each replica processes its share in
+      ``accumulate`` parts.
+    - ``length``: tokens per sequence.
+    - ``schedule``: of the learning rate; ``warmup`` is the share of the steps with a rising rate.
+    - ``optimizer``: "adagrad" updates only the rows of an embedding table that a batch looked up, which makes a step of
+      word vectors with a large vocabulary much cheaper. Its learning rate is ten times Adam's, and its weight decay
+      is 0 unless one is given.
+    - ``beta1``, ``beta2``, ``epsilon``, ``bias_correction``: for Adam (`bench.engine.optimizers`) and LAMB. LAMB always
+      corrects the bias.
+    - ``clip``: maximum norm of the gradient of a step; 0 for no clipping.
+    - ``dropout``: 0 by default, because at these budgets no document is seen often enough to overfit (Geiping &
+      Goldstein, 2023).
+    - ``precision``: with "bfloat16" the activations are rounded, and the weights stay float32.
+    - ``xla``: "auto" compiles where compiling saves time (`bench.engine.numerics.compiles`).
+    - ``rematerialise``: keeps only the input of each Transformer block and recomputes its activations in the backward
+      pass.
     """
 
     batch: int = 32
@@ -79,7 +86,7 @@ class Recipe:
 
 
 def check_step(batch: int, length: int, problem: type[Exception]) -> None:
-    """``problem`` where a step of ``batch`` rows of ``length`` tokens is larger than `MOST_TOKENS`."""
+    """Raises ``problem`` if a step of ``batch`` rows of ``length`` tokens is larger than `MOST_TOKENS`."""
     if batch * length > MOST_TOKENS:
         raise problem(
             f"A batch of {batch} rows of {length} tokens has {batch * length} tokens; at most {MOST_TOKENS} make a "
@@ -88,8 +95,7 @@ def check_step(batch: int, length: int, problem: type[Exception]) -> None:
 
 
 def recipe_of(changes: Mapping[str, Any]) -> Recipe:
-    """The default `Recipe` with ``changes``; `UsageError` names a field that does not exist or a value that does not
-    fit."""
+    """The default `Recipe` with ``changes``. Raises `UsageError` for an unknown field or an invalid value."""
     for name, value in changes.items():
         if name not in Recipe.__dataclass_fields__:
             raise UsageError(f"Pre-training has no setting '{name}'; it has {', '.join(Recipe.__dataclass_fields__)}.")
@@ -105,17 +111,17 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
                 f"{name} takes a finite number of at least {LEAST.get(name, 0)}{most}, not '{brief(value)}'."
             )
         elif name == "epsilon" and value == 0:
-            raise UsageError("epsilon takes a number above 0: weights without a gradient are divided by it.")
+            raise UsageError("epsilon takes a number above 0: updates of weights without a gradient are divided by it.")
         elif name == "warmup" and value > 1 or name in ("dropout", "beta1", "beta2") and value >= 1:
             most = "up to" if name == "warmup" else "below"
             raise UsageError(f"{name} is a share, and takes a number {most} 1, not '{value}'.")
     kind = changes.get("optimizer", Recipe.optimizer)
     lacking = set(ADAM) if kind == "adagrad" else {"bias_correction"} if kind == "lamb" else set()
     if given := sorted(lacking & changes.keys()):
-        raise UsageError(f"The optimizer {kind} has no setting '{given[0]}': leave it away, or take optimizer=adamw.")
+        raise UsageError(f"The optimizer {kind} has no setting '{given[0]}': leave it out, or take optimizer=adamw.")
     if kind == "adagrad":  # decay would move every row of every table
         changes = {"weight_decay": 0.0, **changes}
-    # -0.0 is 0, with which it shares a key
+    # -0.0 + 0 is 0.0: both must give the same key
     changes = {name: value + 0 if type(value) is float else value for name, value in changes.items()}
     recipe = replace(Recipe(), **changes)
     if recipe.batch % recipe.accumulate:
@@ -127,15 +133,15 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
 
 
 def resolved(recipe: Recipe, module: Any, shape: "Size") -> Recipe:
-    """``recipe`` with the peak rate and Adam's settings of a model's ``module`` at ``shape``, where it leaves them
-    open. Adagrad's recipe has None for Adam's settings."""
+    """``recipe`` with each None replaced by the value of a model's ``module`` at ``shape``: the peak learning rate and
+    Adam's settings. With Adagrad, Adam's settings stay None."""
     own = adam_of(recipe, module) | {"learning_rate": peak_rate(module, shape, recipe.optimizer)}
     return replace(recipe, **{name: value for name, value in own.items() if getattr(recipe, name) is None})
 
 
 def adam_of(recipe: Recipe, module: Any) -> dict[str, Any]:
-    """Adam's settings by name, those of ``recipe`` before those of a model's ``module``; {} where it has another
-    optimizer without them."""
+    """Adam's settings by name: the values of ``recipe`` or, where they are None, of a model's ``module``. Empty for an
+    optimizer without these settings."""
     if recipe.optimizer == "adagrad":
         return {}
     given = {name: value for name in ADAM if (value := getattr(recipe, name)) is not None}
@@ -144,10 +150,11 @@ def adam_of(recipe: Recipe, module: Any) -> dict[str, Any]:
 
 
 def peak_rate(module: Any, shape: "Size", optimizer: str = "adamw") -> float:
-    """The peak learning rate at ``shape``: 1e-3 at width 128, falling with the width (Yang et al., 2022, table 3).
+    """The peak learning rate at ``shape``: 1e-3 at width 128, inversely proportional to the width (Yang et al., 2022,
+    table 3).
 
-    Measured here: at 1e-3, GPT learns at width 128 and stays at unigram loss at width 256; at 3e-4 it learns there
-    too. A model's file may name its own rate at width 128 as ``LEARNING_RATE``. "adagrad" has ten times that: its first
-    steps are as long as Adam's, and later ones shorter the more a weight has moved.
+    Measured: with 1e-3, GPT learns at width 128 and stays at unigram loss at width 256; with 3e-4 it learns at both. A
+    model's file may set its own rate at width 128 as ``LEARNING_RATE``. Adagrad's rate is ten times as high, because
+    its steps shrink as a weight moves.
     """
     return getattr(module, "LEARNING_RATE", RATE) * 128 / shape.width * (10 if optimizer == "adagrad" else 1)

@@ -31,60 +31,65 @@ from ptmbench.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a cell needs besides its plan. ``weights`` is the checkpoint of a pre-trained row."""
+    """What a cell is run with: folders, the network's ingredients, and the checkpoints that it begins from."""
 
     data: Path
     out: Path
     shape: Size | None = None
     tokenizer: Tokenizer | None = None
     weights: Checkpoint | None = None
+    """The pre-trained checkpoint of the row; None for a random twin."""
     neighbours: tuple[Checkpoint, ...] = ()
-    """Those of models that are read besides, in the order in which the cell names them."""
+    """The pre-trained checkpoints of the extra encoders, in the order in which the cell names them."""
     adapted: Checkpoint | None = None
-    """The model, adapted to an intermediate task, whose weights the cell begins with in place of those of
-    ``weights``."""
+    """A model adapted to an intermediate task. The cell begins with its weights instead of ``weights``."""
     intermediate: Mapping[str, Any] = field(default_factory=dict)
-    """The task of ``adapted`` and what its adaptation cost, for the record."""
+    """The task of ``adapted`` and the cost of its adaptation, for the record."""
     predictor: Checkpoint | None = None
-    """The adapted model that answers, or that is to be transformed; None where the cell adapts the model itself."""
+    """The adapted model that predicts or is transformed; None for a cell that adapts the model itself."""
     spent: Mapping[str, Any] = field(default_factory=dict)
-    """What ``predictor`` cost: its adaptation, and its transform if there was one."""
+    """The cost of ``predictor``: its adaptation, and its transform if there was one."""
     command: str = ""
+    """The command that repeats the cell."""
     overlap: Overlap | None = None
-    """What the reported examples have in common with what the cell learns from, where it has been counted."""
+    """Reported examples that also occur in the training data, where they have been counted."""
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
     source: Mapping[str, Any] = field(default_factory=dict)
+    """Where the task's data come from, for the record."""
     unfinished: Path | None = None
-    """Where the cell saves what it has learnt, to go on from if it is stopped; None for a cell that does not save."""
+    """Folder of the training state, from which a stopped cell resumes; None for a cell that does not save."""
     save_every: float = SAVE_SECONDS
+    """Seconds between training states."""
 
     @property
-    def also(self) -> tuple[Neighbour, ...]:
+    def extra_encoders(self) -> tuple[Neighbour, ...]:
         """What the networks of ``neighbours`` are built from."""
         return tuple(map(neighbours.of, self.neighbours))
 
 
 @dataclass
 class Outcome:
+    """What running a cell adds to its record."""
+
     scores: dict[str, Any] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
-    """How scorers have computed some of ``scores``."""
+    """Signatures of official scorers, by the name of the score."""
     cost: dict[str, Any] = field(default_factory=dict)
     curve: list[dict[str, float]] = field(default_factory=list)
     predictions: dict[str, str] | None = None
     examples: int = 0
     learned_from: str = "train"
-    """The split that a baseline without a training file has learnt from."""
+    """The split that the baseline was fitted on, where the task has no training file."""
     left_out: int = 0
-    """Examples that the score under "clean" leaves out."""
+    """Number of examples that the score "clean" leaves out."""
 
 
 def predictor_of(
     cell: Cell, context: Context, task: Task, settings: Settings, parts: Parts, outcome: Outcome
 ) -> Predictor:
-    """The network of ``cell``, adapted to its task, or the adapted one of ``context``; what that cost goes to
-    ``outcome``."""
+    """The network of ``cell``, adapted to its task, or the predictor that ``context`` has. Adds its cost to
+    ``outcome``. Raises `NotApplicable` where the model cannot be adapted or transformed in this way."""
     with phase("import"):  # TensorFlow, in the first cell of a process
         importlib.import_module("ptmbench.bench.adapt.predictor")
     if reason := neighbours.unfit(cell.row.model, cell.neighbours):
@@ -101,7 +106,7 @@ def predictor_of(
         outcome.cost |= attempt.size()
         predictor = attempt.trained() if learns else attempt.responding()
     outcome.cost = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0} | outcome.cost
-    # Of what learns nothing, the pre-trained checkpoint is all there is.
+    # An adaptation that trains nothing has no weights of its own to keep.
     if context.keep and learns and not cell.condition:
         about = {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": outcome.curve}
         with phase("keep"):
@@ -112,13 +117,13 @@ def predictor_of(
 
 
 def stored_bytes(found: Checkpoint) -> int:
-    """Bytes of the files with arrays in a checkpoint."""
+    """Size in bytes of the array files of a checkpoint."""
     return sum(found.path(name).stat().st_size for name in found.files if name.endswith(".safetensors"))
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """The network of one cell at its task: what it learns, and what that costs."""
+    """Builds, trains, restores or transforms the network of one cell, and adds up the cost."""
 
     cell: Cell
     context: Context
@@ -138,7 +143,7 @@ class _Attempt:
 
     @cached_property
     def arrays(self) -> Mapping[str, np.ndarray]:
-        """The weights that the cell begins from: those of its checkpoint, or a random twin's."""
+        """The initial weights: of the cell's checkpoint, or random ones."""
         from ptmbench.bench.adapt.built import random_weights
 
         found = self.context.adapted or self.context.weights
@@ -147,14 +152,14 @@ class _Attempt:
         return random_weights(*self.own, self.cell.seed)
 
     def size(self) -> dict[str, int]:
-        """Parameters of all that is read, and their place as float32."""
-        read = (self.own, *self.context.also)
+        """Parameters of the network and its extra encoders, and their size in bytes as float32."""
+        read = (self.own, *self.context.extra_encoders)
         counts = [models.load(one.model).describe(one.shape, one.tokenizer.vocabulary).parameters() for one in read]
         everything, embedding = (sum(part) for part in zip(*counts, strict=True))
         return {"parameters": everything, "parameters_embedding": embedding, "disk_bytes": 4 * everything}
 
     def kept_at(self) -> Path:
-        """The folder below the run's that ``--keep`` saves the predictor in."""
+        """The folder that ``--keep`` saves the predictor in."""
         cell = self.cell
         name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.treatment)}.s{cell.seed}"
         return self.context.out / "adapted" / name
@@ -163,14 +168,14 @@ class _Attempt:
         """The network that was adapted before and kept as ``found``."""
         from ptmbench.bench.adapt import predictor
 
-        measured = ("seconds", "peak_memory_bytes", "energy", "threads", "transform")  # told by themselves
+        measured = ("seconds", "peak_memory_bytes", "energy", "threads", "transform")  # in fields of their own
         self.outcome.cost |= {name: value for name, value in self.context.spent.items() if name not in measured}
         self.outcome.curve = found.about.get("curve", [])
         with phase("load"):
             return predictor.load(found)
 
     def transformed(self, source: Any, found: Checkpoint) -> Predictor:
-        """What the cell's transform makes of ``source``, the predictor that was kept as ``found``."""
+        """Applies the cell's transform to ``source``, the predictor that was kept as ``found``."""
         from ptmbench.bench.adapt.course import Bookmark, Course
         from ptmbench.bench.adapt.transforms.contract import Material
 
@@ -204,12 +209,9 @@ class _Attempt:
             return replace(source, weights=made.weights, transform=chosen, source=of)
 
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
-        """``source`` with a codec that knows the training set, the rows to learn from and to stop by, and the FLOPs of
-        making them."""
-        codec, flops = self._codec(self.cell.method, self.settings), 0.0
-        with phase("encode"):
-            if self.context.neighbours:
-                codec.join([other.tokenizer for other in self.context.also])
+        """``source`` with a codec that knows the training set; the rows for training and for model selection; and the
+        FLOPs of making these rows."""
+        codec, flops = self._codec(self.cell.method, self.settings, self.context.extra_encoders), 0.0
         for part in (self.parts.train, self.parts.selection) if source.first else ():
             flops += source.first.follow(codec, part, during="train")
         with phase("encode"):
@@ -217,8 +219,8 @@ class _Attempt:
         return replace(source, codec=codec), rows, flops
 
     def _sizes(self, made: Any) -> dict[str, Any]:
-        """What a transformed network amounts to: its parameters that are not zero and, of the weights that were
-        transformed, their number, the share of zeros and the bits of each that is stored."""
+        """The size of a transformed network: its non-zero parameters, the number of transformed weights, their
+        sparsity, and the most bits that one of them takes."""
         from ptmbench.bench.engine.packing import size_of
 
         found = {name: size_of(made.weights, name) for name in made.changed}
@@ -232,7 +234,7 @@ class _Attempt:
         }
 
     def responding(self) -> Predictor:
-        """The network as it is, under an adaptation that trains nothing."""
+        """The pre-trained network under an adaptation that trains nothing."""
         from ptmbench.bench.adapt.asking import Asked
         from ptmbench.bench.adapt.predictor import Responding
         from ptmbench.bench.engine import networks
@@ -255,53 +257,55 @@ class _Attempt:
         return Responding(adaptation=load(self.cell.method), asked=asked)
 
     def trained(self) -> Predictor:
-        """The network under a head, after both have learnt."""
+        """The network with a head, after training."""
         from ptmbench.bench.adapt.course import Bookmark
 
-        codec = self._codec(self.cell.method, self.settings)
-        with phase("encode"):
-            if self.context.neighbours:
-                codec.join([other.tokenizer for other in self.context.also])
+        codec = self._codec(self.cell.method, self.settings, self.context.extra_encoders)
         bookmark, first = Bookmark(self.context.unfinished, self.context.save_every), None
-        if codec.first:  # what the codec goes on from is the answers of another adaptation
+        if codec.first:  # the codec makes its rows from the predictions of another adaptation
             method, settings = codec.first
             first = self._taught(self._codec(method, settings), method, settings, bookmark)
             first.weights = first.network.arrays()
             for part in (self.parts.train, self.parts.selection):
                 self.outcome.cost["flops_evaluate"] += first.follow(codec, part, during="train")
-        made = self._taught(codec, self.cell.method, self.settings, bookmark, self.context.also)
+        made = self._taught(codec, self.cell.method, self.settings, bookmark, self.context.extra_encoders)
         made.first = first
         if added := made.network.added:
             self.outcome.cost["parameters"] += added
             self.outcome.cost["disk_bytes"] = 4 * self.outcome.cost["parameters"]
         return made
 
-    def _codec(self, method: str, settings: Settings) -> Any:
+    def _codec(self, method: str, settings: Settings, extra_encoders: tuple[Neighbour, ...] = ()) -> Any:
+        """The codec of the adaptation ``method``, which has read the training set and cuts text for all encoders."""
         from ptmbench.bench.adapt import heads
 
         kind = heads.of(self.cell.form, method).Codec
         with phase("encode"):
-            return kind(self.task, self.context.tokenizer, settings, self.parts.train)
+            made = kind(self.task, self.context.tokenizer, settings, self.parts.train)
+            if extra_encoders:
+                made.join([other.tokenizer for other in extra_encoders])
+        return made
 
     def _taught(
-        self, codec: Any, method: str, settings: Settings, bookmark: Any, also: tuple[Neighbour, ...] = ()
+        self, codec: Any, method: str, settings: Settings, bookmark: Any, extra_encoders: tuple[Neighbour, ...] = ()
     ) -> Any:
-        """The predictor that learnt the task under the adaptation ``method``, from the cell's weights or from where
-        ``bookmark`` is."""
+        """The predictor trained by the adaptation ``method``, starting from the cell's weights or resuming at
+        ``bookmark``."""
         from ptmbench.bench.adapt import loop
         from ptmbench.bench.adapt.predictor import Trained
 
         cell, selection = self.cell, self.parts.selection
         with phase("load"):
-            others = examples.beside(cell, self.context.data, settings, [*selection, *self.parts.report])
+            auxiliary = examples.beside(cell, self.context.data, settings, [*selection, *self.parts.report])
         with phase("encode"):
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(selection)}
-            beside = codec.beside(others) if others else []
+            auxiliary_rows = codec.beside(auxiliary) if auxiliary else []
         with phase("build"):
-            given = {"own": self.own, "others": also, "task": self.task, "seed": cell.seed}
+            given = {"own": self.own, "others": extra_encoders, "task": self.task, "seed": cell.seed}
             made = Trained(**given, method=method, settings=settings, codec=codec)
             network = made.network
-            network.reset(self.arrays, cell.seed, [weights_of(found) for found in self.context.neighbours[: len(also)]])
+            found = self.context.neighbours[: len(extra_encoders)]
+            network.reset(self.arrays, cell.seed, [weights_of(one) for one in found])
 
         def selection_score() -> float:
             return self._selection_score(made, rows["selection"])
@@ -310,7 +314,8 @@ class _Attempt:
             read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark)
             course = loop.Course()
             if joint := settings.joint():
-                course = loop.train(network, [*rows["train"], *beside], joint, cell.seed, selection_score, bookmark)
+                together = [*rows["train"], *auxiliary_rows]
+                course = loop.train(network, together, joint, cell.seed, selection_score, bookmark)
             course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
         network.holder = made
         self.outcome.curve = course.curve
@@ -327,14 +332,13 @@ class _Attempt:
         return made
 
     def _selection_score(self, made: Any, rows: Any) -> float:
-        """The score of the network of ``made``, as it is at the moment, on the ``rows`` of the selection split; higher
-        is better."""
+        """The current score of ``made`` on the ``rows`` of the selection split; higher is better."""
         from ptmbench.bench.adapt import loop
 
         network, selection = made.learning, self.parts.selection
         if network.by_loss:
             return -network.mean_loss(rows)
-        # A task without a training set takes the model of another one, just as that one chooses it.
+        # A task without a training set takes the model of another task, selected by the metric of that task.
         judge = tasks.load(self.task.extra.get("trained_on", self.task.name))
         found = made.codec.predictions(selection, rows, loop.outputs(network, rows, made.codec.together))
         score = judge.score([example.gold for example in selection], found)["headline"]
@@ -347,5 +351,5 @@ def _weights(folder: Path, sha256: str) -> dict[str, np.ndarray]:
 
 
 def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
-    """The weights of a checkpoint, read once a process."""
+    """The weights of a checkpoint, read once per process."""
     return _weights(found.folder, found.weights_sha256)

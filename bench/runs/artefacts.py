@@ -1,8 +1,8 @@
-"""What a run makes, as a graph: each artefact has a key, and names the artefacts that it needs.
+"""The artefacts of a run, as a graph: each has a key and names the artefacts that it needs.
 
-`bench.runs.plan` plans them, `bench.runs.schedule` deals them out by key, needs, group and weight alone, and
-`bench.runs.work` makes them. A key is a hash of all that a result depends on: two runs that plan the same artefact
-agree on its key, so an interrupted run knows what is done. Nothing here reads data or imports TensorFlow.
+`bench.runs.plan` plans them, `bench.runs.schedule` distributes them to workers by key, needs, group and weight, and
+`bench.runs.work` makes them. A key is a hash of everything that a result depends on. Two runs that plan the same
+artefact give it the same key, so an interrupted run finds what is finished. Nothing here reads data.
 """
 
 from collections.abc import Mapping
@@ -18,45 +18,45 @@ from ptmbench.leaderboard.record import FOLDER, THEN, UNDER, slug
 from ptmbench.tasks.forms import Form
 
 RANDOM = "random-"
-"""What a random twin's name begins with."""
+"""Prefix of the name of a random twin."""
 VERSION = 3
-"""Raised when the harness itself changes what the same cell scores."""
+"""Raised when a change of the harness changes the scores of cells."""
 COST = "cost.json"
-"""The file in the place of an adapted model that says what it cost."""
+"""File with the cost of an adapted model, in its folder."""
 GIVEN = "checkpoint:"
-"""What the keys of checkpoints begin with that a user gave."""
+"""Prefix of the keys of checkpoints that a user gave."""
 
 
 class Artefact(Protocol):
     """Anything with a content key that something else can depend on."""
 
     kind: ClassVar[str]
-    """How plans in JSON and workers tell artefacts apart; the schedule does not ask."""
+    """Name of the class in `KINDS`, for plans in JSON and for workers. The schedule does not use it."""
 
     @property
     def key(self) -> str: ...
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Description for messages."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Keys of the artefacts that it is made of."""
+        """Keys of the artefacts that must be made first."""
 
     def relation(self, key: str) -> str:
-        """What the artefact called ``key``, one of its needs, is to it: the subject of a sentence."""
+        """The role of the needed artefact ``key``, as the subject of a sentence: "Its teacher"."""
 
     @property
     def group(self) -> str:
-        """Artefacts of one group share a traced step, so that one worker makes them."""
+        """Artefacts of one group share a traced step, so one worker makes them."""
 
     @property
     def weight(self) -> float:
-        """How long it takes, compared with others that nothing depends on."""
+        """Relative duration, compared with other artefacts that nothing depends on."""
 
     def place(self, out: Path) -> Path:
-        """Its sealed result below the run folder ``out``: a file or a folder."""
+        """Path of its sealed result in the run folder ``out``: a file or a folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Row:
 
     @classmethod
     def parse(cls, name: str, size: str | None) -> "Row":
-        """ "bert", "random-bert", "majority": whatever ``--models`` takes."""
+        """The row of a name that ``--models`` takes: "bert", "random-bert", "majority"."""
         if name in baselines.names():
             return cls(name=name, kind="baseline")
         kind = "random" if name.startswith(RANDOM) else "pretrained"
@@ -81,12 +81,12 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """A checkpoint, or the tokenizer of one, that a user gave: made already, at ``path``."""
+    """A checkpoint that a user gave, or its tokenizer, at ``path``."""
 
     kind: ClassVar[str] = "given"
     key: str
     path: str
-    """Absolute, or below the run folder of a worker that it was sent to."""
+    """Absolute, or relative to the run folder on another machine."""
     needs: ClassVar[tuple[str, ...]] = ()
     weight: ClassVar[float] = 0.0
 
@@ -107,7 +107,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One score to be: (model, size, budget, task, adaptation, seed)."""
+    """A planned score: (model, size, budget, task, adaptation, seed), and perhaps a transform and a condition."""
 
     kind: ClassVar[str] = "cell"
     row: Row
@@ -116,11 +116,11 @@ class Cell:
     form: Form
     data_sha256: str
     adaptation: str
-    """With the settings that set it apart, if any: "features", "features:layers=top", "ulmfit:unfreeze=0+concat=0"."""
+    """Name with the settings asked for: "features", "features:layers=top", "ulmfit:unfreeze=0+concat=0"."""
     settings: Mapping[str, float | str]
     seed: int
     tokenizer: str
-    """Key of the tokenizer, "" for a baseline: a random twin reads the same tokens."""
+    """Key of the tokenizer, also for a random twin; "" for a baseline."""
     pretraining: str | None = None
     """Key of a `Pretraining`, or of a given checkpoint."""
     adaptation_version: int = 1
@@ -130,21 +130,21 @@ class Cell:
     neighbours: Mapping[str, str] = field(default_factory=dict)
     """Extra encoders (`bench.adapt.neighbours`) by name: keys as in ``pretraining``."""
     adapted: str = ""
-    """Key of the `AdaptedModel` whose weights it begins with; "" for those of its pre-training."""
+    """Key of the `AdaptedModel` whose weights it begins with; "" for a cell that begins with its pre-training."""
     condition: str = ""
-    """The condition under which the model answers, with the settings that set it apart: "misspellings:share=0.2"."""
+    """The condition under which the model predicts, with the settings asked for: "misspellings:share=0.2"."""
     condition_settings: Mapping[str, float | str] = field(default_factory=dict)
     condition_version: int = 0
     transform: str = ""
-    """What changes the adapted model before it answers, with the settings that set it apart: "prune:sparsity=0.8"."""
+    """The transform of the adapted model, with the settings asked for: "prune:sparsity=0.8"."""
     transform_settings: Mapping[str, float | str] = field(default_factory=dict)
     transform_version: int = 0
     predictor: str = ""
-    """Key of the `AdaptedModel` that answers; "" where the cell adapts the model itself. The score is the same."""
+    """Key of the `AdaptedModel` that predicts; "" for a cell that adapts the model itself, with the same score."""
 
     @property
     def key(self) -> str:
-        # Cells without a newer field keep the keys that they had before there was such a thing.
+        # A newer field with its default value is left out, so that older cells keep their keys.
         newer = {"adaptation_version": 1, "beside": {}, "neighbours": {}, "adapted": ""}
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
         newer |= {"transform": "", "transform_settings": {}, "transform_version": 0}
@@ -169,7 +169,7 @@ class Cell:
 
     @property
     def method(self) -> str:
-        """The adaptation without settings: the name of its file."""
+        """The adaptation without settings: the name of its folder."""
         return self.adaptation.partition(":")[0]
 
     @property
@@ -179,12 +179,12 @@ class Cell:
 
     @property
     def column(self) -> str:
-        """The task as the board names it: a score under a condition stands in a column of its own."""
+        """The name of the task's column on the board; a score under a condition has its own column."""
         return f"{self.task}{UNDER}{self.condition}" if self.condition else self.task
 
     @property
     def treatment(self) -> str:
-        """The adaptation as the board names it: a transformed model stands in a row of its own."""
+        """The name of the adaptation on the board; a transformed model has its own row."""
         return f"{self.adaptation}{THEN}{self.transform}" if self.transform else self.adaptation
 
     @property
@@ -209,10 +209,10 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedModel:
-    """A model adapted to a task, which several cells need: the training part of ``cell``, kept. Cells of another task
-    begin with its weights (`Cell.adapted`); cells under conditions, and ``cell``, have it answer (`Cell.predictor`).
+    """A model adapted to a task, as ``cell`` trains it, for several cells. Cells of another task begin with its weights
+    (`Cell.adapted`). ``cell`` itself and the same cell under conditions predict with it (`Cell.predictor`).
 
-    A cell whose adapted model nothing else needs trains and is scored in one piece, and has no artefact of this kind.
+    If no other cell needs the adapted model of a cell, the cell trains and predicts at once, without such an artefact.
     """
 
     kind: ClassVar[str] = "adapted"
@@ -242,8 +242,8 @@ class AdaptedModel:
         return self.cell.weight
 
     def place(self, out: Path) -> Path:
-        """A folder like one of a run, with the checkpoint below ``adapted/`` and `COST` written after it. A run removes
-        it when its cells have their records, unless weights are kept."""
+        """A folder laid out like a run folder, with the checkpoint in ``adapted/`` and `COST`, written last. A run
+        removes it when its cells have records, unless weights are kept."""
         return out / "intermediate" / self.key[:12]
 
     def checkpoint(self, out: Path) -> Path:
@@ -254,8 +254,8 @@ class AdaptedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformedModel(AdaptedModel):
-    """An adapted model that a transform changed: the predictor of the cells under this transform. ``cell`` is the plain
-    one of these, and its `Cell.predictor` is the key of the adapted model that is transformed."""
+    """An adapted model after a transform. ``cell`` has this transform and no condition, and its `Cell.predictor` is the
+    key of the adapted model that is transformed."""
 
     kind: ClassVar[str] = "transformed"
 
@@ -280,12 +280,12 @@ KINDS: Mapping[str, type] = {one.kind: one for one in _ALL}
 
 
 def to_dict(artefact: Artefact) -> dict[str, Any]:
-    """``artefact`` as JSON can hold it."""
+    """``artefact`` as a dict for JSON."""
     return {"kind": artefact.kind, **asdict(artefact)}  # type: ignore[call-overload]
 
 
 def from_dict(content: Mapping[str, Any]) -> Artefact:
-    """The artefact that `to_dict` made ``content`` of."""
+    """The inverse of `to_dict`."""
     values = dict(content)
     kind = KINDS[values.pop("kind")]
     if issubclass(kind, AdaptedModel):

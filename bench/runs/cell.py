@@ -1,4 +1,4 @@
-"""One cell, from data to record. Everything that can go wrong in it ends as a record with a reason."""
+"""Runs one cell, from data to record. An error in a cell becomes a record with a reason."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 
 def run(cell: Cell, context: Context) -> Record:
-    """Run ``cell`` and return its record, unwritten. Only a signal from outside gets through as an exception."""
+    """Runs ``cell`` and returns its record without writing it. Errors become part of the record; only signals raise."""
     task, outcome, meter = tasks.load(cell.task), Outcome(), Meter()
     status, reason = "ok", None
     try:
@@ -36,16 +36,16 @@ def run(cell: Cell, context: Context) -> Record:
         status, reason = failure(error, task.title)
     spent = together(context.spent, meter.cost()) if context.spent else meter.cost()
     outcome.cost |= spent | {"threads": environment.threads()}
-    if status == "ok" and cell.row.model:  # in the batches of the evaluation; tracing is a phase of its own
+    if status == "ok" and cell.row.model:  # in the batches of the evaluation, without tracing
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
     device = environment.device() if cell.row.model else environment.processor()
     return _record(cell, context, task, outcome, status, reason, device)
 
 
 def adapt(cell: Cell, context: Context) -> dict[str, Any]:
-    """Adapt the model of ``cell`` to its task, or transform the adapted one of ``context``, and keep it below
-    ``context.out``, unscored; returns its cost, that of the transform by itself under "transform". Raises what goes
-    wrong."""
+    """Adapts the model of ``cell`` to its task, or transforms the adapted model of ``context``, and saves it in
+    ``context.out`` without scoring it. Returns the total cost, with the transform's own cost under "transform". Raises
+    the error of a cell that fails."""
     task, outcome = tasks.load(cell.task), Outcome()
     with Meter() as meter:
         settings = read(cell.method, cell.settings)
@@ -61,7 +61,7 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
 
 
 def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
-    """The record of a cell that could not be run, because of ``reason`` ("code", "text"); no device has seen it."""
+    """The record of a cell that was not run because of ``reason`` ("code", "text"). It names no device."""
     return _record(cell, context, tasks.load(cell.task), Outcome(), status, reason)
 
 
@@ -96,7 +96,7 @@ def _record(
 
 
 def row_of(cell: Cell) -> dict[str, Any]:
-    """The ``row`` part of a record: who stands on this line of the board."""
+    """The part ``row`` of a record: the model, random twin or baseline, with its card."""
     row = cell.row
     if row.kind == "baseline":
         label, card = baselines.label(row.name), None
@@ -104,7 +104,7 @@ def row_of(cell: Cell) -> dict[str, Any]:
         module = models.load(row.model)
         label, card = module.CARD.title, asdict(module.CARD)
         card["layers"] = card["layers"] or str(module.SIZES["base"].layers)
-        if row.division == "published":  # papers report their base size; other checkpoints stand by their own name
+        if row.division == "published":  # named after the checkpoint; papers report scores of their base size
             label = row.name
             if row.size != "base":
                 card["reported"] = ()
@@ -168,7 +168,7 @@ def _condition(cell: Cell) -> Condition:
 
 
 def _asked(cell: Cell, task: Task, report: Sequence[Example], predictor: Predictor | None) -> Sequence[Example]:
-    """The examples that are answered in the place of ``report``, which is scored: the same ones under a condition."""
+    """The examples of ``report`` as the model reads them: unchanged, or changed by the cell's condition."""
     if not cell.condition:
         return report
     condition = _condition(cell)
@@ -209,8 +209,8 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
         return None
     about = found.about
     names = ("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256", "tokenizer")
-    newer = ("peak_memory_bytes", "energy", "threads", "device")  # checkpoints of before lack them
-    newer += ("base", "teacher", "including")  # what it was made with, and the cost with all before it
+    newer = ("peak_memory_bytes", "energy", "threads", "device")  # missing in old checkpoints
+    newer += ("base", "teacher", "including")  # its base and teacher, and the total cost including theirs
     return {
         "corpus": about.get("corpus", ""),
         "weights_sha256": found.weights_sha256,
@@ -220,19 +220,19 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
 
 
 def _marked(cell: Cell, outcome: Outcome) -> dict[str, Any]:
-    """The label of a baseline that had no training file, so that it is a line of its own on the board."""
+    """The label of a baseline that was fitted without a training file, which has its own row on the board."""
     if outcome.learned_from == "train":
         return {}
     return {"label": f"{baselines.label(cell.row.name)} (of the {outcome.learned_from} split)"}
 
 
 def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
-    """The tokenizer of a network that nothing was pre-trained for; that of others stands with their pre-training."""
+    """The tokenizer of a random twin. The record of a pre-trained model has it in the part ``pretraining``."""
     return {"tokenizer": context.tokenizer.about} if cell.row.kind == "random" and context.tokenizer else {}
 
 
 def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
-    """With what it reads besides, by model, each with the `_pretraining` that it comes from."""
+    """The part ``adaptation`` of a record, with the `_pretraining` of each extra encoder and the intermediate task."""
     about = {"name": cell.treatment, "version": cell.adaptation_version, "settings": dict(cell.settings)}
     found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
     more = {"neighbours": found, "intermediate": dict(context.intermediate)}
@@ -240,7 +240,7 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
 
 
 def _transform(cell: Cell, context: Context) -> dict[str, Any]:
-    """What changed the adapted model, what that cost by itself, and the seal of the weights that were changed."""
+    """The transform of the adapted model for the record: its settings, its own cost, and the source checkpoint."""
     if not cell.transform:
         return {}
     chosen = transforms.read(cell.transform, cell.transform_settings)
@@ -257,7 +257,7 @@ def _transform(cell: Cell, context: Context) -> dict[str, Any]:
 
 
 def failure(error: Exception, title: str = "") -> tuple[str, dict[str, str]]:
-    """Status and reason of what ended in ``error``; ``title`` is that of its task."""
+    """Status and reason for a record of a cell that raised ``error``; ``title`` is the title of its task."""
     from ptmbench.bench.errors import Diverged
     from ptmbench.models.text.pieces import CorpusUnfit
 
@@ -286,5 +286,5 @@ def failure(error: Exception, title: str = "") -> tuple[str, dict[str, str]]:
 
 
 def _lower(text: str, name: str) -> str:
-    """``text`` in the middle of a sentence: a ``name`` keeps its capital."""
+    """``text`` with a small first letter, for the middle of a sentence, unless it begins with ``name``."""
     return text if text.startswith(name) or not text[1:2].islower() else text[:1].lower() + text[1:]

@@ -1,7 +1,7 @@
-"""The overlap of a run's tasks with their training data: counted once, kept in the cache by content.
+"""Counts the overlap of a run's tasks with their training data, once, and caches it by content.
 
-What `bench.data.overlap` finds between the splits of a task is kept under the hash of the task's data, what it finds in
-a corpus under the hashes of both. Workers ask `of_cell`; a corpus is then read once for all tasks of the plan.
+`bench.data.overlap` compares the texts. The cache key is the hash of the task's data, or of these and the corpus.
+Workers call `of_cell`, which reads a corpus once for all tasks of the plan.
 """
 
 import json
@@ -27,7 +27,7 @@ from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 
 def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
-    """What the examples that ``cell`` reports have in common with what it learnt from; None where that is not known.
+    """The overlap of the reported examples of ``cell`` with its training data; None where the task cannot be read.
 
     Its counts are the part ``overlap`` of the record's task: ``version`` of the definitions, ``run_words``,
     ``report``, ``train`` and, for a model that was pre-trained in the run, ``corpus``.
@@ -36,7 +36,7 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
     try:
         own = of_task(task, data, cell.data_sha256, cell.limit)
     except DataError:
-        return None  # the cell itself says what is wrong
+        return None  # the record of the cell has the error
     counts, rows = {"version": overlap.VERSION, **own.counts}, set(own.overlapping)
     stages = _stages(plan, cell.pretraining)
     if stages:
@@ -55,8 +55,7 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
 
 
 def _stages(plan: Plan, key: str | None) -> list[Pretraining]:
-    """The pre-training called ``key`` and those that it continues or learns from, one for each text; [] where the text
-    of one of them is not known."""
+    """The pre-training ``key``, its bases and its teachers, one for each text; [] if the text of one is unknown."""
     found: dict[str, Pretraining] = {}
     waiting = [key] if key else []
     while waiting:
@@ -71,7 +70,7 @@ def _stages(plan: Plan, key: str | None) -> list[Pretraining]:
 def of_task(task: Task, data: Path, sha256: str, limit: int = 0) -> Overlap:
     """`bench.data.overlap.between` for the first ``limit`` examples of the splits of ``task``, 0 for all.
 
-    ``sha256`` identifies the data. `DataError` for a report split that cannot be read.
+    ``sha256`` identifies the data. Raises `DataError` for a report split that cannot be read.
     """
     key = digest([overlap.VERSION, task.name, task.version, sha256, limit])
     with FileLock(environment.cached("overlap") / f"{key[:32]}.lock"):
@@ -85,9 +84,9 @@ def of_task(task: Task, data: Path, sha256: str, limit: int = 0) -> Overlap:
 def of_corpus(
     hashes: Mapping[str, str], data: Path, limit: int, files: Sequence[Path], corpus_sha256: str
 ) -> dict[str, Overlap]:
-    """`bench.data.overlap.against` for each task of ``hashes``, which has the SHA-256 of its data by name.
+    """`bench.data.overlap.against` for each task of ``hashes``, a mapping from names to the SHA-256 of their data.
 
-    Tasks whose report split cannot be read are left out. `CorpusError` for a corpus that cannot be read.
+    Leaves out tasks whose report split cannot be read. Raises `CorpusError` for a corpus that cannot be read.
     """
     keys = {
         name: digest([overlap.VERSION, name, tasks.load(name).version, sha256, limit, corpus_sha256])
@@ -109,7 +108,7 @@ def of_corpus(
 
 
 def of_folder(data: Path, names: Iterable[str], corpus: Sequence[Path] = ()) -> Iterator[tuple[Task, dict[str, Any]]]:
-    """For each task of ``names`` whose report split is in ``data``: its counts, as `of_cell` has them."""
+    """Each task of ``names`` whose report split is in ``data``, with its counts in the format of `of_cell`."""
     found, hashes = {}, {}
     for name in sorted(names):
         task = tasks.load(name)
@@ -135,7 +134,7 @@ def _path(key: str) -> Path:
 
 
 def _kept(key: str) -> Overlap | None:
-    with suppress(OSError, ValueError, KeyError, TypeError):  # missing or damaged: counted anew
+    with suppress(OSError, ValueError, KeyError, TypeError):  # missing or damaged: count again
         content = json.loads(_path(key).read_text(encoding="utf-8"))
         return Overlap(content["counts"], tuple(content["overlapping"]))
     return None

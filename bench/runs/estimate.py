@@ -1,5 +1,4 @@
-"""What a plan will cost, before anything runs: FLOPs by formula, time by a short look at this machine. No
-TensorFlow."""
+"""Estimates the cost of a plan before it runs: FLOPs by formula, time by a short benchmark of this machine."""
 
 import math
 import time
@@ -29,24 +28,23 @@ from ptmbench.tasks.forms import UNTRAINED, Form
 from ptmbench.tasks.task import DataError, Task
 
 _EFFICIENCY = 0.4
-"""Share of a matrix product's rate that small networks reach in training."""
+"""FLOP/s of small networks in training, as a share of the rate of a matrix product."""
 _TOKENS_PER_WORD = 1.4
 _VOCABULARY = 8000
-"""Words that a decoder chooses among, where a cell has not been given its tokenizer yet."""
+"""Size of the vocabulary, which is not known before the tokenizer is trained."""
 _STEP = 0.004
-"""Seconds that a step of pre-training takes besides its arithmetic, with its batch: what word vectors' steps consist
-of."""
+"""Seconds of overhead per pre-training step, with making its batch. Steps of word vectors are mostly overhead."""
 _WHAT = {"cell": "cell", "adapted": "adapt", "transformed": "transform"}
-"""Kinds of artefacts, as the table calls what is done."""
+"""First column of the table, by kind of artefact."""
 _FIXED = 1.0
-"""Seconds that a cell takes besides its arithmetic: weights, batches, scores."""
+"""Seconds of overhead per cell: loading weights, making batches, scoring."""
 
 
 def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> str:
-    """The plan as tab-separated lines, each with its cost estimate, and a total as the last line.
+    """The plan as tab-separated lines, each with its cost estimate, and a last line with the total.
 
-    ``shape`` is that of the one network of all cells, where there is one (a checkpoint's), ``neighbours`` are those of
-    the checkpoints beside it, by model; otherwise each is as its size says.
+    ``shape`` is the shape of the checkpoint that all cells adapt, ``neighbours`` are the shapes of given extra encoders
+    by model. Other shapes follow from the sizes of the rows.
     """
     rate, lines, total = flops_per_second() * _EFFICIENCY, [], 0.0
     lines.append("what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime")
@@ -78,17 +76,17 @@ def seconds_of(
     shape: Size | None = None,
     neighbours: Mapping[str, Size] | None = None,
 ) -> float:
-    """Seconds that ``cell`` takes on one core here, infinite where it is not applicable; arguments as in `table`.
-    ``seen`` is {} at first, and keeps what is read of the data for the next cell."""
+    """Estimated seconds of ``cell`` on one core of this machine; infinite if it is not applicable. Arguments as in
+    `table`; ``seen`` caches the sizes of tasks between calls, initially {}."""
     _, flops, note = _cell(cell, data, seen, shape, neighbours)
     return math.inf if note else flops / (flops_per_second() * _EFFICIENCY) + _FIXED
 
 
 def flops_per_second() -> float:
-    """What one core's matrix product reaches here, float32, in FLOP/s; a quarter of a second of measuring.
+    """FLOP/s of a float32 matrix product on one core of this machine, measured for a quarter of a second.
 
-    Time is the processor's, so other work on the machine does not change it; in one thread, for a second one would
-    count while it waits.
+    Processor time is measured, so other work on the machine does not change the result. One thread is used, because
+    processor time would count a second one while it waits.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits
@@ -125,8 +123,8 @@ def _cell(
     neighbours: Mapping[str, Size] | None = None,
     transforming: bool = False,
 ) -> tuple[float, float, str]:
-    """Tokens to train on and to predict, FLOPs, and why not, if not. Lengths are read off the first thousand
-    examples. With ``transforming`` they are those of the transform, and nothing is predicted."""
+    """(tokens, FLOPs, reason) of a cell. ``reason`` says why it is not applicable, and is "" if it is applicable.
+    Lengths are averages of the first thousand examples. With ``transforming``, only the transform is counted."""
     task = tasks.load(cell.task)
     if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
         return 0.0, 0.0, f"the condition {cell.condition} is not for {cell.form} tasks."
@@ -186,7 +184,7 @@ def _network(model: str, size: str, shape: Size | None) -> Network:
 
 
 def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
-    """Notes in ``seen`` what the splits of the task ``name`` are, or why it has none."""
+    """Adds the sizes of the splits of the task ``name`` to ``seen``, or the reason why they cannot be read."""
     if name in seen:
         return
     task = tasks.load(name)
@@ -204,7 +202,7 @@ def _limited(split: Split, cell: Cell) -> Split:
 
 
 def _split(task: Task, examples: list[Any]) -> Split:
-    """What ``examples`` are to a network; special tokens are counted as one each."""
+    """Number and average length of ``examples`` in tokens, with one for each special token."""
     looked = examples[:1000]
     asked = [question for example in looked for question in task.questions(example)] if task.ask else looked
     words = [sum(len(text.split()) for text in row.inputs) + 1 + len(row.inputs) for row in asked]
@@ -212,7 +210,7 @@ def _split(task: Task, examples: list[Any]) -> Split:
 
 
 def _candidates(examples: list[Any]) -> Split:
-    """The candidates that the examples of a ranking share; none for other forms."""
+    """The candidates that all examples of a ranking task share; an empty split for other forms."""
     texts = list((getattr(examples[0].gold, "candidates", None) or {}).values()) if examples else []
     words = sum(len(text.split()) + 2 for text in texts[:1000]) / max(len(texts[:1000]), 1)
     return Split(len(texts), 1.0, words * _TOKENS_PER_WORD)

@@ -1,4 +1,4 @@
-"""Which examples a cell learns from, stops by and reports."""
+"""Selects the examples that a cell trains on, selects its model by, and reports."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,13 +19,13 @@ from ptmbench.tasks.task import Example, MissingData, Task
 
 
 class Parts(NamedTuple):
-    """Examples to learn from, to stop by, and to report."""
+    """Examples for training, for model selection, and for the reported score."""
 
     train: Sequence[Example]
     selection: Sequence[Example]
     report: Sequence[Example]
     learned_from: str = "train"
-    """The split that ``train`` is of; another one for a baseline without a training file."""
+    """The split of ``train``; not "train" for a baseline on a task without a training file."""
 
     def by_name(self) -> dict[str, Sequence[Example]]:
         """The three lists of examples, by their names here."""
@@ -33,10 +33,10 @@ class Parts(NamedTuple):
 
 
 def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
-    """`splits` for this cell's seed, or the text to model."""
+    """The parts of ``cell``: `splits` drawn with its seed, or the text of a language modelling task."""
     if cell.form in UNTRAINED:
         return Parts([], [], read(task, data, task.report)[: cell.limit or None])
-    if cell.form is Form.LANGUAGE_MODELLING:  # the text is its own gold, and there is nothing to stop early
+    if cell.form is Form.LANGUAGE_MODELLING:  # nothing is trained, so no examples select a model
         train = read(task, data, "train") if cell.row.kind == "baseline" else []
         return Parts(train, [], read(task, data, task.report)[: cell.limit or None])
     parts = _untrained(cell, data, task) or splits(task, data, settings, cell.limit)
@@ -44,7 +44,7 @@ def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
 
 
 def _untrained(cell: Cell, data: Path, task: Task) -> Parts | None:
-    """The parts of a baseline that reads no training file, or has none; None where training examples are read."""
+    """The parts of a baseline without training examples; None for cells that read training examples."""
     use = baselines.training(cell.row.name, cell.form) if cell.row.kind == "baseline" else Training.NEEDED
     if use is Training.NEEDED or (use is Training.REPLACEABLE and _is_there(task, data, "train")):
         return None
@@ -69,12 +69,11 @@ def _check_labels(task: Task, report: Sequence[Example]) -> None:
 
 
 def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
-    """The parts of a task that is learnt.
+    """The parts of a task with training.
 
-    Where the test labels are public, they are reported and the dev set says when to stop. Where they are not, the dev
-    set is reported; stopping by it too would choose the best of many looks at the answer, so a part of the training
-    set, the same for every seed and model, is held out for that. Examples of one group (the questions about one text)
-    stay on one side.
+    If the test labels are public, the test set is reported and the dev set selects the model. Otherwise the dev set is
+    reported, and selecting by it would bias the score. A part of the training set is held out for selection then, the
+    same for every seed and model. Examples of one group (the questions about one text) stay together.
     """
     train, report = read(task, data, "train"), read(task, data, task.report)
     train, report = train[: limit or None], report[: limit or None]
@@ -87,8 +86,8 @@ def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
 
 
 def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:
-    """What the cell learns of its `Cell.beside`, by task: of each training set as much as of its own, without texts
-    that are those of ``kept_out``, since tasks may share sentences."""
+    """Training examples of the auxiliary tasks of ``cell``, by task, as many of each as its own training set may have.
+    Leaves out texts of ``kept_out``, because tasks may share sentences."""
     texts, found = {example.inputs for example in kept_out}, {}
     for name in cell.beside:
         task = tasks.load(name)
@@ -107,12 +106,12 @@ def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Exampl
 
 
 def unfit(task: Task, form: Form) -> str:
-    """Why ``task`` cannot be learnt beside one of ``form``; "" where it can."""
+    """Why ``task`` cannot be an auxiliary task of a task of ``form``; "" if it can."""
     return f"{task.title}, named in --set beside, is {task.form} and not {form}." if task.form is not form else ""
 
 
 def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[Example]:
-    """As many of ``train`` as ``settings`` allow, drawn from a cell's ``seed``, in their order."""
+    """At most ``settings.train_limit`` examples of ``train``, drawn with ``seed``, in their original order."""
     if not settings.train_limit or len(train) <= settings.train_limit:
         return train
     places = np.random.default_rng([seed, 3]).choice(len(train), settings.train_limit, replace=False)
@@ -120,7 +119,7 @@ def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[E
 
 
 def _held(train: Sequence[Example], count: int) -> np.ndarray:
-    """About ``count`` of ``train``, by whole groups where there are several: bool [N]."""
+    """Mask of about ``count`` held-out examples of ``train``, in whole groups if there are several: bool [N]."""
     names = [i if example.group is None else example.group for i, example in enumerate(train)]
     if len(set(names)) == 1:
         names = list(range(len(train)))
@@ -132,7 +131,7 @@ def _held(train: Sequence[Example], count: int) -> np.ndarray:
 
 
 def read(task: Task, data: Path, split: str) -> list[Example]:
-    """Examples of one split, read once a process. `DataError` where a file has changed since it was fetched."""
+    """Examples of one split, read once per process. Raises `DataError` if a file has changed since it was fetched."""
     return _read(task.name, data, split)
 
 

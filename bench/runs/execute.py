@@ -1,8 +1,7 @@
-"""Drives a plan to its end: deals pieces to workers, shows how far they are, and builds the board.
+"""Executes a plan: gives artefacts to workers, shows the progress, and builds the board.
 
-This process trains nothing and never imports TensorFlow; workers do (`bench.runs.work`), here or on other machines
-(`bench.runs.executors`). So the crash of a worker is seen, told and survived, and the same command goes on where it
-stopped.
+Workers (`bench.runs.work`) do the training, on this machine or on others (`bench.runs.executors`). This process never
+imports TensorFlow, so it survives the crash of a worker and reports it. The same command resumes an interrupted run.
 """
 
 import json
@@ -33,13 +32,13 @@ from ptmbench.bench.runs.trainings import TokenizerTraining
 from ptmbench.bench.runs.work import CORPUS, FAILED, Job, Worker, failure_of, recorded, settled
 
 REPEATED = ("failed", "diverged")
-"""How cells ended that ``--retry`` runs again."""
+"""Statuses of the cells that ``--retry`` runs again."""
 TIMES = "times.jsonl"
-"""Below the run folder: a line per command, of where its workers' time went."""
+"""File of the run folder: the time use of the workers, a line per command."""
 
 
 def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Executor:
-    """Where ``workers`` ask the pieces of ``whole`` to be done; not yet started."""
+    """The executor that ``workers`` ask for, not yet started."""
     if workers.executor == "ray":
         from ptmbench.bench.runs.executors.ray import Ray
 
@@ -54,8 +53,8 @@ def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Exe
 
 
 def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: bool = False) -> int:
-    """Run the cells of ``whole`` that have no record yet, then build the board; the exit status says whether any cell
-    failed."""
+    """Runs the cells of ``whole`` without a record, builds the board, and returns the exit status: `CELLS_FAILED` if a
+    cell failed or is missing."""
     from ptmbench.leaderboard import board
 
     out.mkdir(parents=True, exist_ok=True)
@@ -93,7 +92,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
 
 
 def _work(whole: Plan, job: Job, out: Path, workers: WorkerOptions) -> None:
-    """Have what is left done, and note where the time of the workers went."""
+    """Makes the missing artefacts and writes the time use of the workers to `TIMES`."""
     with progress("Cells", len(whole.cells), "cells") as bar, executor_of(workers, whole, job, out) as executor:
         drive = _Drive(whole, job, out, executor, bar, workers.cell_timeout)
         try:
@@ -104,16 +103,17 @@ def _work(whole: Plan, job: Job, out: Path, workers: WorkerOptions) -> None:
 
 
 class _Drive:
-    """Deals what is left of ``whole`` to the workers of ``executor`` until nothing is left or nobody is there."""
+    """Gives the missing artefacts of ``whole`` to the workers of ``executor`` until all are made or no worker is
+    left."""
 
     def __init__(
         self, whole: Plan, job: Job, out: Path, executor: Executor, bar: Bar, cell_timeout: float | None = None
     ):
         self.limits = Limits(whole, job, out, cell_timeout)
         self.killed: dict[int, str] = {}
-        """Workers that were ended because their piece took too long, with the time that it took, in words."""
+        """Workers that were killed after a timeout, with the time that their artefact had taken, in words."""
         self.given: dict[int, float] = {}
-        """When each worker got its piece."""
+        """The time at which each worker got its artefact."""
         self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
         there = settled(out, whole)
         self.schedule = Schedule(whole.artefacts, there, executor.workers)
@@ -138,7 +138,7 @@ class _Drive:
                 self._on_event(event)
 
     def times(self) -> dict[str, object]:
-        """When this began (Unix time), its wall time, and seconds of all workers together: starting, at work, idle."""
+        """The start (Unix time), the wall time, and seconds of all workers together: starting, working, idle."""
         for clock in self.clocks.values():
             clock.turn("gone")
         sums: Counter[str] = sum((Counter(clock.seconds) for clock in self.clocks.values()), Counter())
@@ -150,7 +150,7 @@ class _Drive:
         }
 
     def _end_hanging(self) -> None:
-        """Kill the workers whose cells or adapted models have used up their time."""
+        """Kills the workers whose artefact has passed its time limit."""
         for worker in self.alive - self.killed.keys():
             piece, running = self.schedule.held(worker), time.monotonic() - self.given.get(worker, 0.0)
             if piece is not None and self.limits.passed(piece, running):
@@ -167,14 +167,14 @@ class _Drive:
                 if said:
                     say(said)
                 self._check_corpus(piece)
-                if worker not in self.killed:  # it ended its cell at the last moment, and is being replaced
+                if worker not in self.killed:  # it finished just before it was killed, and is being replaced
                     self._on_idle(worker)
             case Died(worker, how):
                 self._on_death(worker, how)
 
     def _check_corpus(self, piece: Artefact) -> None:
-        """`EnvironmentProblem` where ``piece`` is a tokenizer that could not be trained, because of its corpus: no
-        model can go on, and the next run tries again."""
+        """Raises `EnvironmentProblem` if ``piece`` is a tokenizer that failed because of its corpus: every model needs
+        it. The next run tries again."""
         if isinstance(piece, TokenizerTraining) and (note := failure_of(self.out, piece)).exists():
             reason = json.loads(note.read_text())
             if reason["code"] == CORPUS:
@@ -192,7 +192,7 @@ class _Drive:
             self._on_timeout(worker, self.killed.pop(worker))
             return
         piece, given_up = self.schedule.died(worker)
-        if piece is None:  # it died before it did anything, and would do so again
+        if piece is None:  # it died during its start, and would do so again
             say(how)
             self.alive.discard(worker)
             return
@@ -205,7 +205,7 @@ class _Drive:
         self.executor.restart(worker)
 
     def _on_timeout(self, worker: int, time_taken: str) -> None:
-        """Record the piece that a killed worker was at as failed, and start the worker anew."""
+        """Records the artefact of a killed worker as failed, and restarts the worker."""
         if self.schedule.held(worker) is not None:
             piece = self.schedule.give_up(worker)
             text = f"timed out after {time_taken}"
@@ -220,7 +220,7 @@ class _Drive:
 
 
 class _Clock:
-    """Seconds of one worker in each of its states."""
+    """Measures the seconds of one worker in each state."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -233,17 +233,17 @@ class _Clock:
 
 
 def _ended(whole: Plan, out: Path) -> dict[str, str]:
-    """The status of each cell of the plan that has a record, by key."""
+    """Statuses of the cells of the plan that have a record, by key."""
     files = {path.name.split(".")[-2]: path for path in (out / "records").glob("*.json")}
     found = {cell.key: files.get(cell.key[:12]) for cell in whole.cells}
     return {key: _status(path, say) for key, path in found.items() if path is not None}
 
 
 def remove_unneeded(whole: Plan, out: Path, ended: Mapping[str, str]) -> None:
-    """Remove the adapted models of ``whole`` that nothing needs any more. ``ended`` has the statuses of its cells.
+    """Removes the adapted models of ``whole`` that no cell needs any more. ``ended`` has the statuses of its cells.
 
-    What a cell without a record needs, or one that ``--retry`` would run again, stays. A folder is renamed before it is
-    deleted, so that a run which is killed meanwhile leaves no part of a model: the next one deletes the rest.
+    Keeps what is needed by a cell without a record, or by a cell that ``--retry`` would run again. A folder is renamed
+    before it is deleted, so a killed run leaves no partial model; the next run deletes the renamed folder.
     """
     needed = graph.required(whole.artefacts, [key for key, status in ended.items() if status not in REPEATED])
     home = out / "intermediate"
@@ -255,12 +255,12 @@ def remove_unneeded(whole: Plan, out: Path, ended: Mapping[str, str]) -> None:
             aside = place.with_name(f".{place.name}")
             os.replace(place, aside)
             shutil.rmtree(aside, ignore_errors=True)
-    with suppress(OSError):  # others are left in it
+    with suppress(OSError):  # not empty
         home.rmdir()
 
 
 def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
-    """How the cell of a record ended; one that is damaged is named to ``tell``, and counts as failed."""
+    """The status of a record. A damaged record is reported to ``tell`` and counts as failed."""
     from ptmbench.leaderboard import record
 
     try:
@@ -271,8 +271,8 @@ def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
 
 
 def set_failures_aside(out: Path) -> None:
-    """Move records of failed and diverged cells and damaged checkpoints to ``superseded/`` and forget what else failed,
-    so that all of it is made again."""
+    """Moves records of failed and diverged cells and damaged checkpoints to ``superseded/`` and deletes the notes of
+    other failures, so that all of these are made again."""
     aside = out / "superseded"
     for path in (out / "records").glob("*.json"):
         if _status(path) in REPEATED:

@@ -1,4 +1,4 @@
-"""Directed graphs of things with a ``key`` and ``needs``: checked and put in order. Knows nothing of what they are."""
+"""Checks and orders directed graphs of nodes with a ``key`` and ``needs``, for plans and schedules."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -8,7 +8,7 @@ from ptmbench.bench.errors import UsageError
 
 
 class Node(Protocol):
-    """What the schedule knows of an artefact (`bench.runs.artefacts.Artefact`)."""
+    """The part of `bench.runs.artefacts.Artefact` that the schedule uses."""
 
     @property
     def key(self) -> str: ...
@@ -30,9 +30,9 @@ Kind = TypeVar("Kind", bound=Node)
 
 
 def ordered(nodes: Iterable[Kind]) -> tuple[Kind, ...]:
-    """``nodes`` without repeats, each behind all that it needs, otherwise in the order in which they come.
+    """``nodes`` in topological order, without duplicates; the given order is kept where needs allow.
 
-    `UsageError` where one needs what is not among them, or where some need each other in a circle.
+    Raises `UsageError` for a need that is not among the nodes, and for needs that form a circle.
     """
     known = {node.key: node for node in nodes}
     for node in known.values():
@@ -62,8 +62,8 @@ def depths(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def required(nodes: Sequence[Node], done: Iterable[str]) -> set[str]:
-    """Keys of the ``nodes`` that are still to be made, when those called ``done`` are made: what nothing depends on,
-    and what is needed for it."""
+    """Keys of the ``nodes`` that are left to make if the keys ``done`` are made: the nodes that nothing depends on, and
+    what these need."""
     known, done = {node.key: node for node in nodes}, set(done)
     needed = {key for node in nodes for key in node.needs}
     waiting, found = [key for key in known if key not in needed], set()
@@ -76,7 +76,7 @@ def required(nodes: Sequence[Node], done: Iterable[str]) -> set[str]:
 
 
 def _lineage(node: Node, known: Mapping[str, Node]) -> list[str]:
-    """Keys of all that ``node`` depends on, the first to make first, and its own."""
+    """Keys of all nodes that ``node`` depends on, in topological order, and its own key last."""
     found: dict[str, None] = {}
     waiting: list[tuple[str, bool]] = [(node.key, False)]
     while waiting:

@@ -1,5 +1,4 @@
-"""How long a cell or the adapting of a model may take before it counts as hanging. `bench.runs.execute` asks once a
-second."""
+"""Time limits of cells and adapted models, which `bench.runs.execute` checks once per second."""
 
 import math
 import re
@@ -14,16 +13,16 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job, unfinished_of
 
 FLOOR = 3600.0
-"""Seconds that every cell has, unless it is told otherwise."""
+"""Minimum of the default limits, in seconds."""
 UNKNOWN = 24 * 3600.0
-"""Seconds that a cell without an estimate has, such as a baseline."""
+"""Limit of a cell without an estimate, such as a baseline, in seconds."""
 FACTOR = 50.0
-"""How many times longer than its estimate a cell may take: a poor estimate or a slow machine must end no cell."""
+"""Limit of a cell as a multiple of its estimate. It is large, because a poor estimate must not stop a cell."""
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds_of(text: str) -> float:
-    """ "90", "90s", "30m", "2h" and "1d" in seconds; ValueError for anything else. 0 stands for no limit."""
+    """Converts "90", "90s", "30m", "2h" and "1d" to seconds; 0 means no limit. Raises `ValueError` for other texts."""
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)", text.strip())
     if found is None:
         raise ValueError(f"'{text:.30}' is no time such as 90, 90s, 30m, 2h or 1d; 0 is no limit.")
@@ -33,11 +32,13 @@ def seconds_of(text: str) -> float:
 class Limits:
     """The time limits of the cells and the adapted models of the plan ``whole``, run in ``out``.
 
-    ``asked`` is the limit of every cell in seconds, 0 for none. Without it (None), a cell has `FLOOR` or `FACTOR` times
-    its estimate since it began or last saved a state, whichever is longer. States that lie on another machine are not
-    seen. A cell without an estimate has `UNKNOWN` seconds. An estimate reads the task's data: it is made only when a
-    cell needs more than `FLOOR`, and by a thread, because the reading may be what hangs. An adapted model has the limit
-    of the cell whose training it is. Tokenizers and pre-trainings have none.
+    ``asked`` is the limit of every cell in seconds, 0 for none. If it is None, the limit of a cell is the larger one of
+    `FLOOR` and `FACTOR` times its estimate, counted from its start or its last training state. Training states on
+    another machine are not seen. A cell without an estimate has `UNKNOWN` seconds. An adapted model has the limit of
+    the cell that it is part of. Tokenizers and pre-trainings have no limit.
+
+    An estimate reads the task's data. So it is made only for a cell that takes longer than `FLOOR`, and in a thread,
+    because the reading may hang.
     """
 
     def __init__(self, whole: Plan, job: Job, out: Path, asked: float | None = None):
@@ -47,7 +48,7 @@ class Limits:
         self._estimating: threading.Thread | None = None
 
     def passed(self, piece: Artefact, running: float) -> bool:
-        """Whether ``piece``, which is ``running`` for so many seconds, has used up its time."""
+        """Whether ``piece`` has passed its limit after ``running`` seconds."""
         match piece:
             case Cell():
                 cell, unfinished = piece, unfinished_of(self.out, piece)
@@ -63,30 +64,30 @@ class Limits:
         return running > limit and time.time() - self._saved(unfinished) > limit
 
     def _saved(self, unfinished: Path) -> float:
-        """When a state was last saved in the folder ``unfinished`` (Unix time); 0 where it has none."""
+        """The time of the last training state in the folder ``unfinished`` (Unix time); 0 if there is none."""
         newest = 0.0
         for state in unfinished.glob("*/step-*"):
-            with suppress(OSError):  # it has just given way to a newer one
+            with suppress(OSError):  # just deleted for a newer one
                 newest = max(newest, state.stat().st_mtime)
         return newest
 
     def _limit(self, cell: Cell) -> float:
-        """The limit of ``cell``; `UNKNOWN` until it is estimated."""
+        """The limit of ``cell`` in seconds; `UNKNOWN` until it is estimated."""
         free = self._estimating is None or not self._estimating.is_alive()
         if cell.key not in self._limits and cell.row.kind != "baseline" and free:
             self._estimating = threading.Thread(target=self._estimate, args=(cell,), daemon=True)
             self._estimating.start()
-            self._estimating.join(timeout=5.0)  # mostly it takes less
+            self._estimating.join(timeout=5.0)  # usually it takes less
         return self._limits.get(cell.key, UNKNOWN)
 
     def _estimate(self, cell: Cell) -> None:
-        """Note the limit of ``cell`` by the estimate."""
+        """Sets the limit of ``cell`` from its estimate."""
         from ptmbench.bench.engine import checkpoint
         from ptmbench.bench.runs import estimate
         from ptmbench.models.card import Size
 
         def shape(key: str | None) -> Size | None:
-            """That of a checkpoint that a user gave."""
+            """The shape of a checkpoint that a user gave; None for other artefacts."""
             found = self.whole.by_key.get(key or "")
             return Size(**checkpoint.read(found.place(self.out)).about["shape"]) if isinstance(found, Given) else None
 
@@ -95,6 +96,6 @@ class Limits:
             given = {name: shape(key) for name, key in cell.neighbours.items()}
             others = {name: found for name, found in given.items() if found}
             seconds = estimate.seconds_of(cell, Path(self.job.data), self._seen, own, others)
-        except Exception:  # whatever it trips over, it is no reason to end a cell early
+        except Exception:  # a failed estimate must not stop a cell
             seconds = math.inf
         self._limits[cell.key] = max(FLOOR, FACTOR * seconds) if math.isfinite(seconds) else UNKNOWN

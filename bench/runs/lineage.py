@@ -1,6 +1,6 @@
-"""What a checkpoint says of the pre-trainings that it was made with: its base, its teacher, and what all of them cost.
+"""The part of a checkpoint's manifest about earlier pre-trainings: its base, its teacher, and their total cost.
 
-`bench.runs.pretrain` writes it into the manifest. A pre-training that two others need is counted once.
+`bench.runs.pretrain` writes it. A pre-training that two others need is counted once.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ _COSTS = ("steps", "tokens", "flops", "seconds")
 
 
 def told(own: Mapping[str, Any], others: Mapping[str, Checkpoint | None]) -> dict[str, Any]:
-    """What the manifest of a pre-training with the costs ``own`` says of ``others``, by their roles: each of them under
-    its role, and
+    """The manifest entries of a pre-training with the costs ``own`` that was made from ``others``, checkpoints by role:
 
-    earlier    the costs of each pre-training before it, by the sum of its weights
-    including  the costs of all of these and its own; None where one is not known
+    ROLE       the checkpoint of this role: its model, corpus and costs
+    earlier    the costs of each earlier pre-training, by the SHA-256 of its weights
+    including  the total of ``own`` and all ``earlier`` costs; None where one is unknown
     """
     there = {role: one for role, one in others.items() if one is not None}
     if not there:
@@ -36,8 +36,8 @@ def _about(other: Checkpoint) -> dict[str, Any]:
 
 
 def _before(other: Checkpoint) -> dict[str, Any]:
-    """The costs of ``other`` and of each pre-training before it, by the sum of its weights."""
+    """The costs of ``other`` and of each earlier pre-training, by the SHA-256 of its weights."""
     about = other.about
-    if "including" in about and "earlier" not in about:  # of a version that kept nothing but the total
+    if "including" in about and "earlier" not in about:  # an older version kept only the total
         return {other.weights_sha256: about["including"]}
     return {**about.get("earlier", {}), other.weights_sha256: {name: about.get(name) for name in _COSTS}}

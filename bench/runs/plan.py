@@ -1,5 +1,4 @@
-"""Models x sizes x tasks x adaptations x seeds to cells, and the plan of a run. Pure: reads no data, runs nothing,
-imports no TensorFlow."""
+"""Makes the cells of models x sizes x tasks x adaptations x seeds, and the plan of a run. It reads no data."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,14 +23,14 @@ from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Task
 
 AFTER = "after"
-"""What an adaptation calls its intermediate task: ``finetune:after=mnli`` begins with a model adapted to MNLI (Phang et
-al., 2018, "Sentence Encoders on STILTs")."""
+"""The setting with the intermediate task of an adaptation: ``finetune:after=mnli`` begins with a model adapted to MNLI
+(Phang et al., 2018, "Sentence Encoders on STILTs")."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All artefacts of a run, each behind those that it needs. `UsageError` for a need that is not among them, and for
-    artefacts that need each other."""
+    """All artefacts of a run, in topological order. Raises `UsageError` for a need that is not among them, and for
+    needs that form a circle."""
 
     artefacts: tuple[Artefact, ...]
 
@@ -65,8 +64,8 @@ class Plan:
 
 
 def rows_of(names: Sequence[str], sizes: Sequence[str], floor: Sequence[str] | None) -> list[Row]:
-    """The rows that ``names`` stand for. With a ``floor``, the names of baselines, each model brings its random twin,
-    and the run these."""
+    """The rows of ``names`` at each of ``sizes``. ``floor`` are names of baselines: unless it is None, these are added,
+    and the random twin of each model."""
     rows = []
     for name in names:
         if name in baselines.names():
@@ -81,19 +80,20 @@ def rows_of(names: Sequence[str], sizes: Sequence[str], floor: Sequence[str] | N
 
 
 def adaptation_of(row: Row, form: Form, adaptation: str) -> str:
-    """How ``row`` meets a task of ``form`` when ``adaptation`` is asked for: some pairs have only one way."""
+    """The adaptation of ``row`` to a task of ``form``: ``adaptation``, unless the row or the form allows only one."""
     if row.kind == "baseline":
         return "baseline"
     return only().get(form, adaptation)
 
 
 def adaptations() -> tuple[str, ...]:
-    """What a user may ask for."""
+    """Names of the adaptations that a user may choose."""
     return tuple(name for name in adaptation_names() if name not in only().values())
 
 
 def variant(adaptation: str) -> tuple[str, dict[str, str]]:
-    """The name of an adaptation and the settings behind it, as `settings.split` reads them. `UsageError` for others."""
+    """Splits "ulmfit:unfreeze=0" into the name of the adaptation and its settings. Raises `UsageError` for an unknown
+    adaptation or a wrong format."""
     name, pairs = adaptation_settings.split(adaptation)
     if name not in (choices := adaptations()):
         raise UsageError(f"There is no adaptation '{name}'. Choices: {', '.join(choices)}.")
@@ -106,7 +106,8 @@ def variant(adaptation: str) -> tuple[str, dict[str, str]]:
 def settings_of(
     task: Task, adaptation: str, suite: Mapping[str, Mapping[str, float]], chosen: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Defaults of the task's form, then the suite's changes, the general ones first, then the user's."""
+    """The settings of ``adaptation`` on ``task``: defaults of the task's form, changed by the suite (general changes
+    first), then by the user."""
     settings = adaptation_settings.defaults(task.form, adaptation)
     for name in ("", str(task.form), f"{task.form}/{adaptation}", task.name, f"{task.name}/{adaptation}"):
         settings = adaptation_settings.changed(settings, suite.get(name, {}))
@@ -130,14 +131,12 @@ def cells_of(
     conditions: Sequence[str] = (),
     transforms: Sequence[str] = (),
 ) -> tuple[Cell, ...]:
-    """Every combination, in the order in which a reader of the board goes through them. Each cell is followed by the
-    same one under each of ``conditions``, and each cell of a network then by those of the adapted model after each of
-    ``transforms``.
+    """The cells of all combinations, in the order of the board. Each cell is followed by the same cell under each of
+    ``conditions``. For a network, the same cells after each of ``transforms`` come next.
 
-    ``neighbour`` gives what stands in `Cell.neighbours` for a row, the name of another model and the kind of tokens
-    that it is to read; it is needed where an adaptation reads one. ``adapted`` gives the key of the model that a cell
-    adapts, or of what its transform makes of that; it is needed for intermediate tasks (``finetune:after=mnli``), for
-    conditions and for transforms.
+    ``neighbour`` maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is
+    needed for adaptations with extra encoders. ``adapted`` maps a cell to the key of its adapted or transformed model;
+    it is needed for intermediate tasks (``finetune:after=mnli``), conditions and transforms.
     """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
@@ -146,20 +145,20 @@ def cells_of(
     under, after_it = tuple(map(choose, conditions)), tuple(map(transforms_of.choose, transforms))
 
     def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
-        """A cell for each seed that makes a difference."""
+        """A cell for each seed that changes the result."""
         adaptation = adaptation_of(row, task.form, asked)
         method, own = (name, changes) if adaptation == asked else (adaptation, {})
         given = adaptation_settings.applying(settings or {}, method, asked_for)
         chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
         here = adaptation_settings.read(method, chosen).of(task.name)
         chosen, also = adaptation_settings.recorded(here), here.models(task.form)
-        # What draws nothing has one seed; under a random twin the seed draws the weights.
+        # Without randomness one seed is enough; the weights of a random twin are drawn from the seed.
         still = adaptation == "baseline" or (row.kind != "random" and not load_adaptation(method).draws(here))
         begins: dict[int, str] = {}
-        if after not in ("", task.name) and adaptation == asked:  # a task after itself is the task alone
+        if after not in ("", task.name) and adaptation == asked:  # a task is not its own intermediate task
             first = load(after)
             if adaptation_of(row, first.form, name) != name:
-                raise UsageError(f"'{asked}': {after} is met in one way only, without learning. Name another task.")
+                raise UsageError(f"'{asked}': models are not trained on {after}. Name another intermediate task.")
             plain = f"{name}:{'+'.join(map('='.join, changes.items()))}" if changes else name
             begins = {one.seed: adapted(one) for one in drawn(row, first, plain, name, changes, "")}
         for seed in seeds[:1] if still else seeds:
@@ -194,7 +193,7 @@ def cells_of(
 
 
 def _with_transforms(cell: Cell, transforms: Sequence[transforms_of.Chosen]) -> Iterator[Cell]:
-    """``cell``, and the same one after each of ``transforms``. A baseline has no network to transform."""
+    """``cell``, and the same cell after each of ``transforms``. A baseline has no network to transform."""
     yield cell
     for one in transforms if cell.row.kind != "baseline" else ():
         settings = adaptation_settings.recorded(one.settings)
@@ -205,8 +204,8 @@ def _with_transforms(cell: Cell, transforms: Sequence[transforms_of.Chosen]) -> 
 def _with_conditions(
     cell: Cell, conditions: Sequence[Chosen], adapted: Callable[[Cell], str] | None, shared: bool
 ) -> Iterator[Cell]:
-    """``cell``, and the same one under each of ``conditions``. What learns is adapted once and answers in all of them
-    that fit the task; ``shared`` says that cells after a transform need it too."""
+    """``cell``, and the same cell under each of ``conditions``. A model that is trained is adapted once for all of
+    these cells; ``shared`` says that cells after a transform need it too."""
     learns = cell.row.kind != "baseline" and load_adaptation(cell.method).learns
     fitting = {one for one in conditions if one.condition.fits(cell.form)}
     predictor = adapted(cell) if learns and (fitting or shared) else ""
@@ -222,6 +221,6 @@ def _with_conditions(
 
 
 def _beside(name: str, data_sha256: Mapping[str, str]) -> dict[str, Any]:
-    """What a cell has to say of the task ``name`` that it learns besides; `UnknownTask` where there is none."""
+    """The entry of the auxiliary task ``name`` in `Cell.beside`. Raises `UnknownTask`."""
     task = load(name)
     return {"title": task.title, "version": task.version, "data_sha256": data_sha256[name]}

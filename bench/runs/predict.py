@@ -1,5 +1,4 @@
-"""Use what a run made: predictions of adapted checkpoints as the test server takes them, and hidden vectors of any
-text."""
+"""Applies checkpoints: predictions of adapted models in the format of test servers, and hidden vectors of any text."""
 
 import json
 from collections.abc import Sequence
@@ -22,11 +21,11 @@ from ptmbench.tasks.task import MissingData, Task
 
 
 def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: Path) -> int:
-    """Predict ``split`` with adapted checkpoints (``run --keep`` and ``evaluate --keep`` make them) into files below
+    """Predicts ``split`` with adapted checkpoints (from ``run --keep`` or ``evaluate --keep``) and writes files to
     ``out``.
 
-    Test splits of GLUE and SuperGLUE are packed into their servers' zip as well; a checkpoint of MNLI predicts MNLI-mm
-    and the diagnostic set too, one of SuperGLUE's RTE both of its diagnostic sets.
+    Test splits of GLUE and SuperGLUE are also packed into the zip file of their server. A checkpoint of MNLI also
+    predicts MNLI-mm and the diagnostic set, and a checkpoint of SuperGLUE's RTE both diagnostic sets.
     """
     environment.prepare()
     opened = [_adapted(Path(folder)) for folder in checkpoints]
@@ -64,10 +63,10 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
 
 
 def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int:
-    """Write the hidden vectors that a pre-trained checkpoint gives to each line of ``source`` as an .npz file.
+    """Writes the hidden vectors of each line of ``source`` under a pre-trained checkpoint, as an .npz file.
 
-    ``pooled`` float32 [N, D]; ``tokens`` float32 [M, D], all lines' token vectors one after the other, special tokens
-    included; ``offsets`` int64 [N + 1], where each line's begin; ``ids`` int32 [M].
+    ``pooled`` float32 [N, D]; ``tokens`` float32 [M, D], the token vectors of all lines in sequence, with special
+    tokens; ``offsets`` int64 [N + 1], the first token of each line; ``ids`` int32 [M].
     """
     import io
 
@@ -133,7 +132,7 @@ def _adapted(folder: Path) -> Checkpoint:
 
 
 def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tuple[Task, Checkpoint]]:
-    """{name: what is predicted, and by which checkpoint}; what is missing is told before the first prediction."""
+    """The tasks to predict with their checkpoints, by name. Raises `MissingData` before anything is predicted."""
     found: dict[str, tuple[Task, Checkpoint]] = {}
     for one in opened:
         name = one.about["task"]
@@ -153,7 +152,7 @@ def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tu
 
 
 def _served_by(name: str) -> list[Task]:
-    """Tasks without a training set of their own that a model of task ``name`` answers."""
+    """Tasks without a training set that a model of the task ``name`` predicts."""
     return [task for task in tasks.load_all(say) if task.extra.get("trained_on") == name]
 
 

@@ -1,7 +1,7 @@
-"""The only training loop for objectives: a model, a corpus and a budget become a checkpoint.
+"""The pre-training loop: trains a model on a corpus for a budget, and writes a checkpoint.
 
-Which documents a step sees, how they are masked and what dropout removes follow from (seed, step) alone. So a run that
-was killed and goes on from its newest training state ends with the same weights as one that was never interrupted.
+The documents of a step, their masking and the dropout depend on (seed, step) only. So a killed run that resumes from
+its newest training state ends with the same weights as an uninterrupted run.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 
 _CALIBRATION_STEPS = 20
 _CHECK_STEPS = 50
-"""After so many steps at most, their losses are fetched and checked."""
+"""Maximum number of steps between two checks of the losses."""
 
 
 def pretrain(
@@ -54,15 +54,20 @@ def pretrain(
     save_every: float = SAVE_SECONDS,
     warn: Callable[[str], None] = print,
 ) -> Checkpoint:
-    """Train ``model`` at ``size`` on ``corpus`` until ``budget`` is spent, then write the checkpoint at ``out``.
+    """Trains ``model`` at ``size`` on ``corpus`` until ``budget`` is spent, then writes the checkpoint ``out``.
 
-    While it runs, a training state is written to ``<out>.training/`` every ``save_every`` seconds; the newest intact
-    one is where an interrupted run goes on. The network begins with the weights of ``base``, where one is given; the
-    optimizer begins anew. A student learns from the network of ``teacher``. ``about`` is added to the manifest. Of
-    several workers, only the chief writes. Raises `CheckpointError` for a ``base`` with other variables, for a teacher
-    that is missing or does not fit, and for either with another tokenizer, `Diverged` when the loss or a weight is not
-    finite, `distribute.WorkerLost` when a worker has gone, `bench.engine.stopping.Unfinished` when the loop ends
-    before the last step. Training states are deleted only after the checkpoint is written.
+    A training state is written to ``<out>.training/`` every ``save_every`` seconds. An interrupted run resumes from the
+    newest intact one. Training states are deleted after the checkpoint is written.
+
+    - ``base``: the network begins with its weights; the optimizer does not.
+    - ``teacher``: the network that a student learns from.
+    - ``about``: entries for the manifest.
+    - ``strategy``: a `tf.distribute` strategy. Of several workers, only the chief writes.
+    - ``warn``: takes messages for the user.
+
+    Raises `CheckpointError` for a ``base`` with other variables, a teacher that is missing or does not fit, and another
+    tokenizer of either; `Diverged` if the loss or a weight is not finite; `distribute.WorkerLost` if a worker is lost;
+    `bench.engine.stopping.Unfinished` if training stops before the last step.
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
@@ -106,7 +111,7 @@ def pretrain(
         def one_step() -> Mapping[str, Any]:
             with phase("wait"):
                 batch = next(batches)
-            # A budget in minutes has no last step yet while the first steps are timed: hold the warm-up's rate.
+            # The last step of a budget in minutes is unknown until the first steps are timed: stay in the warm-up.
             steps = course.steps or 10_000
             schedule, warmup = recipe.schedule, recipe.warmup
             rate = rate_at(course.step, steps, peak=recipe.learning_rate, warmup=warmup, schedule=schedule)
@@ -158,7 +163,7 @@ def pretrain(
 
 
 def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:
-    """Give ``network`` the weights of ``base``; `CheckpointError` where that is no base of ``what``."""
+    """Assigns the weights of ``base`` to ``network``. Raises `CheckpointError` if ``what`` cannot continue from it."""
     _check_tokenizer(base, tokenizer, "Continue with its own.")
     try:
         assign(network.loss.variables, base.arrays())
@@ -169,7 +174,7 @@ def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> N
 
 
 def _check_tokenizer(given: Checkpoint, tokenizer: Tokenizer, advice: str) -> None:
-    """`CheckpointError` where ``given`` reads other tokens than those of ``tokenizer``."""
+    """Raises `CheckpointError` if ``given`` has another tokenizer than ``tokenizer``."""
     theirs = given.about["tokenizer"]
     if theirs["sha256"] != tokenizer.fingerprint:
         raise CheckpointError(
@@ -179,7 +184,7 @@ def _check_tokenizer(given: Checkpoint, tokenizer: Tokenizer, advice: str) -> No
 
 
 def _check_teacher(teacher: Checkpoint | None, model: str, size: str, length: int, tokenizer: Tokenizer) -> None:
-    """`CheckpointError` where ``teacher`` is none for ``model`` at ``size``, or where it lacks one."""
+    """Raises `CheckpointError` if ``teacher`` cannot teach ``model`` at ``size``, or if a student has no teacher."""
     if teacher is None:
         if found := teachers.of(model, size):
             raise CheckpointError(
@@ -201,7 +206,7 @@ def _step_of(
     flops: float,
     teacher: Checkpoint | None,
 ) -> tuple[Any, Any]:
-    """The network, freshly initialised, and the step that ``recipe`` asks for in a training of ``flops``."""
+    """The initialised network and the training step of ``recipe``; ``flops`` decides whether compiling saves time."""
     from ptmbench.bench.engine import numerics, objectives
     from ptmbench.bench.engine.step import TrainStep
 
@@ -234,7 +239,7 @@ def _train(
     save_every: float,
     minutes: float | None,
 ) -> None:
-    """Go on from the course's step to its last one, or to a save when a signal asks to stop."""
+    """Trains from the course's current step to its last one, or saves and returns after a signal to stop."""
     first, saved, timed = course.step, time.monotonic(), 0.0
     bar.skip(first)
     while course.steps is None or course.step < course.steps:
@@ -265,12 +270,12 @@ def _train(
 
 
 def _progress(title: str, course: Course, shown: bool) -> Any:
-    """A bar on stderr, or one that nobody sees."""
+    """A progress bar on stderr, or one that is not shown."""
     return progress(title, course.steps) if shown else contextlib.nullcontext(Bar(title, course.steps, "steps"))
 
 
 def pretrain_command(options: PretrainOptions) -> int:
-    """What ``ptmbench pretrain`` does; returns the exit status."""
+    """Runs ``ptmbench pretrain`` and returns the exit status."""
     from ptmbench.bench.data import corpora
     from ptmbench.bench.runs import stages
 

@@ -1,4 +1,4 @@
-"""Checkpoints of others become ours, and ours theirs; which layouts there are is the business of `models.published`."""
+"""Imports published checkpoints and exports ours. `models.published` knows the file layouts."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -18,14 +18,15 @@ from ptmbench.models.text.tokenizers import Tokenizer
 
 _SHOWN = 4  # names in a message
 _MORE = 4
-"""Weights that a network may have for each byte of a folder: heads may be missing, but not most of it."""
+"""Maximum number of the network's weights per stored byte: heads may be missing, but not most of the network."""
 
 
 def import_(
     *, source: Path, out: Path, name: str | None = None, model: str | None = None, vocabulary: int | None = None
 ) -> int:
-    """Write the published model in ``source`` as the checkpoint ``out``: a folder, or a file of word vectors, of which
-    the first ``vocabulary`` become ``model``. Weights of the objective that it lacks begin afresh, from seed 0."""
+    """Writes the published model in ``source`` as the checkpoint ``out``. ``source`` is a folder, or a file of word
+    vectors, whose first ``vocabulary`` words become ``model``. Missing weights of the objective are initialised with
+    seed 0."""
     if (out / checkpoint.MANIFEST).exists():
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
     checkpoint.check_free(out)
@@ -80,8 +81,8 @@ def _read(source: Path, model: str | None, most: int | None) -> folders.Folder |
 
 
 def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
-    """Write the pre-trained model in ``checkpoint`` in the layout of `models.published`; a table of words as a text in
-    the layout of word2vec's program."""
+    """Writes the pre-trained model in ``checkpoint`` in the layout of `models.published`, and word vectors in the text
+    format of word2vec."""
     from ptmbench.bench.engine.checkpoint import read
 
     found = read(checkpoint)
@@ -101,7 +102,8 @@ def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
 
 
 def _size_name(module: Any, size: Size) -> str:
-    """What the model's file calls such a shape, whatever its length, or "LAYERSxWIDTH", of a table "WIDTH"."""
+    """The name of ``size`` in the model's file, whatever its length; otherwise "LAYERSxWIDTH", or "WIDTH" for a
+    lookup table."""
     same = (
         name for name, known in module.SIZES.items() if asdict(known) | {"length": 0} == asdict(size) | {"length": 0}
     )

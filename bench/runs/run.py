@@ -1,7 +1,4 @@
-"""What ``run`` and ``evaluate`` do: options become a plan, and what its cells share is prepared.
-
-`bench.runs.execute` drives the plan.
-"""
+"""Plans ``run`` and ``evaluate`` from their options. `bench.runs.execute` executes the plan."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,11 +26,11 @@ from ptmbench.tasks.task import Task
 
 
 def run_suite(options: RunOptions) -> int:
-    """Run the suite that ``options`` name, changed by them; returns the exit status."""
+    """Runs the suite of ``options`` with their changes and returns the exit status."""
     suite, asked, training, output = options.suite, options.cells, options.training, options.output
     chosen, data = suites.load(suite), options.data
     changes = dict(chosen.recipe) | dict(training.recipe)
-    trained = recipe_of(changes).length  # what does not fit is told before anything is made
+    trained = recipe_of(changes).length  # raises errors of the recipe before anything is made
     out = output.out or Path("runs") / suite
     if data is None and not chosen.embedded:
         raise UsageError(
@@ -51,7 +48,7 @@ def run_suite(options: RunOptions) -> int:
     adapted = _AdaptedModels()
 
     def neighbour(row: Row, name: str, cut: str) -> str:
-        """The key of what ``name`` is pre-trained as, which may be a row of the run as well."""
+        """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
         return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut)).key
 
     cells = plan.cells_of(
@@ -89,14 +86,13 @@ def run_suite(options: RunOptions) -> int:
         strategy=workers.strategy,
         save_every=output.save_every,
     )
-    if workers.strategy != "one":  # a training that has all devices leaves none to a second one
+    if workers.strategy != "one":  # a pre-training uses all devices, so a second worker would have none
         workers = replace(workers, jobs=workers.jobs or 1)
     return execute(whole, job, out, workers, output.retry)
 
 
 def evaluate(options: EvaluateOptions) -> int:
-    """Adapt the pre-trained model of ``options`` to tasks, those of the suite in its ways where none are named, and
-    score it; returns the exit status."""
+    """Adapts the checkpoint of ``options`` to tasks, scores it, and returns the exit status."""
     asked, output = options.cells, options.output
     usual = suites.load(options.suite) if options.suite else Suite(summary="", models=(), tasks=())
     found, others = pretrained_in(options.checkpoint), [pretrained_in(folder) for folder in options.beside]
@@ -137,8 +133,8 @@ def evaluate(options: EvaluateOptions) -> int:
     for other in others:
         if other not in read.values():
             raise UsageError(
-                f"No cell reads {other.about['model']} in {other.folder} besides. `--adaptation "
-                f"stacked:beside={other.about['model']}` does, for tagging tasks."
+                f"No cell reads the extra encoder {other.about['model']} in {other.folder}. Add `--adaptation "
+                f"stacked:beside={other.about['model']}` and a tagging task, or leave --beside out."
             )
     for cell in (*cells, *(one.cell for one in adapted.models)):
         for one in (found, *(read[name] for name in cell.neighbours)):
@@ -177,7 +173,7 @@ def evaluate(options: EvaluateOptions) -> int:
 
 
 class _AdaptedModels:
-    """Plans adapted and transformed models, each once for all cells that begin with it or have it answer."""
+    """Plans adapted and transformed models, each once for all cells that need it."""
 
     def __init__(self) -> None:
         self._planned: dict[str, AdaptedModel] = {}
@@ -187,7 +183,7 @@ class _AdaptedModels:
         return tuple(self._planned.values())
 
     def __call__(self, cell: Cell) -> str:
-        """The key of the model that ``cell`` adapts, or of what its transform makes of that."""
+        """The key of the adapted model of ``cell``, or of the transformed model if it has a transform."""
         planned = AdaptedModel(cell=cell)
         if cell.transform:
             source = self(replace(cell, transform="", transform_settings={}, transform_version=0))
@@ -197,13 +193,12 @@ class _AdaptedModels:
 
 
 def _key(extra: Checkpoint) -> str:
-    """The key of a given checkpoint of an ``extra`` encoder, which reads tokens of its own."""
+    """The key of a given checkpoint of an ``extra`` encoder with its own tokenizer."""
     return f"{GIVEN}{extra.weights_sha256}.{extra.about['tokenizer']['sha256']}"
 
 
 def check_rows(rows: Sequence[Row]) -> None:
-    """Unknown models and sizes, and files of models and baselines that are broken, are told before anything is
-    trained."""
+    """Raises the error of an unknown model or size, or of a broken file of a model or baseline, before training."""
     for row in rows:
         if row.kind == "baseline":
             label(row.name)
@@ -214,8 +209,8 @@ def check_rows(rows: Sequence[Row]) -> None:
 
 
 def check_lengths(cells: Sequence[Cell], trained: int) -> None:
-    """Inputs that are longer than the networks are made for, with ``trained`` tokens in pre-training, are told before
-    anything is trained."""
+    """Raises `UsageError` for inputs that are longer than a network reads; ``trained`` is its length in pre-training,
+    in tokens."""
     for cell in cells:
         for name in (cell.row.model, *cell.neighbours) if cell.row.model else ():
             longest = sized(models.load(name), cell.row.size, trained).length
@@ -228,5 +223,5 @@ def check_lengths(cells: Sequence[Cell], trained: int) -> None:
 
 
 def _tasks(names: Sequence[str] | None) -> list[Task]:
-    """The tasks called ``names``, or all there are whose files are sound."""
+    """The tasks ``names``; None for all tasks without errors in their files."""
     return [tasks.check_headline(task) for task in (map(tasks.load, names) if names else tasks.load_all(say))]

@@ -1,12 +1,16 @@
-"""Which worker does what next: the part of a graph that is left, dealt to workers one node at a time. Pure.
+"""Assigns the remaining nodes of a graph to workers, one at a time.
 
-The schedule knows of a node its key, what it needs, its group and its weight (`bench.runs.graph.Node`), not what it is.
-The deepest node goes first: what a pre-training leads to is scored before the next pre-training begins, so that a run
-which is stopped early has whole rows to show. Of nodes that are equally deep, those go first that others need. Nodes
-that wait for nothing fill up. The last nodes that others need, fewer than there are workers, do not wait, or all
-workers would wait for one of them at the end. A worker stays with a group as long as the group lasts, because its
-traced step lies in that process. When no group is free, a worker takes single nodes from the end of another worker's
-group. A node whose worker died is dealt once more, and then given up.
+The schedule knows the key, needs, group and weight of a node (`bench.runs.graph.Node`). Its rules, in order:
+
+1. The deepest node goes first. The cells of a pre-training are scored before the next pre-training begins, so a run
+   that is stopped early has complete rows.
+2. Among equally deep nodes, those that others need go first.
+3. If fewer nodes that others need are left than there are workers, these nodes go first. Otherwise all workers would
+   wait for one of them at the end.
+4. A worker stays with a group, because its process has the traced step of this group.
+5. If no group is free, a worker takes single nodes from the end of the longest group.
+
+A node whose worker died is assigned once more, and then given up.
 """
 
 from collections import Counter
@@ -16,11 +20,11 @@ from ptmbench.bench.runs import graph
 from ptmbench.bench.runs.graph import Node
 
 ATTEMPTS = 2
-"""How many workers may die over one node: an accident happens once, a node that kills its worker does it again."""
+"""Number of workers that may die on one node before it is given up."""
 
 
 class Schedule:
-    """What is left of ``nodes``, which are `graph.ordered`, for ``workers``, when those with the keys ``settled`` are
+    """The remaining ``nodes`` (`graph.ordered`) for a number of ``workers``. The nodes with the keys ``settled`` are
     made or have failed."""
 
     def __init__(self, nodes: Sequence[Node], settled: Iterable[str], workers: int = 1):
@@ -36,11 +40,11 @@ class Schedule:
 
     @property
     def over(self) -> bool:
-        """Nothing is left, and no worker is at anything."""
+        """Whether no node is left and no worker has one."""
         return not (self._left or self._held)
 
     def take(self, worker: int) -> Node | None:
-        """A node for ``worker``, which has none; None while what is left waits for what others are at."""
+        """The next node for the idle ``worker``; None while all remaining nodes wait for nodes of other workers."""
         ready = [node for node in self._left.values() if self._unsettled.isdisjoint(node.needs)]
         needed = max(
             (node for node in ready if node.key in self._needed), key=lambda node: self._depth[node.key], default=None
@@ -62,13 +66,13 @@ class Schedule:
         return node
 
     def done(self, worker: int) -> Node:
-        """The node of ``worker`` has come to its end, good or bad."""
+        """Takes the node from ``worker``, which has made it or failed, and returns it."""
         node = self._held.pop(worker)
         self._unsettled.discard(node.key)
         return node
 
     def died(self, worker: int) -> tuple[Node | None, bool]:
-        """What ``worker`` was at when it died, and whether that is to be given up: `done` is not called for it."""
+        """The node that ``worker`` had when it died, and whether it is given up. `done` is not called for it."""
         self._group.pop(worker, None)
         node = self._held.pop(worker, None)
         if node is None:
@@ -81,16 +85,16 @@ class Schedule:
         return node, False
 
     def held(self, worker: int) -> Node | None:
-        """The node that ``worker`` is at."""
+        """The node that ``worker`` has."""
         return self._held.get(worker)
 
     def give_up(self, worker: int) -> Node:
-        """``worker`` was ended over its node, which is not dealt again."""
+        """Takes the node from ``worker``, which was killed, and returns it. It is not assigned again."""
         self._group.pop(worker, None)
         return self.done(worker)
 
     def _next_of_group(self, worker: int, groups: dict[str, list[Node]]) -> Node | None:
-        """The first node of the worker's own group, or of the longest that no worker is at."""
+        """The first node of the worker's own group, or of the longest group that no other worker has."""
         if self._group.get(worker) not in groups:
             others = {self._group.get(other) for other in self._held}
             free = [name for name in groups if name not in others]
@@ -104,5 +108,5 @@ class Schedule:
 
 
 def _weight(nodes: Sequence[Node]) -> float:
-    """Which group to begin with: the long ones, so that no worker is left alone with one at the end."""
+    """The duration of a group. Long groups begin first, so that none is left for a single worker at the end."""
     return sum(node.weight for node in nodes)

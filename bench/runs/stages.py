@@ -1,5 +1,4 @@
-"""The pre-trainings of a run and their tokenizers, planned: on which text, from which weights, with which recipe and
-teacher."""
+"""Plans the pre-trainings of a run and their tokenizers: corpus, initial weights, recipe and teacher."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -24,11 +23,11 @@ Planned = TypeVar("Planned", bound=Artefact)
 
 
 class Trainings:
-    """The pre-trainings of a run of ``suite``, changed by ``asked``, and the tokenizers that they read. Each is planned
-    once, when it is called for.
+    """The pre-trainings of a run of ``suite`` with the changes ``asked``, and their tokenizers. Each is planned once,
+    at its first use.
 
-    A student's teacher is the pre-training that a row of the teacher has, so that both share it. `UsageError` for bases
-    and teachers that do not fit what is asked for, `CorpusError` where there is no text.
+    The teacher of a student is the same pre-training as in the teacher's own row. Raises `UsageError` for given
+    checkpoints that do not fit the run, and `CorpusError` if there is no text.
     """
 
     def __init__(self, suite: Suite, asked: TrainingOptions, data: Path):
@@ -56,7 +55,7 @@ class Trainings:
         return tuple(self._planned.values())
 
     def tokenizer(self, kind: str = "") -> Artefact:
-        """The tokenizer of that ``kind``; "" for the one of the run: of the given checkpoints, if there are any."""
+        """The tokenizer of ``kind``; "" for the tokenizer of the given checkpoints or, without these, of the run."""
         given = self._any_given
         if given is not None and kind in ("", given.about["tokenizer"]["kind"]):
             path = given.path("tokenizer.json")
@@ -69,7 +68,7 @@ class Trainings:
         )
 
     def __call__(self, model: str, size: str) -> Pretraining:
-        """The pre-training that the row of ``model`` at ``size`` stands for."""
+        """The pre-training of the row of ``model`` at ``size``."""
         if self._bases and (model, size) not in self._bases:
             known = ", ".join(f"{name} {size}" for name, size in self._bases)
             raise UsageError(
@@ -79,7 +78,7 @@ class Trainings:
         return self.other(model, size, "")
 
     def other(self, model: str, size: str, kind: str) -> Pretraining:
-        """The pre-training of ``model`` at ``size`` over tokens of ``kind``, which may be no row of the run."""
+        """The pre-training of ``model`` at ``size`` with a tokenizer of ``kind``; it need not be a row of the run."""
         cut, given, asked = self.tokenizer(kind), self._bases.get((model, size)), self._asked.budget
         if isinstance(cut, Given):
             about = self._any_given.about["tokenizer"]
@@ -121,24 +120,24 @@ class Trainings:
         return stage(self._text, budget, self._changes, base, teacher.key if teacher else "")
 
     def _teacher(self, model: str, size: str, kind: str, given: bool) -> Artefact | None:
-        """What ``model`` at ``size`` learns from over tokens of ``kind``: a ``given`` checkpoint that fits, or a
-        pre-training; None where it learns without a teacher."""
+        """The teacher of ``model`` at ``size`` with a tokenizer of ``kind``: a checkpoint that the user gave, if the
+        tokenizer is ``given`` too, or a pre-training; None for a model without a teacher."""
         found = teachers.of(model, size)
         if found is None:
             return None
         length = recipe_of(self._changes).length
-        mistakes = [teachers.mistake(one, model, size, length) for one in self._teachers if given]
-        fitting = [one for one, mistake in zip(self._teachers, mistakes, strict=False) if not mistake]
-        if mistakes and not fitting:
+        if not (given and self._teachers):
+            return self.other(*found, kind)
+        mistakes = [teachers.mistake(one, model, size, length) for one in self._teachers]
+        if "" not in mistakes:
             raise UsageError(" ".join(mistakes))
-        if fitting:
-            self._taught.add(fitting[0].weights_sha256)
-            return self._plan(given_checkpoint(fitting[0]))
-        return self.other(*found, kind)
+        fitting = self._teachers[mistakes.index("")]
+        self._taught.add(fitting.weights_sha256)
+        return self._plan(given_checkpoint(fitting))
 
     def check(self) -> None:
-        """`CorpusError` where a corpus was tokenised by another tokenizer than the one that is planned for it,
-        `UsageError` for a given teacher that no model of the run learns from."""
+        """Raises `CorpusError` for a tokenised corpus with another tokenizer than the planned one, and `UsageError` for
+        a given teacher without a student in the run."""
         for one in self._teachers:
             if one.weights_sha256 not in self._taught:
                 raise UsageError(
@@ -151,7 +150,7 @@ class Trainings:
 
     @property
     def _any_given(self) -> Checkpoint | None:
-        """A given checkpoint; all of them have one tokenizer."""
+        """One of the given checkpoints, which all have the same tokenizer; None if there are none."""
         return next(iter(self._given), None)
 
     def _plan(self, artefact: Planned) -> Planned:
@@ -159,7 +158,7 @@ class Trainings:
 
 
 class _Text:
-    """The text of one stage. Its paths are absolute, because workers have another working directory."""
+    """The corpus of one stage. Its paths are absolute, because workers have another working directory."""
 
     def __init__(self, files: Sequence[Path]):
         self.files = tuple(str(file.resolve()) for file in files)
@@ -167,12 +166,12 @@ class _Text:
 
 
 def recipe_for(model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``changes`` to the recipe, with Adam's settings as ``model`` has them: other ones make another checkpoint."""
+    """``changes`` to the recipe with Adam's settings of ``model``, so that they are part of the key."""
     return {**changes, **adam_of(recipe_of(changes), models.load(model))}
 
 
 def pretrained_in(folder: Path) -> Checkpoint:
-    """The checkpoint in ``folder``, which `CheckpointError` says is no pre-trained one."""
+    """The pre-trained checkpoint in ``folder``. Raises `CheckpointError` for any other checkpoint."""
     found = checkpoints.read(folder)
     if found.about.get("kind") != "pretrained":
         raise CheckpointError(
@@ -182,8 +181,8 @@ def pretrained_in(folder: Path) -> Checkpoint:
 
 
 def base_of(asked: TrainingOptions, model: str, size: str, length: int) -> Checkpoint | None:
-    """The checkpoint that one pre-training of ``model`` at ``size``, with inputs of ``length`` tokens, continues from;
-    None where none is asked for. `UsageError` where it does not fit."""
+    """The base that ``asked`` gives for a pre-training of ``model`` at ``size`` with inputs of ``length`` tokens, or
+    None. Raises `UsageError` if it does not fit."""
     if len(asked.bases) > 1:
         raise UsageError("A pre-training continues from one checkpoint. Give --base once.")
     for base in map(pretrained_in, asked.bases):
@@ -194,10 +193,8 @@ def base_of(asked: TrainingOptions, model: str, size: str, length: int) -> Check
 
 
 def teacher_of(asked: TrainingOptions, model: str, size: str, length: int) -> Checkpoint | None:
-    """The checkpoint that one pre-training of ``model`` at ``size``, with inputs of ``length`` tokens, learns from.
-
-    None for a model without a teacher. `UsageError` where it is missing or does not fit.
-    """
+    """The teacher that ``asked`` gives for a pre-training of ``model`` at ``size`` with inputs of ``length`` tokens;
+    None for a model without a teacher. Raises `UsageError` if it is missing or does not fit."""
     if len(asked.teachers) > 1:
         raise UsageError("A pre-training has one teacher. Give --teacher once.")
     for given in map(pretrained_in, asked.teachers):
@@ -218,13 +215,13 @@ def given_checkpoint(given: Checkpoint) -> Given:
 
 
 def check_tokenizer(base: Checkpoint, asked: TrainingOptions) -> None:
-    """`UsageError` where another tokenizer is asked for than ``base`` has."""
+    """Raises `UsageError` if ``asked`` has another tokenizer than ``base``."""
     about = base.about["tokenizer"]
     if asked.tokenizer not in (None, about["kind"]):
         raise UsageError(
             f"{base.folder} reads tokens of --tokenizer {about['kind']}, not {asked.tokenizer}. Leave --tokenizer out."
         )
-    if (asked.vocabulary or about["size"]) < about["size"]:  # a small text yields fewer tokens than were asked for
+    if (asked.vocabulary or about["size"]) < about["size"]:  # a small corpus gives fewer tokens than asked for
         raise UsageError(
             f"{base.folder} has a vocabulary of {about['size']} tokens, more than --vocabulary {asked.vocabulary}. "
             "Leave --vocabulary out."
@@ -232,7 +229,7 @@ def check_tokenizer(base: Checkpoint, asked: TrainingOptions) -> None:
 
 
 def check_length(base: Checkpoint, model: str, size: str, length: int) -> None:
-    """`UsageError` where ``base`` is no network of ``model`` at ``size`` for inputs of ``length`` tokens."""
+    """Raises `UsageError` if ``base`` is not a network of ``model`` at ``size`` for inputs of ``length`` tokens."""
     there, shape = dict(base.about["shape"]), asdict(sized(models.load(model), size, length))
     if base.about["model"] != model or there | {"length": 0} != shape | {"length": 0}:
         raise UsageError(

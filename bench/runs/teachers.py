@@ -1,4 +1,4 @@
-"""Teachers of pre-trainings: which model a student learns from, and whether a checkpoint can be that.
+"""Teachers of pre-trainings: the model that a student learns from, and checks of given teachers.
 
 `bench.runs.stages` plans them, `bench.runs.pretrain` builds them.
 """
@@ -16,8 +16,8 @@ from ptmbench.models.text.tokenizers import Tokenizer
 
 
 def of(model: str, size: str) -> tuple[str, str] | None:
-    """Model and size of the teacher of ``model`` at ``size``; None for a model that learns without one.
-    `models.BrokenModel` where the teacher has no such size."""
+    """Model and size of the teacher of ``model`` at ``size``; None for a model without a teacher. Raises
+    `models.BrokenModel` if the teacher has no such size."""
     teacher = models.teacher(model)
     if teacher is None:
         return None
@@ -32,8 +32,7 @@ def of(model: str, size: str) -> tuple[str, str] | None:
 
 
 def mistake(given: Checkpoint, model: str, size: str, length: int) -> str:
-    """Why ``given`` cannot teach ``model`` at ``size`` with inputs of ``length`` tokens, in a sentence; "" where it
-    can."""
+    """The reason why ``given`` cannot teach ``model`` at ``size`` with inputs of ``length`` tokens; "" if it can."""
     teacher, about = models.teacher(model), given.about
     if teacher is None:
         return f"{model} learns without a teacher. Leave --teacher out."
@@ -57,7 +56,7 @@ def mistake(given: Checkpoint, model: str, size: str, length: int) -> str:
 
 
 def check(given: Checkpoint, model: str, size: str, length: int) -> None:
-    """`UsageError` where ``given`` cannot teach ``model`` at ``size`` with inputs of ``length`` tokens."""
+    """Raises `UsageError` if ``given`` cannot teach ``model`` at ``size`` with inputs of ``length`` tokens."""
     if found := mistake(given, model, size, length):
         raise UsageError(found)
 

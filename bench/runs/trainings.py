@@ -1,4 +1,4 @@
-"""What is trained on a corpus, as artefacts (`bench.runs.artefacts.Artefact`): tokenizers and pre-trainings."""
+"""The artefacts (`bench.runs.artefacts.Artefact`) that are trained on a corpus: tokenizers and pre-trainings."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ from ptmbench.bench.engine.checkpoint import digest
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerTraining:
-    """One tokenizer to train: a kind and a size of vocabulary, on a corpus."""
+    """A tokenizer to train: its kind, the size of its vocabulary, and its corpus."""
 
     kind: ClassVar[str] = "tokenizer"
     tokenizer: str
@@ -42,7 +42,7 @@ class TokenizerTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class Pretraining:
-    """One model to pre-train, from random weights or from those of another pre-training."""
+    """A model to pre-train, from random weights or from the weights of another pre-training."""
 
     kind: ClassVar[str] = "pretraining"
     model: str
@@ -56,22 +56,22 @@ class Pretraining:
     recipe: Mapping[str, float]
     seed: int = 0
     base: str = ""
-    """Key of the pre-training, or of the given checkpoint, whose weights it continues from."""
+    """Key of the pre-training, or of the given checkpoint, that it continues from; "" for random weights."""
     other_tokenizer: str = ""
-    """Key of the tokenizer that it reads; "" for the one that is trained on its own corpus."""
+    """Key of its tokenizer; "" for a tokenizer that is trained on its own corpus."""
     teacher: str = ""
-    """Key of the pre-training, or of the given checkpoint, whose predictions it learns."""
+    """Key of the pre-training, or of the given checkpoint, that it learns from; "" without a teacher."""
     weight: ClassVar[float] = 0.0
 
     @property
     def key(self) -> str:
         matters = asdict(self)
-        del matters["corpus"], matters["corpus_name"]  # where the text lies does not matter, what it says does
+        del matters["corpus"], matters["corpus_name"]  # the content of the corpus counts, not its path
         return digest({"pretraining": without(matters, base="", other_tokenizer="", teacher="")})
 
     @property
     def tokenizer_key(self) -> str:
-        """Key of the tokenizer that it reads."""
+        """Key of its tokenizer."""
         return self.other_tokenizer or tokenizer_key(self.corpus_sha256, self.tokenizer, self.vocabulary)
 
     @property
@@ -85,7 +85,7 @@ class Pretraining:
 
     @property
     def name(self) -> str:
-        """Which model, and what it reads: one run may train a model over tokens of two kinds."""
+        """Model, size and kind of tokenizer, because a run may pre-train a model with two kinds."""
         return f"{self.model}-{self.size} ({self.tokenizer}{', continued' if self.base else ''})"
 
     @property
@@ -101,10 +101,10 @@ class Pretraining:
 
 
 def tokenizer_key(corpus_sha256: str, kind: str, size: int) -> str:
-    """The key of the tokenizer of that ``kind`` and ``size`` which is trained on that corpus."""
+    """The key of the tokenizer of ``kind`` and ``size`` that is trained on a corpus."""
     return digest({"corpus": corpus_sha256, "kind": kind, "size": size})
 
 
 def without(matters: dict[str, Any], **empty: Any) -> dict[str, Any]:
-    """``matters`` without the fields that have their ``empty`` value."""
+    """``matters`` without the fields whose value is the one in ``empty``."""
     return {name: value for name, value in matters.items() if name not in empty or value != empty[name]}

@@ -1,8 +1,9 @@
-"""A worker: does the pieces of a plan that it is told to do, one at a time, and leaves their results in a folder.
+"""Workers make the artefacts of a plan, one at a time, in the run folder.
 
     python -m ptmbench.bench.runs.work RUN-FOLDER THREADS
 
-reads keys of pieces from stdin and answers on stdout, for `bench.runs.executors.local`; elsewhere a `Worker` is called.
+reads keys of artefacts from stdin and answers on stdout, for `bench.runs.executors.local`. Other executors call
+`Worker`.
 """
 
 import contextlib
@@ -36,23 +37,23 @@ if TYPE_CHECKING:
     from ptmbench.bench.runs.answers import Context
 
 CORPUS = "corpus"
-"""The code of a failure that is a mistake in the corpus."""
+"""Code of a failure that the corpus caused."""
 FAILED = ".failed.json"
-"""What stands behind the name of an artefact's result in the name of the note that it failed."""
+"""Suffix of the note of a failed artefact, after the name of its result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What the workers of a run share besides the plan: where things are, and how a cell is repeated."""
+    """Options of a run that all its workers share, in addition to the plan."""
 
     data: str
     source: dict[str, Any]
     command: str
     keep: bool
     length: int
-    """Tokens that a pre-training reads at a time: a random twin is the same network, as long as that."""
+    """Length of the inputs in pre-training, in tokens; a random twin has a network of the same length."""
     model_options: bool = True
-    """The command takes ``--models`` and ``--sizes``; that of an evaluation has its one checkpoint."""
+    """Whether the command takes ``--models`` and ``--sizes``, which ``evaluate`` does not."""
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
     save_every: float = SAVE_SECONDS
@@ -71,7 +72,7 @@ class Job:
         return " ".join([self.command, *who, *size, *only, "--seed", str(cell.seed)])
 
     def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
-        """What ``cell`` needs besides its plan; ``found`` are the parts of a network's row."""
+        """The context of ``cell``; ``found`` are the fields that only networks have."""
         from ptmbench.bench.runs.answers import Context
 
         where = {"data": Path(self.data), "out": out, "unfinished": unfinished_of(out, cell)}
@@ -80,7 +81,7 @@ class Job:
 
 
 class Unmade(Exception):
-    """An artefact cannot be made, because one that it needs is not there: with what ``status`` it ends, and why."""
+    """An artefact cannot be made, because an artefact that it needs has failed. It gets the same ``status``."""
 
     def __init__(self, status: str, code: str, text: str):
         super().__init__(text)
@@ -88,18 +89,18 @@ class Unmade(Exception):
 
 
 def unfinished_of(out: Path, cell: Cell) -> Path:
-    """Where a cell that takes long saves what it has learnt, until it has its record."""
+    """Folder of the training states of a cell, until it has a record."""
     return out / "unfinished" / cell.key[:12]
 
 
 def failure_of(out: Path, artefact: Artefact) -> Path:
-    """Where the reason is noted when an artefact other than a cell failed; a cell has it in its record."""
+    """File with the reason why an artefact failed. A cell has the reason in its record instead."""
     place = artefact.place(out)
     return place.with_name(place.name + FAILED)
 
 
 def intact(out: Path, artefact: Artefact) -> bool:
-    """Whether the sealed result of ``artefact`` is there and can be read; if not, it is made again."""
+    """Whether the sealed result of ``artefact`` exists and can be read; otherwise it is made again."""
     place = artefact.place(out)
     try:
         if isinstance(artefact, TokenizerTraining):
@@ -134,7 +135,7 @@ def _loaded(path: Path) -> Tokenizer:
 
 
 class Worker:
-    """Makes artefacts of ``plan`` in the folder ``out``. ``do`` returns the line that people are told."""
+    """Makes artefacts of ``plan`` in the folder ``out``."""
 
     def __init__(self, out: Path, plan: Plan, job: Job):
         self.out, self.plan, self.job = out, plan, job
@@ -147,7 +148,7 @@ class Worker:
         }
 
     def do(self, key: str) -> str:
-        """Make the artefact called ``key``. What goes wrong in it is a result too; only signals get through."""
+        """Makes the artefact ``key`` and returns a line for the user. Failures are recorded; only signals raise."""
         piece = self.plan.by_key[key]
         try:
             self._check_needs(piece)
@@ -159,8 +160,8 @@ class Worker:
             return f"{piece.title} {error.status.replace('_', ' ')}: {error}"
 
     def give_up(self, piece: Artefact, reason: dict[str, str], status: str = "failed") -> None:
-        """Leave ``reason`` ("code", "text") in the place of a result of ``piece``, unless that is there: who dies just
-        after the last write has done the work."""
+        """Records ``reason`` ("code", "text") as the result of ``piece``, unless it is made: a worker may have died
+        just after its last write."""
         if isinstance(piece, Cell):
             from ptmbench.bench.runs import cell as cells
 
@@ -169,7 +170,7 @@ class Worker:
             write_text(failure_of(self.out, piece), json.dumps({"status": status, **reason}))
 
     def _check_needs(self, piece: Artefact) -> None:
-        """`Unmade` where something that ``piece`` needs has failed."""
+        """Raises `Unmade` if an artefact that ``piece`` needs has failed."""
         for key in piece.needs:
             needed = self.plan.by_key[key]
             if not isinstance(needed, Given) and (path := failure_of(self.out, needed)).exists():
@@ -181,7 +182,7 @@ class Worker:
     def _record(self, result: Any) -> None:
         from ptmbench.leaderboard import record
 
-        with contextlib.suppress(record.RecordExists):  # by a worker that outlived its run for a moment
+        with contextlib.suppress(record.RecordExists):  # written by a worker of an earlier, killed run
             record.write(self.out, result)
 
     def _cell(self, cell: Cell) -> str:
@@ -198,7 +199,7 @@ class Worker:
         return f"{cell.title}: {value} ({seconds:.1f} s)"
 
     def _context(self, cell: Cell, out: Path) -> "Context":
-        """What ``cell`` needs besides its plan, with a result below ``out``."""
+        """The context of ``cell``, which writes to ``out``."""
         weights = self._checkpoint(cell.pretraining) if cell.pretraining else None
         neighbours = tuple(self._checkpoint(key) for key in cell.neighbours.values())
         tokenizer = self._tokenizer(cell.tokenizer) if cell.row.model else None
@@ -214,7 +215,7 @@ class Worker:
         )
 
     def _adapted(self, artefact: AdaptedModel) -> tuple[checkpoint.Checkpoint, dict[str, Any]]:
-        """What ``artefact`` left, and what it cost; `Unmade` where that is damaged."""
+        """The checkpoint and the cost of ``artefact``. Raises `Unmade` if they are damaged."""
         try:
             found = checkpoint.read(artefact.checkpoint(self.out))
             return found, json.loads((artefact.place(self.out) / COST).read_text())
@@ -222,12 +223,12 @@ class Worker:
             raise Unmade("failed", "checkpoint", str(error)) from error
 
     def _predictor(self, artefact: AdaptedModel) -> dict[str, Any]:
-        """What the context of a cell says of the adapted model that answers in it."""
+        """Fields of a cell's context for the adapted model that predicts."""
         found, cost = self._adapted(artefact)
         return {"predictor": found, "spent": cost}
 
     def _intermediate(self, artefact: AdaptedModel) -> dict[str, Any]:
-        """What the context of a cell says of the adapted model that it begins with."""
+        """Fields of a cell's context for the adapted model that it begins with."""
         found, cost = self._adapted(artefact)
         cell = artefact.cell
         about = {"task": cell.task, "version": cell.task_version, "data_sha256": cell.data_sha256}
@@ -235,7 +236,7 @@ class Worker:
         return {"adapted": found, "intermediate": about}
 
     def _checkpoint(self, key: str) -> checkpoint.Checkpoint:
-        """What the pre-training called ``key`` left, or the checkpoint that a user gave; `Unmade` for a damaged one."""
+        """The checkpoint ``key``, pre-trained by the run or given by the user. Raises `Unmade` if it is damaged."""
         try:
             return checkpoint.read(self.plan.by_key[key].place(self.out))
         except checkpoint.CheckpointError as error:
@@ -245,12 +246,12 @@ class Worker:
         return _loaded(self.plan.by_key[key].place(self.out))
 
     def _overlap(self, cell: Cell) -> Any:
-        """What the cell's report split shares with its training data, counted outside the cell's time and cost."""
+        """The overlap of the cell's reported split with its training data, not part of the cell's time and cost."""
         from ptmbench.bench.runs import counted
 
         try:
             return counted.of_cell(cell, self.plan, Path(self.job.data))
-        except Exception as error:  # a record without the counts is worth more than none
+        except Exception as error:  # a record without the counts is better than none
             say(f"{cell.title}: the overlap with its training data was not counted: {type(error).__name__}: {error}")
             return None
 
@@ -265,8 +266,8 @@ class Worker:
         return sized(models.load(cell.row.model), cell.row.size, self.job.length)
 
     def _made(self, piece: Artefact, make: Callable[[], object]) -> str:
-        """``make`` the result of ``piece`` unless it is there, as where a worker died between its last write and its
-        answer. Returns "" or, where that failed, the line that people are told: what depends on it says why."""
+        """Calls ``make`` unless the result of ``piece`` exists, as after the death of a worker between its last write
+        and its answer. Returns "", or a line for the user if it failed."""
         try:
             if not intact(self.out, piece):
                 make()
@@ -337,8 +338,8 @@ class Worker:
 
 
 def _keys(busy: threading.Event) -> queue.Queue:
-    """Keys from stdin as they come, then None. A worker outlives its run by nothing: when the pipe closes while it is
-    ``busy``, it stops where it is."""
+    """Keys from stdin, then None. If the pipe closes while the worker is ``busy``, the run has ended and the worker
+    exits at once."""
     keys: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
@@ -356,9 +357,10 @@ def _keys(busy: threading.Event) -> queue.Queue:
 
 
 def main(out: Path, threads: int) -> None:
-    """Do what stdin names, until it closes. Answers are JSON lines: {"said": null} when ready, then a line a piece."""
+    """Makes the artefacts that stdin names, until it closes. Answers are JSON lines: {"said": null} when ready, then a
+    line per artefact."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is for people
+    os.dup2(2, 1)  # output of libraries goes to stderr
     environment.prepare(threads)
     busy = threading.Event()
     keys = _keys(busy)
@@ -378,7 +380,7 @@ def main(out: Path, threads: int) -> None:
 if __name__ == "__main__":
     import signal
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # also where it was ignored: the run stops workers by it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # even if it was ignored: the run stops workers with it
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
     main(Path(sys.argv[1]), int(sys.argv[2]))

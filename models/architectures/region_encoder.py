@@ -5,7 +5,7 @@ A region with features f has the vector
 
     norm(W f + b + s + p),    s the segment of all regions, p the position of the word that names it, or p_0 without one
 
-The authors keep s and p_0 in tables like those of the tokens, whose other rows nothing reads. Here each is one vector.
+The authors' code has tables for s and p_0, of which only one row is used. Here each is one vector.
 """
 
 from ptmbench.models.architectures.encoders import bert
@@ -14,7 +14,7 @@ from ptmbench.models.layers.config import LinearConfig, TableConfig
 from ptmbench.models.layers.region_config import RegionEncoderConfig, RegionsConfig
 
 FEATURES = 2048
-"""F where no pictures are known: that of the network which the authors released for VQA."""
+"""F for a vocabulary without pictures: the number of the authors' released network for VQA."""
 REGIONS = 36
 """Regions of a picture that pre-training reads: the first ones, padded where there are fewer."""
 

@@ -1,7 +1,7 @@
 """The layers of an encoder that reads image regions: their vectors, and the encoder.
 
-Source: Li et al. (2019), section 3.2. The configurations are in `models.layers.region_config`. Letters beside the usual
-ones: R regions, F features of a region, W words that name it.
+Source: Li et al. (2019), section 3.2. The configurations are in `models.layers.region_config`. Further letters in
+shapes: R regions, F features of a region, W words that mention it.
 """
 
 from typing import Any
@@ -16,15 +16,15 @@ from ptmbench.models.layers.transformers import Encoder
 __all__ = ["RegionEncoder", "Regions", "built"]
 
 _PLACE = 5
-"""The place for dropout of regions' vectors: the embeddings have 0, and the first block begins with 10."""
+"""Number of the dropout of region vectors: the embeddings have 0, and the first block begins with 10."""
 
 
 @made_from(RegionsConfig)
 class Regions(Layer):
-    """Features [B, R, F] to the sum [B * R, D] of what regions are made of."""
+    """Features [B, R, F] to vectors [B * R, D]: the sum of projected features, a segment and a position vector."""
 
     def call(self, features: tf.Tensor, positions: Any = None) -> tf.Tensor:
-        """``positions`` [B * R, D] are added: the mean of those of the words that name a region, zeros for none."""
+        """``positions`` [B * R, D] are added: the mean position vector of the words that mention a region, or zeros."""
         features = tf.ensure_shape(features, [None, None, self.config.projection.inputs])
         x = self.projection(tf.reshape(features, [-1, self.config.projection.inputs]))  # [B * R, D]
         x += tf.cast(self.segment.whole() + self.position.whole(), x.dtype)
@@ -33,10 +33,10 @@ class Regions(Layer):
 
 @made_from(RegionEncoderConfig)
 class RegionEncoder(Encoder):
-    """Batch to `Encoding`, of the tokens alone; without the channel ``regions`` it is BERT.
+    """Batch to the `Encoding` of the tokens. Without the channel ``regions`` it is BERT.
 
-    Tokens and regions see each other, but no region whose box in ``boxes`` is zeros. ``alignments`` say which tokens
-    name a region. The channels ``documents`` and ``attention`` are not read.
+    Tokens and regions attend to each other, but not to padding: regions whose box in ``boxes`` is zeros. ``alignments``
+    are the positions of the tokens that mention each region. The channels ``documents`` and ``attention`` are not read.
     """
 
     stepwise = False  # the stack reads the regions behind the tokens
@@ -54,8 +54,8 @@ class RegionEncoder(Encoder):
         return [tf.reshape(one, [-1, width]) for one in texts]
 
     def _aligned(self, batch: dict[str, Any]) -> tf.Tensor | None:
-        """The mean [B * R, D] of the positions of the words that name each region, zeros for none; None without the
-        channel."""
+        """The mean position vectors [B * R, D] of the words that mention each region, zeros without such words; None
+        without the channel ``alignments``."""
         words = batch.get("alignments")  # [B, R, W]
         if words is None:
             return None
@@ -66,5 +66,5 @@ class RegionEncoder(Encoder):
 
 
 def absent(boxes: tf.Tensor) -> tf.Tensor:
-    """[B, 1, 1, R]: hides the regions whose ``boxes`` [B, R, 4] are zeros, which are padding."""
+    """The attention bias [B, 1, 1, R] that masks padding: the regions whose ``boxes`` [B, R, 4] are zeros."""
     return tf.where(tf.reduce_any(tf.not_equal(boxes, 0), axis=-1), 0.0, HIDDEN)[:, None, None, :]

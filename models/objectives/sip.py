@@ -46,7 +46,7 @@ class Captions:
         if len(self.pictured) < 2:
             raise CorpusUnfit(
                 f"The corpus has {len(self.pictured)} documents with a picture and two captions or more. This model "
-                "learns to tell the captions of one picture from those of another, and needs two of them at least."
+                "learns to tell the captions of two pictures apart. Use a corpus with at least two such documents."
             )
         self.first, self.sizes = bounds[self.pictured], sizes[self.pictured]  # [P]
         self.owner = np.repeat(np.arange(len(self.pictured)), self.sizes)  # [C], the picture of each caption

@@ -71,8 +71,8 @@ def widths_of(files: Sequence[Path]) -> dict[str, int]:
                 first, path = found.setdefault(name, (width, side.pictures))
                 if first != width:
                     raise CorpusError(
-                        f'"{name}" of {side.pictures} has {width} features, and that of {path} has {first}. All '
-                        "pictures of a corpus have features of one number: compute them in the same way."
+                        f'"{name}" of {side.pictures} has {width} features, and "{name}" of {path} has {first}. '
+                        "All pictures of a corpus need the same number of features. Compute them in the same way."
                     )
     return {name: width for name, (width, _) in found.items()}
 
@@ -173,7 +173,7 @@ def _fitting(found: Pictures, tokenizer: Tokenizer) -> Pictures:
         if (known := tokenizer.widths.get(name, width)) != width:
             raise CorpusError(
                 f'"{name}" of {found.path} has {width} features, and the tokenizer knows {known}. Train the tokenizer '
-                "on this text, or compute the features as those of the text that it was trained on."
+                "on this text, or compute the features as for the text that it was trained on."
             )
     return found
 

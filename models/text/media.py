@@ -1,15 +1,15 @@
-"""Pictures and sounds beside a text: numbers by document, from a file that the text's sidecar names.
+"""Features of the pictures and sounds of a corpus, by document.
 
-A sidecar (`models.text.sidecars`) may name a file of NumPy arrays (.npz), and say which line of the text belongs to
-which picture. The file holds P pictures with N regions in all:
+The sidecar of a text (`models.text.sidecars`) may name a file of NumPy arrays (.npz) and assign lines of the text to
+its pictures. The file has P pictures with N regions in total:
 
-    ids      unicode [P]       their names, each once
-    ends     int64 [P]         where the regions of each end; they begin where those before end
+    ids      unicode [P]       unique names
+    ends     int64 [P]         end of each picture's regions, which is the start of the next picture's regions
     regions  float32 [N, F]    features
     boxes    float32 [N, 4]    left, top, right and bottom as shares of the picture: left < right, top < bottom
 
-A file of sounds has ``frames`` [N, F] in the place of regions and boxes. A document has one picture or none. Inside a
-tokenised corpus the numbers stand in the order of its documents, as a `Media`.
+A file of sounds has ``frames`` [N, F] instead of regions and boxes. A document has at most one picture. A tokenised
+corpus stores the features in the order of its documents, as a `Media`.
 """
 
 import zipfile
@@ -28,19 +28,20 @@ from ptmbench.models.text.pieces import CorpusError
 
 @dataclass(frozen=True)
 class Media:
-    """The pictures of a corpus's D documents. ``offsets`` int64 [D + 1] say which of the N regions are a document's,
-    ``arrays`` have the numbers of each channel, float32 [N * W], and ``widths`` its W."""
+    """The pictures of the D documents of a corpus. ``offsets`` int64 [D + 1]: first region of each document.
+    ``arrays``: float32 [N * W] for each channel. ``widths``: W of each channel."""
 
     offsets: np.ndarray | Joined
     arrays: Mapping[str, np.ndarray | Joined]
     widths: Mapping[str, int]
 
     def counts(self) -> np.ndarray:
-        """How many regions each document has, int64 [D]."""
+        """Number of regions of each document, int64 [D]."""
         return np.diff(self.offsets.take(np.arange(len(self.offsets)), mode="wrap").astype(np.int64))
 
     def of(self, documents: np.ndarray, room: int) -> dict[str, np.ndarray]:
-        """The channels of ``documents`` [B], float32 [B, room, W] each: the first ``room`` regions, then zeros."""
+        """The channels of ``documents`` [B], each float32 [B, room, W]: the first ``room`` regions, padded with
+        zeros."""
         begin, end = (self.offsets.take(documents + shift, mode="wrap").astype(np.int64) for shift in (0, 1))
         place = begin[:, None] + np.arange(room)  # [B, room]
         present = place < end[:, None]
@@ -53,8 +54,8 @@ class Media:
 
 @dataclass(frozen=True)
 class Pictures:
-    """A file of pictures: the number of each by its name, where its regions begin and end, and the arrays by
-    channel."""
+    """A file of pictures. ``numbers``: index of each picture by name. ``offsets`` [P + 1]: first region of each
+    picture. ``arrays``: [N, W] by channel."""
 
     path: Path
     numbers: Mapping[str, int]
@@ -63,17 +64,17 @@ class Pictures:
 
     @property
     def widths(self) -> dict[str, int]:
-        """The number of features, by the channel that has them."""
+        """The number of features of each channel."""
         return {name: array.shape[1] for name, array in self.arrays.items() if name in WIDTHS}
 
     def of(self, name: str | None) -> dict[str, np.ndarray]:
-        """The numbers [R, W] of the picture called ``name``; R is 0 without a name."""
+        """The arrays [R, W] of the picture ``name``, by channel; R is 0 if it is None."""
         begin, end = (0, 0) if name is None else self.offsets[self.numbers[name] :][:2]
         return {channel: array[begin:end] for channel, array in self.arrays.items()}
 
 
 def pictures(path: Path) -> Pictures:
-    """The file of pictures or sounds at ``path``. Raises `CorpusError` that says what is wrong with it."""
+    """Reads the file of pictures or sounds at ``path``. Raises `CorpusError` if it is not in the format."""
     try:
         status = path.stat()
     except OSError as error:
@@ -115,7 +116,7 @@ def _pictures(path: Path, changed: int, size: int) -> Pictures:
 
 
 def sound(boxes: np.ndarray) -> np.ndarray:
-    """Which of ``boxes`` [N, 4] have a size and lie inside their picture: bool [N]."""
+    """Whether each of ``boxes`` [N, 4] is not empty and lies inside its picture: bool [N]."""
     inside = ((boxes >= 0) & (boxes <= 1)).all(axis=1)
     return inside & (boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])
 
@@ -129,8 +130,8 @@ def _arrays(path: Path) -> dict[str, Any]:
 
 
 def joined(found: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays that a shard keeps of the pictures of its documents, ``found`` in their order: ``offsets`` uint32
-    [D + 1] and the flat numbers of the channels ``names``."""
+    """The arrays of a shard for the pictures ``found`` of its documents: ``offsets`` uint32 [D + 1] and the flattened
+    channels ``names``."""
     sizes = [len(one[names[0]]) for one in found]
     yield "offsets", np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
     for name in names:

@@ -1,23 +1,25 @@
-"""The sidecar of a text: a file that annotates it, read and checked.
+"""Reads, checks and writes sidecars: files with the annotations of a text.
 
-A text file ``novel.txt`` may have a sidecar, ``novel.txt.layers.jsonl``, in UTF-8. Its first line describes it:
+A text file ``novel.txt`` may have a sidecar, ``novel.txt.layers.jsonl``, in UTF-8. Its first line is a header:
 
     {"format": 1, "text_sha256": "9f86...", "layers": ["entities", "languages"], "default": {"languages": "en"}}
 
-``text_sha256`` is the SHA-256 of the text file, so that a sidecar never stands beside another text than its own.
-``default`` is optional: the symbol of all tokens that no line below says anything else of; for ``*.pairs.tsv`` files it
-may be a list of two symbols, for the text and for its translation. ``vectors`` is optional too: {"entities": "FOLDER"}
-names a folder that has vectors of a layer's symbols (`models.text.vectors`), relative to the sidecar's own folder;
-symbols without a vector are passed over. ``pictures`` is optional as well: {"file": "FILE", "sha256": "5e88..."} names
-a file of pictures or sounds (`models.text.media`), relative to the sidecar, and its SHA-256. Each further line
-annotates one line of the text file, in ascending order; lines without annotation are left out:
+- ``text_sha256``: SHA-256 of the text file, so that a sidecar is never used with another text.
+- ``default`` (optional): the symbol of all tokens without another annotation, by layer. For ``*.pairs.tsv`` files it
+  may be a list of two symbols, for the text and for its translation.
+- ``vectors`` (optional): {"entities": "FOLDER"}, a folder with vectors of the layer's symbols (`models.text.vectors`),
+  relative to the sidecar's folder. Symbols without a vector are ignored.
+- ``pictures`` (optional): {"file": "FILE", "sha256": "5e88..."}, a file of pictures or sounds (`models.text.media`),
+  relative to the sidecar's folder, and its SHA-256.
+
+Each further line annotates one line of the text, in ascending order. Lines without annotation are left out:
 
     {"line": 3, "entities": [[0, 6, "Q64"], [11, 16, "Q1707", "Spree"]], "languages": "de"}
 
-``line`` counts from 1. A layer's value is a symbol for the whole line, or a list of spans: first character, end (past
-the last character), symbol, and optionally the characters themselves, which are then compared. Offsets count characters
-of the line; in ``*.jsonl`` files, of its "text". Spans of one layer do not overlap. ``picture`` names the picture of
-the line's document: {"line": 3, "picture": "beach"}. `write` makes such a file.
+``line`` counts from 1. The value of a layer is a symbol for the whole line, or a list of spans: first character, end
+(past the last character), symbol, and optionally the characters, which are compared with the text. Offsets count
+characters of the line; in ``*.jsonl`` files, of its "text". Spans of one layer do not overlap. ``picture`` names the
+picture of the line's document: {"line": 3, "picture": "beach"}.
 """
 
 import hashlib
@@ -37,7 +39,7 @@ FORMAT = 1
 
 _NAME = re.compile(r"[a-z][a-z_]*")
 _NO_LAYERS = ("line", "picture")
-"""What a line of a sidecar may have besides layers."""
+"""Keys of a line that are not layers."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Line:
-    """What a sidecar's line ``number`` says: the symbol or the spans of each layer it mentions, and the name of its
-    ``picture``, if it has one."""
+    """Line ``number`` of a sidecar: the symbol or the spans of each of its layers, and the name of its ``picture``."""
 
     number: int
     layers: Mapping[str, str | tuple[Span, ...]]
@@ -62,7 +63,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Sidecar:
-    """A sidecar file that is sound by itself; `placed` checks it against the text. ``lines`` go by the text's lines."""
+    """A sidecar in the right format; `placed` compares it with the text. ``lines`` are by the number of the text's
+    line."""
 
     path: Path
     layers: tuple[str, ...]
@@ -74,13 +76,13 @@ class Sidecar:
 
 
 def sidecar_of(text: Path) -> Path:
-    """Where the annotation of the file ``text`` lies, if there is any."""
+    """Path of the sidecar of the file ``text``, which need not exist."""
     return text.with_name(text.name + SIDECAR)
 
 
 def companions(text: Path) -> list[Path]:
-    """The files that the annotation of the file ``text`` consists of: its sidecar, and the vectors and pictures that
-    this names."""
+    """All files with annotations of the file ``text``: its sidecar, and the vectors and pictures that the header
+    names."""
     path = sidecar_of(text)
     if not path.is_file():
         return []
@@ -99,10 +101,11 @@ def write(
     folders: Mapping[str, Path] | None = None,
     pictures: Path | None = None,
 ) -> Path:
-    """Write the sidecar of the file ``text``: pairs of a line's number, from 1, and its layers, as this module's
-    opening shows; the ``folders`` with the vectors of layers, and the file of ``pictures``. Returns the sidecar's path.
+    """Writes the sidecar of the file ``text`` and returns its path.
 
-    Raises `CorpusError` if a line is not in the format; then the sidecar that was there before stays.
+    ``lines`` are pairs of a line's number, from 1, and its layers, in the format of this module. ``folders`` have the
+    vectors of layers; ``pictures`` is a file of pictures. Raises `CorpusError` if a line is not in the format, and
+    leaves an existing sidecar unchanged then.
     """
     rows = [{"line": number, **layers} for number, layers in lines]
     names = sorted({name for row in rows for name in row if name not in _NO_LAYERS} | set(default or {}))
@@ -110,7 +113,7 @@ def write(
     head["default"] = dict(default or {})
     path = sidecar_of(text)
     for name, folder in sorted((folders or {}).items()):
-        vectors.indices(folder), vectors.width(folder)  # what is wrong there is told now
+        vectors.indices(folder), vectors.width(folder)  # raises errors in these files now
         head.setdefault("vectors", {})[name] = _below(folder, path)
     if pictures is not None:
         head["pictures"] = {"file": _below(pictures, path), "sha256": _sha256(pictures)}
@@ -130,7 +133,7 @@ def _below(other: Path, sidecar: Path) -> str:
 
 
 def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The lines of a file like a sidecar without its first line, for `write`.
+    """The lines of a file in the format of a sidecar without a header, for `write`.
 
     Raises `CorpusError` for a line that is no JSON object with a "line".
     """
@@ -145,7 +148,7 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def read(text: Path) -> Sidecar | None:
-    """The sidecar of the file ``text``; None where there is none. Raises `CorpusError` with the line that is wrong."""
+    """Reads the sidecar of the file ``text``; None without a sidecar. Raises `CorpusError` with the wrong line."""
     path = sidecar_of(text)
     try:
         status = path.stat()
@@ -224,7 +227,7 @@ def _pictures(path: Path, given: Any) -> Path | None:
 
 
 def _checked_pictures(path: Path, given: Any) -> Path | None:
-    """The same, once its SHA-256 is compared."""
+    """`_pictures`, after comparing the SHA-256 of the file."""
     found = _pictures(path, given)
     if found is not None and file_hash(found).hex() != given["sha256"]:
         raise CorpusError(

@@ -21,8 +21,8 @@ Scene = list[list[dict[str, Any]]]
 
 
 class Statement(NamedTuple):
-    """What may be true of a scene: ``kind`` is "some", "none", "count" or "together", ``things`` are pairs of colour
-    and type ("" for any), and ``number`` is that of a count."""
+    """A statement about a scene. ``kind`` is "some", "none", "count" or "together"; ``things`` are pairs of colour and
+    type ("" for any); ``number`` is for the kind "count"."""
 
     kind: str
     things: tuple[tuple[str, str], ...]

@@ -20,20 +20,13 @@ from ptmbench.bench.engine.checkpoint import CheckpointError
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
-from ptmbench.tasks import load, microworld
+from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example
 
 ROOT = Path(__file__).resolve().parents[2] / "bench" / "adapt"
 TASKS = ("sst2", "stsb", "conll2003", "squad11", "copa", "absa", "multi30k-en-mw", "aeslc", "word_translation-mw-en")
 SHAPE = Size(layers=1, width=16, heads=2, inner=32, length=64)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

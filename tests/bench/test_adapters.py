@@ -10,7 +10,7 @@ from scipy.special import erf
 from ptmbench.bench.adapt import predictor, settings
 from ptmbench.bench.adapt.adapters import Own
 from ptmbench.bench.adapt.adapters.network import Adapter
-from ptmbench.bench.adapt.built import adapted, random_weights
+from ptmbench.bench.adapt.built import adapted, random_weights, traced
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.engine import checkpoint
@@ -33,7 +33,7 @@ RNG = np.random.default_rng(0)
 
 def made(name="bert", **changes):
     chosen = settings.baked(Own(bottleneck=3, **changes))
-    found = adapted.__wrapped__(name, SHAPE, TOKENIZER, Form.CLASSIFICATION, "adapters", 4, chosen)
+    found = adapted(name, SHAPE, TOKENIZER, Form.CLASSIFICATION, "adapters", 4, chosen)
     found.reset(random_weights(name, SHAPE, TOKENIZER, 1), 0)
     return found
 
@@ -92,7 +92,7 @@ def test_a_layer_with_adapters_is_the_papers():
 
 
 def test_at_first_the_network_is_nearly_what_was_pretrained():
-    found, plain = made(), adapted.__wrapped__(
+    found, plain = made(), adapted(
         "bert", SHAPE, TOKENIZER, Form.CLASSIFICATION, "finetune", 4, settings.baked(settings.Learning())
     )  # fmt: skip
     plain.reset(random_weights("bert", SHAPE, TOKENIZER, 1), 0)
@@ -137,7 +137,7 @@ def test_what_adapters_cost_is_counted():
 
 def test_a_model_without_such_layers_says_why():
     with pytest.raises(NotApplicable, match="have no places for adapters"):
-        adapted.__wrapped__("lm_lstm", SHAPE, TOKENIZER, Form.CLASSIFICATION, "adapters", 4, settings.baked(Own()))
+        adapted("lm_lstm", SHAPE, TOKENIZER, Form.CLASSIFICATION, "adapters", 4, settings.baked(Own()))
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_a_cell_with_adapters_is_kept_and_predicts_as_before(tmp_path):
     assert result.cost["parameters"] - plain.cost["parameters"] == 2 * 2 * (2 * 16 * 4 + 16 + 4)
     assert result.cost["flops"] < plain.cost["flops"] and result.cost["flops_evaluate"] > plain.cost["flops_evaluate"]
     (folder,) = (tmp_path / "adapted").iterdir()
-    adapted.cache_clear()  # as in a process of its own
+    traced.cache_clear()  # as in a process of its own
     examples = microworld_examples(tmp_path / "data")
     again = predictor.load(checkpoint.read(folder)).answer(examples).predictions
     kept = [line["prediction"] for line in records(tmp_path, result)]

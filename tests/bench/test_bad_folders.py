@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tests.bench.test_published import foreign, run
+from tests.bench.foreign import foreign, run
 
 
 class _Program:

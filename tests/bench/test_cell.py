@@ -9,23 +9,18 @@ import shutil
 import pytest
 
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.built import adapted
+from ptmbench.bench.adapt.built import adapted, traced
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.recipe import recipe_of
-from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import pretrain
-from ptmbench.bench.runs.answers import Context
-from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.leaderboard import record
-from ptmbench.models.card import Size
 from ptmbench.models.text.pieces import CorpusUnfit
-from ptmbench.models.text.tokenizers import Tokenizer
-from ptmbench.tasks import load, microworld
+from ptmbench.tasks import load
+from tests.bench.cells import SHAPE, check_resumed, make
 
-SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=96)
 FORMS = [  # a task of each form, with a model that can do it
     ("sst2", "bert", "finetune"),
     ("sst2", "bert", "features"),
@@ -40,41 +35,6 @@ FORMS = [  # a task of each form, with a model that can do it
     ("aeslc", "gpt", "finetune"),
     ("wikitext2", "elmo", "likelihood"),
 ]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def tokenizer(world):
-    return Tokenizer.load(corpora.tokenizer([world / "corpus"], "wordpiece", 400))
-
-
-def make(task, model, adaptation, seed=0, kind="random", **changes):
-    found = load(task)
-    settings = adaptation_settings.defaults(found.form, adaptation)
-    settings = adaptation_settings.changed(settings, {"epochs": 1, "length": 64, "stride": 32} | changes)
-    return Cell(
-        row=Row(name=f"random-{model}" if kind == "random" else model, kind=kind, model=model, size="tiny"),
-        task=task,
-        task_version=found.version,
-        form=found.form,
-        data_sha256="x",
-        adaptation=adaptation,
-        settings=adaptation_settings.recorded(settings),
-        seed=seed,
-        tokenizer="x",
-        limit=48,
-    )
-
-
-@pytest.fixture
-def context(world, tokenizer, tmp_path):
-    return Context(data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"})
 
 
 def test_a_model_that_does_not_read_what_the_task_needs_is_not_applicable(context, monkeypatch):
@@ -140,11 +100,11 @@ def test_a_seed_decides_everything_and_the_traced_step_is_shared(context):
         return result.curve, dict(result.scores), result.predictions["sha256"]
 
     first = scores(0)
-    hits = adapted.cache_info().hits
+    hits = traced.cache_info().hits
     other = scores(1)
     again = scores(0)
     assert first == again and first[0] != other[0]
-    assert adapted.cache_info().hits == hits + 2
+    assert traced.cache_info().hits == hits + 2
 
 
 @pytest.mark.parametrize(
@@ -158,29 +118,7 @@ def test_a_seed_decides_everything_and_the_traced_step_is_shared(context):
     ids=lambda value: getattr(value, "adaptation", None),
 )
 def test_a_cell_that_was_killed_goes_on_and_ends_the_same(context, cell, kill, monkeypatch):
-    straight = cells.run(cell, context)
-    assert straight.status == "ok", straight.reason
-
-    taken, step = [], TrainStep.__call__
-
-    def killing(self, *given):
-        if len(taken) == kill:
-            taken.append("killed")
-            raise KeyboardInterrupt
-        taken.append("step")
-        return step(self, *given)
-
-    monkeypatch.setattr(TrainStep, "__call__", killing)
-    stoppable = dataclasses.replace(context, unfinished=context.out / "unfinished", save_every=0.0)
-    with pytest.raises(KeyboardInterrupt):
-        cells.run(cell, stoppable)
-    assert list(stoppable.unfinished.rglob("learnt.safetensors"))
-    again = cells.run(cell, stoppable)
-    assert taken.count("step") == straight.cost["steps"]
-    assert (again.scores, again.curve) == (straight.scores, straight.curve)
-    assert again.predictions == straight.predictions
-    for name in ("steps", "tokens", "flops", "flops_evaluate", "parameters"):
-        assert again.cost[name] == straight.cost[name], name
+    check_resumed(cell, context, kill, monkeypatch)
 
 
 def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):

@@ -1,4 +1,4 @@
-"""What examples give besides texts reaches the encoder under every form: languages of texts, mentions of entities."""
+"""Channels of examples reach the encoder in every form: languages of texts, mentions of entities."""
 
 from dataclasses import replace
 from types import SimpleNamespace

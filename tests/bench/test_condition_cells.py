@@ -27,8 +27,8 @@ from ptmbench.bench.runs.work import Job, Worker, intact
 from ptmbench.bench.scoring import rescore, score
 from ptmbench.leaderboard import record, sides
 from ptmbench.leaderboard.arrange import arrange
+from tests.bench.cells import make
 from tests.bench.processes import ROOT, wait_for
-from tests.bench.test_cell import context, make, tokenizer, world  # noqa: F401
 from tests.bench.test_plan import COLA, CONLL, WIKI, first_key
 from tests.bench.test_plan import cells as planned
 from tests.leaderboard import made
@@ -141,7 +141,7 @@ def test_the_command_repeats_the_cell():
 # Cells ---------------------------------------------------------------------------------------------------------------
 
 
-def kept(cell, context):  # noqa: F811
+def kept(cell, context):
     """``context`` with the model of ``cell``, adapted by an artefact of its own."""
     home = context.out / "home"
     cost = cells.adapt(cell, dataclasses.replace(context, out=home))
@@ -153,7 +153,7 @@ def kept(cell, context):  # noqa: F811
     ("task", "model", "adaptation"),
     [("sst2", "bert", "finetune"), ("stsb", "electra", "finetune"), ("copa", "gpt", "features")],
 )
-def test_the_plain_cell_scores_the_same_whoever_adapts(context, task, model, adaptation):  # noqa: F811
+def test_the_plain_cell_scores_the_same_whoever_adapts(context, task, model, adaptation):
     cell = make(task, model, adaptation)
     alone = cells.run(cell, dataclasses.replace(context, out=context.out / "alone"))
     assert alone.status == "ok", alone.reason
@@ -166,7 +166,7 @@ def test_the_plain_cell_scores_the_same_whoever_adapts(context, task, model, ada
     assert shared.cost["seconds"]["train"] > 0 and list(shared.cost["seconds"])[-1] == "total"
 
 
-def test_under_a_condition_the_same_model_answers_other_examples(context, world):  # noqa: F811
+def test_under_a_condition_the_same_model_answers_other_examples(context, world):
     cell = make("sst2", "bert", "finetune", seed=1)
     given = kept(cell, context)
     chosen = conditions.choose("misspellings:share=1.0")
@@ -205,7 +205,7 @@ def test_under_a_condition_the_same_model_answers_other_examples(context, world)
     assert checkpoint.read(folder).weights_sha256 == given.predictor.weights_sha256
 
 
-def test_a_condition_that_does_not_fit_is_not_applicable(context):  # noqa: F811
+def test_a_condition_that_does_not_fit_is_not_applicable(context):
     cell = dataclasses.replace(make("conll2003", "bert", "finetune"), condition="misspellings", condition_version=1)
     found = cells.run(cell, context)
     assert (found.status, found.reason["code"]) == ("not_applicable", "condition")
@@ -214,7 +214,7 @@ def test_a_condition_that_does_not_fit_is_not_applicable(context):  # noqa: F811
     record.write(context.out, found)
 
 
-def test_a_baseline_answers_under_a_condition(context):  # noqa: F811
+def test_a_baseline_answers_under_a_condition(context):
     (*_, plain, one), _ = under("misspellings:share=1.0", (tasks.load("sst2"),), ("bag-of-words",), data_sha256=Same())
     left, right = (cells.run(each, context) for each in (plain, one))
     assert left.status == right.status == "ok"
@@ -326,7 +326,7 @@ def records(out):
 
 
 @pytest.mark.slow
-def test_a_run_killed_between_the_adapted_model_and_its_cells_goes_on_from_it(world, tmp_path):  # noqa: F811
+def test_a_run_killed_between_the_adapted_model_and_its_cells_goes_on_from_it(world, tmp_path):
     """The plain cell is that of a run without conditions; the model is not adapted a second time."""
     log = tmp_path / "log"
 

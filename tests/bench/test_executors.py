@@ -25,7 +25,6 @@ from ptmbench.bench.runs.executors.local import Local
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard import record
-from ptmbench.tasks import microworld
 from tests.bench.asking import run_suite
 from tests.bench.test_schedule import WORDS, cell
 
@@ -39,13 +38,6 @@ def test_what_a_worker_says_is_read_to_its_end_where_the_disk_is_full(tmp_path, 
     (tmp_path / "logs" / "worker-0.log").symlink_to("/dev/full")
     Local(tmp_path, 1, 1)._listen(0, SimpleNamespace(stderr=["one\n", "two\n"]))
     assert capsys.readouterr().err == "one\ntwo\n"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
 
 
 def records(out):

@@ -324,7 +324,7 @@ def test_a_cell_leads_from_data_to_a_score_and_leaves_the_encoder_alone(tmp_path
     assert result.cost["steps"] == 8 and len(result.curve) == 4
     assert result.curve[-1]["loss"] < result.curve[0]["loss"]
     assert result.cost["flops"] > 0 and result.cost["flops_evaluate"] > 0
-    network = adapted("bert", shape, tokenizer, Form.GENERATION, "fused", 0.0, settings.baked(chosen), (), None)
+    network = adapted("bert", shape, tokenizer, Form.GENERATION, "fused", 0.0, settings.baked(chosen))
     encoder = model("bert").describe(shape, tokenizer.vocabulary).parameters().total
     assert result.cost["parameters"] == encoder + sum(int(np.prod(v.shape)) for v in network.own)
     kept = checkpoint.read(next((tmp_path / "adapted").iterdir())).arrays()

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import loop, predictor, settings, summaries
 from ptmbench.bench.adapt.adapted import Adapted
-from ptmbench.bench.adapt.built import adapted
+from ptmbench.bench.adapt.built import traced
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.match import Own
 from ptmbench.bench.adapt.match import head as matching
@@ -161,7 +161,7 @@ def test_stacked_rows_tell_what_is_no_candidate():
 def predicts_as_before(context, result):
     """The kept checkpoint writes the summaries of the record, from its own extraction; an older one says what to do."""
     (folder,) = (context.out / "adapted").iterdir()
-    adapted.cache_clear()  # as in a process of its own
+    traced.cache_clear()  # as in a process of its own
     assert predict(checkpoints=[folder], split="test", data=context.data, out=context.out / "again") == 0
     again = [json.loads(line) for line in (context.out / "again/aeslc.test.jsonl").read_text().splitlines()]
     with gzip.open(context.out / result.predictions["file"], "rt") as file:

@@ -28,7 +28,7 @@ from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer
-from ptmbench.tasks import UnknownTask, load, microworld
+from ptmbench.tasks import UnknownTask, load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, MissingData
 from tests.bench.test_plan import first_key
@@ -137,13 +137,6 @@ def test_each_task_has_classes_of_its_own():
     assert int(asked.arrays["label"]) == -1
     logits = np.arange(16.0)  # the largest number is of no class of this task
     assert codec.predictions([example("bad film")], [asked], [logits]) == ["1"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
 
 
 def planned(world, asked, task="sst2", limit=48, **changes):

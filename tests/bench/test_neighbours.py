@@ -25,18 +25,10 @@ from ptmbench.leaderboard import record
 from ptmbench.models import UnknownModel
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
-from ptmbench.tasks import microworld
 from ptmbench.tasks.forms import Form
 from tests.bench.asking import evaluate, run_suite
 from tests.bench.test_plan import first_key
 from tests.bench.test_stacked import CHARACTERS, SHAPE, WIDE, WORDS, planted
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def own(kind=Mean, sampler=batches):
 
 def trained(network):
     """What the first step sees of the loss."""
-    objectives.check(network, HERE)
+    objectives.check(network, HERE, ())
     make = objectives.batches_of(network, corpus(), ROWS, LENGTH)
     return objectives.checked(network.loss)(make(0, 0))
 
@@ -61,9 +61,9 @@ def test_a_sound_one_passes():
 
 @every_model
 def test_every_objective_keeps_the_contract(name):
-    """Its names are those that it reports, and its totals those of every batch."""
+    """It returns the names in ``reports``, and has the same totals for every batch."""
     model = made(name)
-    objectives.check(model.built, Path(model.module.__file__))
+    objectives.check(model.built, Path(model.module.__file__), model.module.CARD.objectives)
     text = corpus_of(name)
     make = objectives.batches_of(model.built, text, ROWS, LENGTH)
     assert objectives.checked(model.built.loss)(make(0, 0)).keys() == {"loss", *model.built.loss.reports}
@@ -72,11 +72,11 @@ def test_every_objective_keeps_the_contract(name):
 
 
 def test_every_file_has_a_side_of_an_objective():
-    """What a card may name samples batches, computes a loss, or changes rows for another objective."""
+    """An objective samples batches or computes a loss; files that samplers share are not listed."""
     from importlib import import_module
 
-    named = {objective for name in models.names() for objective in models.load(name).CARD.objectives}
-    for name in named:
+    assert not {"masking", "sampling"} & {*models.objective_names()}
+    for name in models.objective_names():
         values = vars(import_module(f"ptmbench.models.objectives.{name}")).values()
         sides = [one for one in values if isinstance(one, type(lm.batches))]
         sides += [one for one in values if isinstance(one, type) and issubclass(one, Objective | Part)]
@@ -148,11 +148,11 @@ class Headless(Part, keras.layers.Layer):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (Nameless, "Nameless gives loss, mean, where loss belong. Name in its reports"),
+        (Nameless, "Nameless gives loss, mean, where loss belong. List all outputs"),
         (Listed, "Listed.reports is ['mean'], where a tuple"),
         (Slip, "reads 'nothing', which the batches of this model do not have. They have tokens. Add it where build"),
         (Counted, "Counted.totals gives 'rows' as <dtype: 'float32'> [], where a count, int32 [], belongs."),
-        (Totalless, "Totalless has no method totals. What it takes and gives is said at models.objective.Objective.t"),
+        (Totalless, "Totalless has no method totals. Its arguments and result are described at models.objective.Objec"),
         (Callless, "Callless has no method call."),
         (Plain, "the loss of test_objective.py is Plain, where a Keras layer that is a models.objective.Objective"),
         (lambda encoder: _joint.Joint(encoder, [Headless()]), "Headless has no method totals."),
@@ -225,6 +225,16 @@ def test_a_head_that_the_description_leaves_out_is_told(monkeypatch):
         networks.build("bert", small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
 
 
+@pytest.mark.parametrize(("name", "left_out"), [("bert", "nsp"), ("spanbert", "sbo"), ("ernie_thu", "dea")])
+def test_an_objective_that_the_card_leaves_out_is_told(name, left_out, monkeypatch):
+    module, built = models.load(name), network(name)
+    named = tuple(one for one in module.CARD.objectives if one != left_out)
+    monkeypatch.setattr(module, "build", lambda size, vocabulary: built)
+    monkeypatch.setattr(module, "CARD", replace(module.CARD, objectives=named))
+    with pytest.raises(BrokenModel, match=rf"{name}\.py: CARD.objectives is .* Add '{left_out}' to the card"):
+        networks.build(name, small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
+
+
 def test_a_slip_in_build_is_told_with_its_line(monkeypatch):
     module = models.load("gpt")
     slip = compile("\n\ndef build(size, vocabulary):\n    return size.breadth", module.__file__, "exec")
@@ -237,7 +247,7 @@ def test_a_slip_in_build_is_told_with_its_line(monkeypatch):
 
 def test_batches_that_are_no_sampler_are_told():
     with pytest.raises(BrokenModel, match="where a models.objective.Sampler belongs"):
-        objectives.check(replace(own(), batches=batches), HERE)
+        objectives.check(replace(own(), batches=batches), HERE, ())
 
 
 def test_what_other_files_raise_goes_through():

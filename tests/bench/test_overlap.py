@@ -24,7 +24,6 @@ from ptmbench.bench.scoring import score
 from ptmbench.leaderboard import board, record, tables
 from ptmbench.leaderboard.store import load
 from ptmbench.models.text.runs import folded
-from ptmbench.tasks import microworld
 from ptmbench.tasks.forms import Answer, Form, Part
 from ptmbench.tasks.task import Example
 from tests.leaderboard.made import record as made
@@ -131,13 +130,6 @@ def test_a_cloze_is_looked_for_with_its_answer():
     corpus = ["I know that the capital of that large country is Paris."]
     assert against([(task, report)], corpus)[0].counts["covered"] == 1
     assert against([(task, report)], [corpus[0].replace("Paris", "Rome")])[0].counts["covered"] == 0
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
 
 
 def test_layouts_of_corpora_give_the_same_counts(world, tmp_path):

@@ -82,7 +82,7 @@ def test_arrays_for_the_encoder_of_another_model_are_filled_up_alike():
 
 def test_features_of_another_number_are_not_applicable():
     seen = {"regions": np.ones((2, 7), np.float32), "boxes": np.ones((2, 4), np.float32)}
-    with pytest.raises(NotApplicable, match="image regions of 7 features, .* learned from those of 16"):
+    with pytest.raises(NotApplicable, match="image regions of 7 features, .* pre-trained with 16 features"):
         rows(SEEING, Example(id="x", inputs=(TEXT,), gold="true", channels=seen))
 
 
@@ -183,7 +183,7 @@ def test_an_encoder_sees_the_picture_under_every_form(form, adaptation, outputs)
 
 
 def test_sentences_of_a_document_may_have_one_picture_each():
-    """Context of another sentence brings no other picture; where a sentence has none, it is that of its context."""
+    """A sentence keeps its picture next to a context with another one; without a picture it takes the context's."""
     texts = TEXTS[0].split(), TEXTS[2].split()
     made = [Example(id=str(i), inputs=tuple(t), gold=("O",) * len(t), group="d") for i, t in enumerate(texts)]
     for seen, expected in (((1, 2), (1, 2)), ((2, 0), (2, 2)), ((0, 0), (0, 0))):

@@ -19,19 +19,11 @@ from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.runs import pretrain, run, suites
 from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard import record
-from ptmbench.tasks import microworld
 from tests.bench.asking import run_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOOR = ("majority", "bag-of-words")
 TASKS = ("cola", "sst2", "stsb", "rte", "conll2003", "copa")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
 
 
 def records(out: Path) -> dict[str, bytes]:

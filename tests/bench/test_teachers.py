@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,42 +23,22 @@ from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.work import Job, Worker, intact
 from ptmbench.leaderboard import record, sheets, tables
 from ptmbench.models.text.tokenizers import Tokenizer
-from ptmbench.tasks import microworld
 from tests.bench import asking
+from tests.bench.cells import SHORT, train
 from tests.bench.processes import ROOT, made_text, start, states, wait_for
 from tests.bench.test_schedule import BERT, CELLS, WORDS, pretraining
 
-SHORT = {"batch": 4, "length": 32}
 STUDENT = pretraining("distilbert", teacher=BERT.key)
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    files = (made_text(tmp_path_factory.mktemp("text") / "corpus.txt"),)
-    tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", 300))
-    return SimpleNamespace(files=files, tokenizer=tokenizer, corpus=corpora.load(tuple(map(str, files)), tokenizer))
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("microworld") / "data"
-    microworld.make(folder)
-    return folder
-
-
-def train(text, out, model="distilbert", **changes):
-    options = {"corpus": text.corpus, "tokenizer": text.tokenizer, "budget": Budget(steps=3)}
-    return pretrain.pretrain(model, "tiny", out=out, **(options | {"recipe": recipe_of(SHORT)} | changes))
-
-
-@pytest.fixture(scope="module")
 def teacher(text, tmp_path_factory):
-    return train(text, tmp_path_factory.mktemp("teacher") / "teacher", "bert")
+    return train("bert", text, tmp_path_factory.mktemp("teacher") / "teacher")
 
 
 @pytest.fixture(scope="module")
 def student(text, teacher, tmp_path_factory):
-    return train(text, tmp_path_factory.mktemp("student") / "student", teacher=teacher)
+    return train("distilbert", text, tmp_path_factory.mktemp("student") / "student", teacher=teacher)
 
 
 # In the graph --------------------------------------------------------------------------------------------------------
@@ -160,13 +139,13 @@ def test_a_run_takes_a_teacher(planned, teacher):
 def test_checkpoints_of_two_tokenizers_are_told(planned, text, teacher, tmp_path):
     other = Tokenizer.load(corpora.tokenizer(text.files, "wordpiece", 200))
     corpus = corpora.load(tuple(map(str, text.files)), other)
-    second = train(text, tmp_path / "second", "bert", tokenizer=other, corpus=corpus)
+    second = train("bert", text, tmp_path / "second", tokenizer=other, corpus=corpus)
     with pytest.raises(UsageError, match="The checkpoints of --teacher have different tokenizers"):
         planned(vocabulary=None, teachers=(teacher.folder, second.folder))
     with pytest.raises(UsageError, match="The checkpoints of --base and --teacher have different tokenizers"):
         planned(vocabulary=None, models=("bert",), bases=(second.folder,), teachers=(teacher.folder,))
     with pytest.raises(CheckpointError, match=r"another tokenizer \(wordpiece of .* Teach over its own"):
-        train(text, tmp_path / "student", teacher=second)
+        train("distilbert", text, tmp_path / "student", teacher=second)
 
 
 def test_pretrain_takes_a_teacher_and_asks_for_one(text, teacher, student, tmp_path):
@@ -195,14 +174,14 @@ def test_pretrain_takes_a_teacher_and_asks_for_one(text, teacher, student, tmp_p
 
 
 def test_a_teacher_whose_head_is_random_is_told(text, teacher, tmp_path):
-    """As that of a published BERT that was saved without it."""
+    """A published BERT may have been saved without its head."""
     headless = replace(teacher, about={**teacher.about, "afresh": ["mlm/transform/kernel", "mlm/output_bias"]})
     with pytest.raises(CheckpointError, match="imported without mlm/transform/kernel, mlm/output_bias, whose weights"):
-        train(text, tmp_path / "out", teacher=headless)
+        train("distilbert", text, tmp_path / "out", teacher=headless)
     headless = replace(teacher, about={**teacher.about, "afresh": ["encoder/pooler/kernel", "nsp/scores/kernel"]})
     assert teachers.mistake(headless, "distilbert", "tiny", 32) == ""  # which the student does not read
     with pytest.raises(CheckpointError, match="distilbert tiny learns from a teacher, bert tiny. Give its checkpoint"):
-        train(text, tmp_path / "out")
+        train("distilbert", text, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -215,11 +194,30 @@ def test_a_teacher_without_the_size_is_told(monkeypatch):
         teachers.of("distilbert", "tiny")
 
 
+def test_a_circle_of_teachers_is_told(monkeypatch, text, tmp_path):
+    """For a model of the circle, and for one outside that learns from it."""
+    student, bert = models.load("distilbert"), models.load("bert")
+    monkeypatch.setattr(bert, "TEACHER", replace(student.TEACHER, model="distilbert"), raising=False)
+    monkeypatch.setattr(models.load("albert"), "TEACHER", student.TEACHER, raising=False)
+    circle = "bert, which learns from distilbert, which learns from bert"
+    for name, told in (("albert", circle), ("distilbert", "bert, which learns from distilbert")):
+        with pytest.raises(
+            models.BrokenModel, match=f"{name}.py: TEACHER leads in a circle: {name} learns from {told}"
+        ):
+            models.teacher(name)
+    options = {"models": ("distilbert",), "baselines": False, "corpus": text.files, "tasks": ("sst2",)}
+    with pytest.raises(models.BrokenModel, match="leads in a circle"):
+        asking.run_suite(suite="demo", data=tmp_path, out=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
 # Trained -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_student_begins_with_its_teacher_and_leaves_it_alone(text, teacher, student, tmp_path):
-    still = train(text, tmp_path / "still", teacher=teacher, recipe=recipe_of({**SHORT, "learning_rate": 0.0}))
+    still = train(
+        "distilbert", text, tmp_path / "still", teacher=teacher, recipe=recipe_of({**SHORT, "learning_rate": 0.0})
+    )
     theirs, ours = teacher.arrays(), student.arrays()
     for name, value in still.arrays().items():
         assert np.array_equal(value, theirs[name]), name  # one layer, the teacher's first
@@ -245,25 +243,25 @@ def test_equal_flops_leave_a_student_fewer_steps(text, teacher, tmp_path):
     module, words = models.load("distilbert"), text.tokenizer.vocabulary
     described = module.describe(networks.sized(module, "tiny", 32), words)
     alone = 4 * 3 * described.forward_flops(32)
-    made = train(text, tmp_path / "out", teacher=teacher, budget=Budget(flops=10 * alone))
+    made = train("distilbert", text, tmp_path / "out", teacher=teacher, budget=Budget(flops=10 * alone))
     assert made.about["steps"] == int(10 * alone / (alone + 4 * described.teacher.forward_flops(32))) < 10
     assert made.about["flops"] <= 10 * alone
 
 
 def test_another_teacher_is_another_pretraining(text, teacher, tmp_path):
-    other = train(text, tmp_path / "other", "bert", seed=1)
+    other = train("bert", text, tmp_path / "other", seed=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pretrain, "check_finished", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            train(text, tmp_path / "out", teacher=teacher, save_every=0.0)
+            train("distilbert", text, tmp_path / "out", teacher=teacher, save_every=0.0)
     state = checkpoint.newest_intact(tmp_path / "out.training", print)
-    assert state[1]["weights"].keys() == {*train(text, tmp_path / "whole", teacher=teacher).arrays()}
+    assert state[1]["weights"].keys() == {*train("distilbert", text, tmp_path / "whole", teacher=teacher).arrays()}
     with pytest.raises(UsageError, match="holds the training state of another run: teacher is"):
-        train(text, tmp_path / "out", teacher=other)
+        train("distilbert", text, tmp_path / "out", teacher=other)
 
 
 def test_a_teacher_that_a_base_has_seen_is_counted_once(text, teacher, student, tmp_path):
-    second = train(text, tmp_path / "second", teacher=teacher, base=student, budget=Budget(steps=2))
+    second = train("distilbert", text, tmp_path / "second", teacher=teacher, base=student, budget=Budget(steps=2))
     assert second.about["including"]["steps"] == 3 + 3 + 2
     assert {second.about[role]["model"] for role in ("base", "teacher")} == {"distilbert", "bert"}
 
@@ -274,9 +272,9 @@ def test_soft_targets_of_a_trained_teacher_are_worth_more_than_random_ones(text,
     from ptmbench.bench.engine.step import TrainStep
 
     recipe = recipe_of({"batch": 16, "length": 32})
-    trained = train(text, tmp_path / "trained", "bert", budget=Budget(steps=150), recipe=recipe)
+    trained = train("bert", text, tmp_path / "trained", budget=Budget(steps=150), recipe=recipe)
     still = recipe_of({"batch": 16, "length": 32, "learning_rate": 0.0})
-    untrained = train(text, tmp_path / "untrained", "bert", budget=Budget(steps=1), recipe=still)
+    untrained = train("bert", text, tmp_path / "untrained", budget=Budget(steps=1), recipe=still)
     shape, ends = networks.sized(models.load("distilbert"), "tiny", 32), []
     for taught_by in (trained, untrained):
         first, other = (teachers.built(one, text.tokenizer, 0) for one in (trained, taught_by))

@@ -23,16 +23,12 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.run import _AdaptedModels
 from ptmbench.bench.runs.suites import demo
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record, sides, survey
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.export import every_eval_ever
+from ptmbench.leaderboard import record
+from tests.bench.cells import make
 from tests.bench.processes import ROOT, wait_for
-from tests.bench.test_cell import context, make, tokenizer, world  # noqa: F401
 from tests.bench.test_condition_cells import kept
 from tests.bench.test_plan import COLA, WIKI, first_key
 from tests.bench.test_plan import cells as planned
-from tests.leaderboard import made
-from tests.leaderboard.gates import side
 
 
 def after(asked="int8", found=(COLA,), names=("bert", "majority"), **changes):
@@ -96,7 +92,7 @@ def test_a_suite_names_its_transforms():
     assert told == "SUITE.transforms is a tuple of texts, not 'int8'."
 
 
-def test_what_trains_nothing_is_not_applicable(context):  # noqa: F811
+def test_what_trains_nothing_is_not_applicable(context):
     found, models = after("int8", (WIKI,), ("bert",), seeds=[0])
     assert not models and [one.treatment for one in found] == ["likelihood", "likelihood>int8"]
     result = cells.run(dataclasses.replace(make("wikitext2", "elmo", "likelihood"), **changes_of("int8")), context)
@@ -156,7 +152,7 @@ WAYS = [  # an architecture each, whose adaptation trains an encoder with kernel
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "model", "adaptation"), WAYS)
-def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptation):  # noqa: F811
+def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptation):
     cell = make(task, model, adaptation)
     given = kept(cell, context)
     plain = cells.run(dataclasses.replace(cell, predictor="x"), given)
@@ -203,9 +199,9 @@ def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptatio
 
 
 @pytest.mark.slow
-def test_int8_is_what_keras_makes_of_the_layers(context):  # noqa: F811
-    """Codes, scales, and answers: bit for bit those of `quantize` on the network that learnt."""
-    from ptmbench.bench.adapt.built import adapted
+def test_int8_is_what_keras_makes_of_the_layers(context):
+    """Codes, scales and predictions equal the results of `quantize` on the trained network, bit for bit."""
+    from ptmbench.bench.adapt.built import traced
     from ptmbench.bench.adapt.transforms.int8 import Settings
     from ptmbench.bench.adapt.transforms.int8.network import quantise
 
@@ -215,7 +211,7 @@ def test_int8_is_what_keras_makes_of_the_layers(context):  # noqa: F811
     for asked, settings in (("int8", Settings()), ("int8:activations=0", Settings(activations=0))):
         _, ready = transformed(f"{asked}{'+' if ':' in asked else ':'}embeddings=0", cell, given)
         found = predictor.load(ready.predictor)
-        adapted.cache_clear()  # a network of its own, quantised with the weights that it has
+        traced.cache_clear()  # a network of its own, quantised with the weights that it has
         ours = predictor.load(given.predictor)
         network = ours.network
         quantise(network, settings)
@@ -223,7 +219,7 @@ def test_int8_is_what_keras_makes_of_the_layers(context):  # noqa: F811
         for name, array in ready.predictor.arrays().items():
             assert arrays[name].dtype == array.dtype and arrays[name].tobytes() == array.tobytes(), name
         assert found.answer(report).probabilities == ours.answer(report).probabilities
-        adapted.cache_clear()
+        traced.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -237,7 +233,7 @@ def test_int8_is_what_keras_makes_of_the_layers(context):  # noqa: F811
         ("bert", "finetune", "prune:pattern=5x1+frequency=1", "pattern", "because encoder/stack/layer_0/"),
     ],
 )
-def test_where_there_is_nothing_to_transform_the_reason_is_told(context, model, adaptation, asked, code, told):  # noqa: F811
+def test_where_there_is_nothing_to_transform_the_reason_is_told(context, model, adaptation, asked, code, told):
     cell = make("sst2", model, adaptation)
     given = kept(cell, context)
     with pytest.raises(cells.NotApplicable) as raised:
@@ -248,7 +244,7 @@ def test_where_there_is_nothing_to_transform_the_reason_is_told(context, model, 
 @pytest.mark.parametrize(
     ("model", "adaptation"), [("bert", "features"), ("bert", "adapters"), ("word2vec", "features")]
 )
-def test_int8_fits_what_freezes_the_encoder(context, model, adaptation):  # noqa: F811
+def test_int8_fits_what_freezes_the_encoder(context, model, adaptation):
     cell = make("sst2", model, adaptation)
     given = kept(cell, context)
     one, ready = transformed("int8", cell, given)
@@ -257,7 +253,7 @@ def test_int8_fits_what_freezes_the_encoder(context, model, adaptation):  # noqa
     assert found.cost["disk_bytes"] < 0.8 * found.adaptation["transform"]["of"]["disk_bytes"]
 
 
-def test_more_of_the_network_is_pruned_where_it_is_asked_for(context):  # noqa: F811
+def test_more_of_the_network_is_pruned_where_it_is_asked_for(context):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
     _, ready = transformed("prune:schedule=constant+embeddings=1+head=1", cell, given)
@@ -271,7 +267,7 @@ def test_more_of_the_network_is_pruned_where_it_is_asked_for(context):  # noqa: 
     assert np.all(np.sum(groups == 0, axis=1) == 2)
 
 
-def test_a_twin_is_trained_as_long_without_a_zero(context):  # noqa: F811
+def test_a_twin_is_trained_as_long_without_a_zero(context):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
     found = []
@@ -284,7 +280,7 @@ def test_a_twin_is_trained_as_long_without_a_zero(context):  # noqa: F811
     assert twin["parameters_nonzero"] == twin["parameters"]
 
 
-def test_a_kept_transformed_model_predicts_the_same(context, capsys):  # noqa: F811
+def test_a_kept_transformed_model_predicts_the_same(context, capsys):
     cell = make("sst2", "bert", "finetune")
     one, ready = transformed("prune:frequency=1", cell, kept(cell, context))
     out = context.out / "kept"
@@ -301,7 +297,7 @@ def test_a_kept_transformed_model_predicts_the_same(context, capsys):  # noqa: F
     assert answers == predictor.load(ready.predictor).answer(examples).predictions
 
 
-def test_under_a_condition_the_transformed_model_answers(context):  # noqa: F811
+def test_under_a_condition_the_transformed_model_answers(context):
     cell = make("sst2", "bert", "finetune")
     one, ready = transformed("int8", cell, kept(cell, context))
     noisy = {"share": 1.0, "kinds": "insert+delete+swap+mistype"}
@@ -309,51 +305,6 @@ def test_under_a_condition_the_transformed_model_answers(context):  # noqa: F811
     found = cells.run(dataclasses.replace(one, **under), ready)
     assert found.status == "ok", found.reason
     assert found.task["name"] == "sst2@misspellings:share=1.0" and found.adaptation["name"] == "finetune>int8"
-
-
-# The board -----------------------------------------------------------------------------------------------------------
-
-
-def compressed(asked="prune:sparsity=0.8", version=1, **changes):
-    """A made-up record of a transformed model."""
-    chosen = transforms.choose(asked)
-    about = {"name": asked, "settings": dataclasses.asdict(chosen.settings), "version": version}
-    about |= {"label": chosen.transform.label(chosen.settings), "compression": chosen.transform.compression}
-    return made.record(adaptation={"name": f"finetune>{asked}", "transform": about}, **changes)
-
-
-def test_a_transformed_model_stands_in_a_row_of_its_own():
-    found = [made.record(value=80.0), compressed(value=75.0), compressed("int8", value=79.0)]
-    grid = arrange([*found, made.record(task="wikitext2", value=30.0, adaptation={"name": "likelihood"})])
-    assert [row.title for row in grid.rows] == [
-        "BERT (mini · pre-trained · fine-tuning)",
-        "BERT (mini · pre-trained · fine-tuning · int8)",
-        "BERT (mini · pre-trained · fine-tuning · pruned 80 %)",
-    ]
-    plain, *others = grid.rows
-    (perplexity,) = (column for column in grid.columns if column.task["name"] == "wikitext2")
-    assert (plain, perplexity) in grid.cells  # of the model as it is, not of what was made of it
-    assert not any((row, perplexity) in grid.cells for row in others)
-    lines = {line["method"].title: line["type"] for line in survey.table_3(grid)}
-    assert lines == {others[0].title: "quantisation", others[1].title: "pruning"}
-    assert plain.card["reported"] and not any(row.card["reported"] for row in others)  # no paper's of these
-    names = [one["model_info"]["additional_details"]["adaptation"] for one in every_eval_ever(grid)]
-    assert names == ["finetune", "finetune>int8", "finetune>prune:sparsity=0.8"]
-
-
-def test_the_gate_compares_the_same_transform(tmp_path):
-    one, newer, plain = compressed(value=80.0), compressed(version=2, value=80.0), made.record(value=80.0)
-    assert len({sides.identity_of(each) for each in (plain, one, compressed("int8"))}) == 3
-    left, right = (sides.read(side(tmp_path / name, [each])) for name, each in (("a", one), ("b", newer)))
-    ((_, _, apart),) = sides.match(left, right)
-    assert apart == ["version of the transform"]
-    assert left.groups[0].trained
-
-
-@pytest.mark.parametrize("broken", [{"name": "x"}, "int8", {"name": "x", "settings": {}, "version": "1"}])
-def test_a_record_with_half_a_transform_is_refused(tmp_path, broken):
-    with pytest.raises(record.RecordError, match="adaptation.transform"):
-        record.write(tmp_path, made.record(adaptation={"transform": broken}))
 
 
 # Real processes ------------------------------------------------------------------------------------------------------
@@ -377,7 +328,7 @@ sys.exit(run_suite(RunOptions(
 
 
 @pytest.mark.slow
-def test_a_run_killed_in_the_middle_of_pruning_ends_with_the_same_weights(world, tmp_path):  # noqa: F811
+def test_a_run_killed_in_the_middle_of_pruning_ends_with_the_same_weights(world, tmp_path):
     log = tmp_path / "log"
 
     def begin(out, save_every):

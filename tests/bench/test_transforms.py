@@ -27,7 +27,7 @@ def test_zeros_are_left_out_and_come_back_bit_for_bit(share, dtype):
     array = (RNG.normal(size=(37, 11)) * 20).astype(dtype)
     array[RNG.random(array.shape) < share] = 0
     if dtype != "int8":
-        array[0, :3] = [-0.0, np.nan, np.inf]  # -0.0 has a bit set: it is kept as it is
+        array[0, :3] = [-0.0, np.nan, np.inf]  # -0.0 has a bit set, so it is kept
     stored = packing.sparse("x", array)
     found = packing.unpacked(stored | {"y": array})
     assert found.keys() == {"x", "y"} and found["x"].dtype == array.dtype and found["x"].shape == array.shape

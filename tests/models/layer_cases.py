@@ -159,7 +159,7 @@ def layer_of(name, config):
 
 
 def own(layer):
-    """The variables of ``layer`` without those of an encoder that it refers to."""
+    """The variables of ``layer`` without the variables of an encoder that it refers to."""
     return [v for v in layer.variables if v.path.startswith("layer/")]
 
 

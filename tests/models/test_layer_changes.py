@@ -60,7 +60,7 @@ def test_a_kernel_that_extensions_change_is_not_quantised():
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_recomputed_gradients_are_equal(kind):
-    """Also those of extensions inside the blocks."""
+    """Also the variables of extensions inside the blocks."""
     model, layer = network(kind)
     updates = [one for one in layer._flatten_layers() if "after_attention" in getattr(one, "SEAMS", ())]
     updates[0].attach("after_attention", Adapter())

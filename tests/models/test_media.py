@@ -1,4 +1,4 @@
-"""Pictures beside a text: from a file of regions to the documents of a corpus, and what is told of wrong files."""
+"""Pictures of a corpus: from a file of regions to the documents, and the errors of wrong files."""
 
 import json
 from pathlib import Path
@@ -156,7 +156,7 @@ def test_a_damaged_or_missing_file_is_told_with_the_line_that_names_it(tmp_path)
 
 def test_features_of_two_numbers_are_told(tmp_path):
     one, other = made(tmp_path), made(tmp_path, "b.txt", features=7)
-    with pytest.raises(CorpusError, match="b.npz has 7 features, and that of .*a.npz has 5"):
+    with pytest.raises(CorpusError, match='b.npz has 7 features, and "regions" of .*a.npz has 5'):
         widths_of([one, other])
     with pytest.raises(CorpusError, match="b.npz has 7 features, and the tokenizer knows 5"):
         tokenise([other], train_tokenizer([one], "word", 80))

@@ -9,7 +9,7 @@ from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.heads import classification
 
 Codec = classification.Codec
-"""Reads the logits of its classes; the number behind them, that of a layer, is for FLOPs."""
+"""Reads the logits of its classes. The last number of each output, the exit layer, is for FLOPs."""
 
 
 class Logits(NamedTuple):

@@ -18,8 +18,8 @@ from ptmbench.models.layers.operations import shape
 
 
 class Branch(keras.layers.Layer):
-    """All of a classifier but its last layer: vectors of tokens [B, T, D] to [B, W]. ``last`` takes the vector of the
-    last token, otherwise that of the first one is taken."""
+    """A classifier without its last layer: token vectors [B, T, D] to [B, W]. It takes the vector of the ``last``
+    token, or of the first token."""
 
     def __init__(self, width: int, narrow: int, heads: int, last: bool, name: str):
         super().__init__(name=name)

@@ -1,8 +1,8 @@
 """The contract of transforms: a change of a trained network that keeps its task.
 
-A folder ``bench/adapt/transforms/NAME`` holds the transform NAME: its ``__init__.py`` defines ``TRANSFORM`` and imports
-neither TensorFlow nor Keras, because plans and cost estimates read it. Methods that need them import them from the
-folder's other files.
+The folder ``bench/adapt/transforms/NAME`` has the transform NAME. Its ``__init__.py`` defines ``TRANSFORM``. It imports
+neither TensorFlow nor Keras, because plans and cost estimates read it; methods import them from the other files of the
+folder.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,58 +20,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """What a transform makes a smaller predictor of."""
+    """The input of a transform."""
 
     predictor: "Trained"
-    """The adapted model. Its network is shared: take arrays from it before anything else is learnt."""
+    """The adapted model. Its network is shared, so read its arrays before another model is trained."""
     settings: Any
-    """Those of the transform."""
+    """The settings of the transform."""
     training: Settings | None
-    """What `Transform.training` gave."""
+    """The result of `Transform.training`."""
     seed: int
     rows: Mapping[str, Sequence["Row"]] = field(default_factory=dict)
-    """The rows of "train" and "selection"; none where the transform trains nothing."""
+    """Rows of the splits "train" and "selection"; empty for a transform that trains nothing."""
     score: Callable[[], float] = lambda: 0.0
-    """The score of the network on the selection split, as it is at the moment; higher is better."""
+    """Returns the current score of the network on the selection split; higher is better."""
     bookmark: "Bookmark"
-    """Where a training of the transform saves how far it has come."""
+    """Saves and resumes the training of the transform."""
 
 
 class Transformed(NamedTuple):
-    """What a transform made."""
+    """The output of a transform."""
 
     weights: Mapping[str, Any]
-    """All arrays of the network as they are stored (`bench.engine.packing`)."""
+    """All arrays of the network, in the format of checkpoints (`bench.engine.packing`)."""
     changed: tuple[str, ...]
     """Names of the arrays that were pruned or quantised."""
     course: "Course | None" = None
-    """What its training did; None where it trains nothing."""
+    """Steps, costs and curve of its training; None without training."""
 
 
 @runtime_checkable
 class Transform(Protocol):
-    """How a predictor becomes another one of the same task, with fewer parameters or fewer bits."""
+    """Converts a predictor to another one of the same task, with fewer parameters or fewer bits."""
 
     summary: str
     settings: type
-    """A frozen dataclass; its fields are what can be changed, each a `bench.adapt.settings.setting`."""
+    """A frozen dataclass whose fields are `bench.adapt.settings.setting`."""
     version: int
-    """Raised when the same predictor becomes another one."""
+    """Raised when a change makes another predictor from the same input."""
     compression: str
-    """What the survey calls it: a key of `leaderboard.survey.COMPRESSION`."""
+    """The survey's kind of compression: a key of `leaderboard.survey.COMPRESSION`."""
     rebuilds: bool
-    """Whether the transformed network has other layers than the adapted one. `prepare` makes them then."""
+    """Whether the transformed network has other layers than the adapted one, made by `prepare`."""
 
     def label(self, settings: Any) -> str:
-        """What the board says of a model that was transformed with ``settings``: "pruned to 50 % zeros"."""
+        """The text on the board for a model transformed with ``settings``: "pruned to 50 % zeros"."""
 
     def training(self, settings: Any, adaptation: Settings) -> Settings | None:
-        """The settings of the training that the transform does, given those of the ``adaptation``; None where it trains
-        nothing."""
+        """The settings of the transform's training, derived from the settings of the ``adaptation``; None without
+        training."""
 
     def transformed(self, material: Material) -> Transformed:
-        """The transformed weights. Raises `NotApplicable` where the network has nothing to transform."""
+        """The transformed weights. Raises `NotApplicable` if the network has nothing to transform."""
 
     def prepare(self, adapted: "Adapted", settings: Any) -> None:
-        """Changes the layers of the network of ``adapted``, which was just built and is not traced. It takes the
-        transformed weights afterwards."""
+        """Replaces layers of the network of ``adapted``, which is built and not yet traced, so that the transformed
+        weights fit."""

@@ -1,9 +1,10 @@
-"""Writing: greedy decoding, beam search and sampling over any model that can `decode`.
+"""Text generation: greedy decoding, beam search and sampling with any model that has `decode`.
 
-A `Generator` writes texts for batches of sources as a `Writing` says; `beam` and `sampling` hold the two searches,
-`writing` what both do at each place. The past is never moved when hypotheses branch (`models.pretrainable.Writer`). One
-graph serves every batch and length. A step's products are too small for several threads to share, but rows are apart:
-each thread writes for its own. An accelerator takes all rows at once.
+A `Generator` writes texts for batches of sources with the settings of a `Writing`. `beam` and `sampling` have the two
+searches, `writing` the code that they share. Cached keys and values stay in place when hypotheses branch
+(`models.pretrainable.Writer`). One graph serves all batches and lengths. On a processor, each thread decodes some of
+the rows, because the matrix products of a step are too small for several threads. An accelerator decodes all rows at
+once.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ __all__ = ["Generator", "Writing", "Written"]
 
 
 class Generator:
-    """Writes with ``network`` as ``writing`` says; padding and [CLS] are never written."""
+    """Generates text with ``network`` and the settings ``writing``. Padding and [CLS] are never generated."""
 
     def __init__(self, network: Pretrainable, vocabulary: Vocabulary, writing: Writing):
         if network.decode is None:
@@ -45,8 +46,8 @@ class Generator:
     def __call__(
         self, tokens: np.ndarray, longest: int, seed: int = 0, channels: Mapping[str, np.ndarray] | None = None
     ) -> Written:
-        """Texts of at most ``longest`` tokens for ``tokens`` int32 [B, T] and their ``channels``, the same in each
-        call. ``seed`` draws samples: the same ones for the same source, whatever stands in the batch beside it."""
+        """Generates texts of at most ``longest`` tokens for ``tokens`` int32 [B, T] and their ``channels``, which have
+        the same names in each call. Samples depend on ``seed`` and the source, not on the other rows of the batch."""
         given = {"tokens": np.asarray(tokens, np.int32), **(channels or {})}
         if self._traced is None:
             form = sampling.sample if self.writing.sample else beam.search
@@ -72,5 +73,5 @@ class Generator:
 
 
 def _writers() -> int:
-    """How many threads write at once."""
+    """Number of threads that decode at the same time."""
     return 1 if accelerated() else environment.threads()

@@ -56,7 +56,7 @@ class Settings:
     max_steps: int = setting(0)
     """Training steps at most; 0 is no limit."""
     learning_rate: float = setting(0.0)
-    """Highest learning rate; 0 is that of the adaptation."""
+    """Peak learning rate; 0 for the adaptation's."""
     pattern: str = setting(
         "", "2:4 (zeros of consecutive inputs), 4x1 (block of inputs x outputs) or empty", _is_pattern
     )

@@ -1,0 +1,38 @@
+"""Fixtures of many test files: the microworld, its tokenizer, what a small cell is run with, a text to pre-train on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from ptmbench.bench.data import corpora
+from ptmbench.bench.runs.answers import Context
+from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks import microworld
+from tests.bench.cells import SHAPE
+from tests.bench.processes import made_text
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """The folder of the microworld, to be read only."""
+    folder = tmp_path_factory.mktemp("microworld") / "data"
+    microworld.make(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer(world):
+    return Tokenizer.load(corpora.tokenizer([world / "corpus"], "wordpiece", 400))
+
+
+@pytest.fixture
+def context(world, tokenizer, tmp_path):
+    return Context(data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"})
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A small text, with its tokenizer and as a corpus."""
+    files = (made_text(tmp_path_factory.mktemp("text") / "corpus.txt"),)
+    tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", 300))
+    return SimpleNamespace(files=files, tokenizer=tokenizer, corpus=corpora.load(tuple(map(str, files)), tokenizer))

@@ -1,0 +1,138 @@
+"""Cells of FastBERT: stopped and killed in either stage, kept, and faster with fewer FLOPs."""
+
+import dataclasses
+import gzip
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ptmbench.bench.adapt import conditions, predictor, settings
+from ptmbench.bench.adapt.built import traced
+from ptmbench.bench.adapt.fastbert import Own
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.errors import OK
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.leaderboard import record
+from ptmbench.models.card import Size
+from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks import load
+from tests.bench.cells import check_resumed, make
+from tests.bench.processes import ROOT, wait_for
+
+DEEP = Size(layers=3, width=32, heads=2, inner=64, length=96)
+
+
+def asked(**changes):
+    return make("sst2", "bert", "fastbert", **{"epochs": 4, "batch": 16, "learning_rate": 3e-3} | changes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [2, 9], ids=["first stage", "second stage"])
+def test_a_cell_that_was_stopped_in_either_stage_ends_the_same(context, kill, monkeypatch):
+    deep = dataclasses.replace(context, shape=DEEP)
+    straight = check_resumed(asked(), deep, kill, monkeypatch, "mean_exit_layer")
+    assert straight.cost["steps"] == 12 and len(straight.curve) == 4  # six of each stage
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import tests.bench.test_fastbert_cells as here
+here.alone(*map(Path, sys.argv[1:]))
+"""
+
+
+def alone(data, out):
+    """A cell in a process of its own, which saves after every step; its answers go to a file."""
+    vocabulary = Tokenizer.load(corpora.tokenizer([data / "corpus"], "wordpiece", 400))
+    given = Context(data=data, out=out, shape=DEEP, tokenizer=vocabulary, unfinished=out / "unfinished", save_every=0.0)
+    result = cells.run(dataclasses.replace(asked(), limit=48), given)
+    kept = {"scores": dict(result.scores), "curve": list(result.curve), "sha": result.predictions["sha256"]}
+    (out / "answers.json").write_text(json.dumps(kept | {"exit": result.cost["mean_exit_layer"]}))
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_of_each_stage_it_ends_the_same(world, tmp_path):
+    """By a signal that nothing can catch, first in one stage, then in the other."""
+
+    def begin(out):
+        out.mkdir(exist_ok=True)
+        with open(tmp_path / "log", "a") as log:
+            return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out], cwd=ROOT, stderr=log, stdout=log)
+
+    def come(out):
+        found = (out / "unfinished").glob("training-1/step-*/manifest.json")
+        return max((int(path.parent.name.rpartition("-")[2]) for path in found), default=0)
+
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert begin(straight).wait(timeout=400) == OK, (tmp_path / "log").read_text()
+    for stage in (2, 8):
+        process = begin(killed)
+        wait_for(lambda stage=stage, process=process: come(killed) >= stage or process.poll() is not None, 300.0)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
+        assert stage <= come(killed) < (7 if stage == 2 else 12)
+    assert begin(killed).wait(timeout=400) == OK, (tmp_path / "log").read_text()
+    assert "The cell goes on at step" in (tmp_path / "log").read_text()
+    assert (killed / "answers.json").read_text() == (straight / "answers.json").read_text()
+
+
+@pytest.mark.slow
+def test_the_faster_the_fewer_flops_and_what_is_kept_answers_as_before(context, world, tokenizer):
+    """One network is adapted, kept, and asked at several speeds; it answers misspelt texts too."""
+    deep = dataclasses.replace(context, shape=DEEP, keep=True)
+    cell = asked(speed=0.5)
+    result = cells.run(cell, deep)
+    assert result.status == "ok", result.reason
+    plain = cells.run(make("sst2", "bert", "finetune"), dataclasses.replace(deep, keep=False))
+    size = Own().branch_width(DEEP.width)
+    added = DEEP.layers * (DEEP.width * size + size + 5 * (size * size + size))
+    assert result.cost["parameters"] - plain.cost["parameters"] == added
+    record.write(context.out, result)
+
+    (folder,) = (context.out / "adapted").iterdir()
+    traced.cache_clear()  # as in a process of its own
+    kept = predictor.load(checkpoint.read(folder))
+    task = load("sst2")
+    examples = task.examples(world, task.report)[:48]
+    answers = kept.answer(examples)
+    told = [line["prediction"] for line in lines(context.out, result)]
+    assert answers.predictions == told and answers.told == {"mean_exit_layer": result.cost["mean_exit_layer"]}
+
+    means, spent = [], []
+    for speed in (0.0, 0.3, 0.6, 0.9, 0.99, 1.0):
+        kept.settings = settings.changed(kept.settings, {"speed": speed})
+        answers = kept.answer(examples)
+        means.append(answers.told["mean_exit_layer"])
+        each = kept.flops(examples)
+        assert abs(sum(each) - answers.flops) <= 1e-9 * answers.flops
+        spent.append(answers.flops)
+        if speed in (0.0, 1.0):
+            assert means[-1] == (DEEP.layers if speed == 0.0 else 1)
+    assert means == sorted(means, reverse=True) and spent[1:] == sorted(spent[1:], reverse=True)
+    assert spent[-1] < 0.5 * spent[0] < spent[1] and min(answers.probabilities[0].values()) > 0
+
+    # The gradients are the teacher's, whatever the speed.
+    (found,) = kept.gradients(examples[:1])
+    assert found.shape[1] == DEEP.width and np.abs(found).max() > 0
+
+    chosen = conditions.choose("misspellings:share=1.0")
+    changes = {"share": 1.0, "kinds": "insert+delete+swap+mistype"}
+    other = dataclasses.replace(
+        cell, predictor="x", condition=chosen.title, condition_settings=changes, condition_version=1
+    )
+    given = dataclasses.replace(deep, keep=False, predictor=checkpoint.read(folder), spent=dict(result.cost))
+    misspelt = cells.run(other, given)
+    assert misspelt.status == "ok", misspelt.reason
+    assert 1 <= misspelt.cost["mean_exit_layer"] <= DEEP.layers
+
+
+def lines(out, result):
+    with gzip.open(out / result.predictions["file"], "rt") as file:
+        return [json.loads(line) for line in file]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.budget import Budget, rungs
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import UsageError
 
@@ -23,6 +23,8 @@ CHOICES = {"executor": ("local", "ray"), "tokenizer": KINDS, "strategy": STRATEG
 BOUNDS = {
     "seeds": (1, 1000),
     "seed": (0, 2**32 - 1),
+    "pretraining_seeds": (1, 1000),
+    "pretraining_seed": (0, 2**32 - 1),
     "limit": (1, 10**12),
     "vocabulary": (64, 10**7),
     "jobs": (1, 1024),
@@ -89,7 +91,12 @@ class CellOptions(_Checked):
 class TrainingOptions(_Checked):
     """Pre-training: corpus, tokenizer, budget, recipe and initial checkpoints."""
 
-    budget: Budget = Budget()
+    budget: Budget | Sequence[Budget] = Budget()
+    """A run may have several: every model is pre-trained once with each."""
+    pretraining_seeds: int | None = None
+    """In a run: times that each model is pre-trained with each budget, with seeds counted from 0."""
+    pretraining_seed: int | None = None
+    """In a run: this one seed of pre-training only, in place of ``pretraining_seeds``."""
     corpus: Sequence[Path] = ()
     """Unlabelled text: files or folders."""
     tokenizer: str | None = None
@@ -102,13 +109,23 @@ class TrainingOptions(_Checked):
     teachers: Sequence[Path] = ()
     """Checkpoints of teachers, instead of teachers that the run pre-trains. Their tokenizer is used."""
 
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The budgets that are asked for; () for the suite's own."""
+        return rungs(self.budget)
+
     def arguments(self) -> list[str]:
-        """Arguments for ``ptmbench run``."""
+        """Arguments for ``ptmbench run``, without those that differ between the pre-trainings of one model: several
+        budgets, or several seeds."""
         bases = [part for folder in self.bases for part in ("--base", str(folder))]
         bases += [part for folder in self.teachers for part in ("--teacher", str(folder))]
         corpus = ["--corpus", *map(str, self.corpus)] if self.corpus else []
         tokens = [*_given("--tokenizer", self.tokenizer), *_given("--vocabulary", self.vocabulary)]
-        return [*bases, *corpus, *tokens, *self.budget.flag().split(), *_changes("--recipe", self.recipe)]
+        budget = self.budgets[0].flag().split() if len(self.budgets) == 1 else []
+        seed = _given("--pretraining-seed", self.pretraining_seed)
+        if not seed and self.pretraining_seeds == 1:
+            seed = ["--pretraining-seeds", "1"]
+        return [*bases, *corpus, *tokens, *budget, *seed, *_changes("--recipe", self.recipe)]
 
 
 @dataclass(frozen=True, kw_only=True)

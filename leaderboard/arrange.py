@@ -1,18 +1,20 @@
 """From records to the grid: which records share a row, a column and a cell, and which must not.
 
-Scores of two task versions, two data sets, two pre-training corpora or, of one seed, two budgets are never averaged,
-whether they are the row's own or those of models that it reads besides; where one label covers several of them, each
-gets a row or column of its own that says which.
+Scores of two task versions, two data sets, two pre-training corpora or two budgets are never averaged, whether they
+are the row's own or those of models that it reads besides; where one label covers several of them, each gets a row or
+column of its own that says which. Older records do not say which budget they were asked to spend: there, only two
+numbers of tokens behind one seed are known to be two budgets, since a budget in minutes gives every seed another.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
+from ptmbench.leaderboard.costs import budget_words
 from ptmbench.leaderboard.grid import Cell, Column, Grid, Row, tokenizer_of
-from ptmbench.leaderboard.record import THEN, Record, beside
-from ptmbench.leaderboard.stats import summarise
+from ptmbench.leaderboard.record import THEN, Draw, Record, beside, draw_of, planned
 
 
 def arrange(records: Iterable[Record]) -> Grid:
@@ -20,28 +22,28 @@ def arrange(records: Iterable[Record]) -> Grid:
     notes: list[str] = []
     columns, column_of = _columns(list(records), notes)
     rows, row_of = _rows(column_of)
-    seeds: dict[tuple[Row, Column], dict[int, Record]] = {}
+    draws: dict[tuple[Row, Column], dict[Draw, Record]] = {}
     aside: Counter[tuple[str, str]] = Counter()
     placed = ((record, row, column) for record, column in column_of.values() for row in row_of[id(record)])
     for record, row, column in placed:
-        held = seeds.setdefault((row, column), {})
-        if rival := held.get(record.seed):
+        held, draw = draws.setdefault((row, column), {}), draw_of(record)
+        if rival := held.get(draw):
             aside[(row.title, column.title)] += 1
             record = max(record, rival, key=lambda one: (one.finished, one.seal))
-        held[record.seed] = record
+        held[draw] = record
     for (row, column), count in sorted(aside.items()):
         notes.append(
             f"{row} on {column}: {count} older record{'s' * (count > 1)} of a seed that was run again with other "
             f"settings or code {'are' if count > 1 else 'is'} left out; the newest counts."
         )
-    cells = {pair: Cell(records=tuple(held[seed] for seed in sorted(held))) for pair, held in seeds.items()}
+    cells = {pair: Cell(records=tuple(held[draw] for draw in sorted(held))) for pair, held in draws.items()}
     grid = Grid(rows=rows, columns=columns, cells=cells, notes=tuple(notes))
     ordered = sorted(rows, key=lambda row: (_rank(grid, row), row.title))
     return Grid(rows=tuple(ordered), columns=columns, cells=cells, notes=tuple(notes))
 
 
 def _rank(grid: Grid, row: Row) -> float:
-    mean = summarise(list(grid.macro(row).values())).mean
+    mean = grid.macro_summary(row).mean
     return -mean if math.isfinite(mean) else math.inf
 
 
@@ -77,11 +79,11 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
     for key in sorted(by_name):
         label, name, size, kind, division, adaptation = key
         members = by_name[key]
-        own = _parts(members, _telling(members, _pretraining_identity))
+        own = _parts(members, _with_planned(members, _telling(members, _pretraining_identity)))
         beside = [_parts(part, _telling(part, _neighbours_identity)) for _, part in own]
         for (identity, _), parts in zip(own, beside, strict=True):
             for others, part in parts:
-                words = [_pretraining_words(identity, part)] if len(own) > 1 else []
+                words = [_pretraining_words(identity, part, [one for one, _ in own])] if len(own) > 1 else []
                 words += [_neighbours_words(others)] if len(parts) > 1 else []
                 row = Row(
                     name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
@@ -142,19 +144,46 @@ def _task_identity(record: Record) -> tuple | None:
 
 
 def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:
-    """``identity``, with the budget only where those of one seed differ, on one task or on two, since a budget in
-    minutes differs from seed to seed."""
-    known = {(record.seed, identity(record, False), identity(record, True)) for record in records}
-    budget = len({(seed, short) for seed, short, _ in known}) < len(known)
+    """``identity``, with the budget only where there are several: where a record says what it was asked to spend, or
+    where those of one draw differ, on one task or on two."""
+    known = {(draw_of(record), identity(record, False), identity(record, True)) for record in records}
+    budget = len({(draw, short) for draw, short, _ in known}) < len(known)
+    budget |= any((record.pretraining or {}).get("budget") for record in records)
     return lambda record: identity(record, budget)
 
 
+def _with_planned(records: Sequence[Record], identity: Callable[[Record], Hashable | None]) -> Callable:
+    """``identity``, which records whose pre-training failed share with those of the budget that was planned for it."""
+    found = {}
+    for record in records:
+        if record.pretraining and identity(record) is not None:
+            found.setdefault(_asked(record.pretraining), identity(record))
+
+    def of(record: Record) -> Hashable | None:
+        if not (asked := planned(record)):
+            return identity(record)
+        tokenizer = next((one[1] for one in found.values() if one[0] == asked.get("corpus_sha256")), None)
+        return found.get(_asked(asked), (asked.get("corpus_sha256"), tokenizer, budget_words(asked)))
+
+    return of
+
+
+def _asked(made: Mapping[str, Any]) -> tuple:
+    """Corpus and budget, as they were asked for."""
+    return (made.get("corpus_sha256"), budget_words(made))
+
+
 def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
-    """Corpus and tokenizer, and tokens if asked for. Random weights have a tokenizer."""
+    """Corpus and tokenizer, and the budget if asked for. Random weights have a tokenizer."""
     made, tokenizer = record.pretraining or {}, tokenizer_of(record)
     if not made and tokenizer is None:
         return None
-    return (made.get("corpus_sha256"), tokenizer, made.get("tokens") if budget else None)
+    return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None)
+
+
+def _spent(made: Mapping[str, Any]) -> Any:
+    """What tells budgets apart: the tokens that were read; the minutes where these were counted instead."""
+    return budget_words(made) if "minutes" in (made.get("budget") or {}) else made.get("tokens")
 
 
 def _neighbours_identity(record: Record, budget: bool) -> tuple | None:
@@ -162,26 +191,34 @@ def _neighbours_identity(record: Record, budget: bool) -> tuple | None:
     found = []
     for name, made in sorted(beside(record.adaptation, "neighbours"), key=itemgetter(0)):
         tokenizer = (made.get("tokenizer") or {}).get("sha256")
-        found.append((name, made.get("corpus_sha256"), tokenizer, made.get("tokens") if budget else None))
+        found.append((name, made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None))
     return tuple(found) or None
 
 
 def _neighbours_words(identity: Hashable | None) -> str:
     of = [
-        f"{name} {str(corpus)[:6]}, tokenizer {str(tokenizer)[:6]}" + (f", {tokens:,} tokens" if tokens else "")
-        for name, corpus, tokenizer, tokens in identity or ()
+        f"{name} {str(corpus)[:6]}, tokenizer {str(tokenizer)[:6]}" + (f", {_tokens_words(spent)}" if spent else "")
+        for name, corpus, tokenizer, spent in identity or ()
     ]
     return f"beside {' and '.join(of)}" if of else ""
 
 
-def _pretraining_words(identity: Hashable | None, records: Sequence[Record]) -> str:
+def _pretraining_words(identity: Hashable | None, records: Sequence[Record], others: Sequence[Hashable | None]) -> str:
+    """What tells the pre-training ``identity``, which ``records`` have, from the ``others`` of its rows."""
     if identity is None:
         return ""
-    corpus, tokenizer, tokens = identity
-    made = next((record.pretraining for record in records if record.pretraining), None)
-    words = f"tokenizer {str(tokenizer)[:6]}"
-    words = f"{made.get('corpus')} {str(corpus)[:6]}, {words}" if made else words
-    return f"{words}, {tokens:,} tokens" if tokens is not None else words
+    corpus, tokenizer, spent = identity
+    made = next((record.pretraining or planned(record) for record in records if record.pretraining), None)
+    made = made or next(filter(None, map(planned, records)), {})
+    budget = "" if spent is None else budget_words(made) or _tokens_words(spent)
+    if len({one[:2] for one in others if one is not None}) == 1 and budget:
+        return budget
+    text = f"{made.get('corpus')} {str(corpus)[:6]}" if made else ""
+    return ", ".join(filter(None, (text, f"tokenizer {str(tokenizer)[:6]}", budget)))
+
+
+def _tokens_words(spent: Any) -> str:
+    return f"{spent:,} tokens" if isinstance(spent, int) else str(spent)
 
 
 def _newest(records: Sequence[Record]) -> Record:

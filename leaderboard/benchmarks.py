@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptmbench.leaderboard.grid import Cell, Column, Grid, Row
-from ptmbench.leaderboard.stats import Interval, Summary, mean_of, summarise
+from ptmbench.leaderboard.record import Draw, draw_of
+from ptmbench.leaderboard.stats import Interval, Summary, mean_of, summarise, units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +40,15 @@ class Benchmark:
         found = self.columns(grid).values()
         return [c.title for c in found if not self.values(grid.cells.get((row, c)))]
 
-    def values(self, cell: Cell | None) -> dict[int, float]:
-        """{seed: what counts of one task}."""
+    def values(self, cell: Cell | None) -> dict[Draw, float]:
+        """What counts of one task, by the seeds that were drawn."""
         if cell is None:
             return {}
         metric = self.metrics.get(cell.records[0].task["name"], "headline")
-        return {one.seed: float(one.scores[metric]["value"]) for one in cell.ok if metric in one.scores}
+        return {draw_of(one): float(one.scores[metric]["value"]) for one in cell.ok if metric in one.scores}
 
-    def scores(self, grid: Grid, row: Row) -> dict[int, float]:
-        """{seed: score} for the seeds that have every task; {} when a task lacks."""
+    def scores(self, grid: Grid, row: Row) -> dict[Draw, float]:
+        """The score for each draw of seeds that has every task; {} when a task lacks."""
         columns = self.columns(grid)
         values = {name: self.values(grid.cells.get((row, column))) for name, column in columns.items()}
         if len(values) < len(self.tasks):
@@ -57,7 +58,7 @@ class Benchmark:
 
     def summary(self, grid: Grid, row: Row) -> tuple[Summary, Interval]:
         """The score over seeds, and its t interval within the bounds of the mean."""
-        found = summarise(list(self.scores(grid, row).values()))
+        found = summarise(units(self.scores(grid, row)))
         if not found.n:
             return found, found.interval
         bounds = {name: column.bounds for name, column in self.columns(grid).items()}

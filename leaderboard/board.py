@@ -41,6 +41,9 @@ TABLES = {
     "table3": tables.table_3,
     "benchmarks": tables.benchmarks,
     "twins": tables.twins,
+    "ladder": tables.ladder,
+    "scaling": tables.scaling,
+    "crossings": tables.crossings,
     "cost": tables.cost,
     "reported": tables.reported,
     "overlap": tables.overlap,
@@ -53,11 +56,16 @@ _HEADINGS = {
     "table3": "The survey's table 3 (compressed models), reported beside measured",
     "benchmarks": "Official scores of benchmarks",
     "twins": "Pre-trained minus random weights: mean ± standard deviation of the differences over seeds (seeds)",
+    "ladder": "Score against budget: rungs of each model, and the gain per doubling of FLOPs since the rung below",
+    "scaling": "Score against budget: per doubling of FLOPs by least squares, bend, and exponent of the power law",
+    "crossings": "Score against budget: which of two models is ahead at each rung, and where they cross",
     "cost": "Cost",
     "reported": "Reported by the papers, beside measured",
     "overlap": "Examples of the report split that overlap with the training split, or with each other",
     "cells": "Every cell",
 }
+_WHERE_FOUND = ("overlap", "ladder", "scaling", "crossings")
+"""Tables that Markdown leaves out where they are empty."""
 
 
 def build(folders: Sequence[Path], out: Path) -> Path:
@@ -178,8 +186,8 @@ def _markdown(grid: Grid, damaged: Sequence[Damaged], names: Sequence[str]) -> s
     parts = []
     for name in names:
         frame = TABLES[name](grid)
-        if name == "overlap" and not len(frame) and len(names) > 1:
-            continue  # records from before it was counted
+        if name in _WHERE_FOUND and not len(frame) and len(names) > 1:
+            continue
         body = tables.to_markdown(frame) if len(frame) else "Nothing to show.\n"
         notes = f"{tables.markdown_cell(frame.attrs['definition'])}\n" if "definition" in frame.attrs else ""
         parts.append("\n".join(part for part in (f"## {_HEADINGS[name]}\n", body, notes) if part))

@@ -14,7 +14,7 @@ from markupsafe import escape
 from ptmbench.leaderboard import charts, overlap
 from ptmbench.leaderboard.costs import is_number
 from ptmbench.leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.record import Record, planned
 from ptmbench.leaderboard.stats import Interval, Summary, mean_of
 from ptmbench.leaderboard.text import clean, number
 
@@ -32,15 +32,15 @@ class Places(NamedTuple):
     """A line of the task's sheet."""
 
 
-def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], seeds: int) -> Places:
-    """The cell of ``row`` and ``column``, which are number ``at`` on the page; most cells have so many ``seeds``."""
+def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], drawn: str) -> Places:
+    """The cell of ``row`` and ``column``, which are number ``at`` on the page; most cells have the seeds ``drawn``."""
     cell = grid.cells.get((row, column))
     anchor = f"c{at[0]}-{at[1]}"
     rank = grid.ranks(column).get(row, "")
     if cell and cell.ok:
         mean, interval = number(cell.summary.mean), _interval(cell.interval)
         star = "*" if row in grid.leaders(column) else ""
-        score = _score(cell, anchor, f" class=leads>{mean}*" if star else f">{mean}", interval, seeds)
+        score = _score(cell, anchor, f" class=leads>{mean}*" if star else f">{mean}", interval, drawn)
         task, sentence = f"{mean}{star}", ""
     else:
         code, sentence = map(_inert, cell.blank if cell else NOT_RUN)
@@ -49,7 +49,7 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], seeds: int
         interval = ""
         score = f'<td class=num data-v=""><a class="code{bad}" href=#{anchor} title="{sentence}">{code}</a>\n'
     numbers = f"<td class=num>{interval}<td class=num>{rank}"
-    ran = _inert("; ".join(map(_seed, cell.records))) if cell else ""
+    ran = _inert("; ".join(_seed(one, cell.pretrainings > 1) for one in cell.records)) if cell else ""
     shared = _inert(overlap.cell_line(cell.ok)) if cell else ""
     ran += f"<small>{shared}</small>" if shared else ""
     course = f"<td class=seeds>{ran or sentence}<td>{_curve(cell) if cell else ''}"
@@ -77,12 +77,12 @@ def score(summary: Summary, interval: Interval | None = None, signed: bool = Fal
     }
 
 
-def _score(cell: Cell, anchor: str, link: str, interval: str, seeds: int) -> str:
-    n, below = cell.summary.n, ""
+def _score(cell: Cell, anchor: str, link: str, interval: str, drawn: str) -> str:
+    below = ""
     if cell.marks:
         below = f"<small class=bad>{_inert(', '.join(cell.marks))}</small>"
-    elif n != seeds:
-        below = f"<small>{n} seed{'s' if n > 1 else ''}</small>"
+    elif cell.drawn != drawn:
+        below = f"<small>{cell.drawn}</small>"
     value = _sort(cell.summary.mean) or '""'
     return f"<td class=num data-v={value}><a href=#{anchor}{link}</a><small>{interval}</small>{below}"
 
@@ -98,10 +98,13 @@ def _sort(mean: float) -> str:
     return f"{mean:.3f}" if math.isfinite(mean) else ""
 
 
-def _seed(record: Record) -> str:
+def _seed(record: Record, several: bool) -> str:
+    """The score of a seed; with the seed of its pre-training where the cell has ``several``."""
+    made = record.pretraining or planned(record)
+    seed = f"pre-training {made.get('seed')}, {record.seed}" if several else f"{record.seed}"
     if record.status == "ok":
-        return f"{record.seed}: {record.headline['value']:.2f}"
-    return f"{record.seed}: {record.status.replace('_', ' ')}, {record.reason['text']}"
+        return f"{seed}: {record.headline['value']:.2f}"
+    return f"{seed}: {record.status.replace('_', ' ')}, {record.reason['text']}"
 
 
 def _curve(cell: Cell) -> str:

@@ -1,10 +1,11 @@
-"""Inline SVG: curves of adaptation, intervals on a common axis, scores against costs. Every chart has a table twin.
+"""Inline SVG: curves of adaptation, intervals on a common axis, scores against costs and budgets. Every chart has a
+table twin.
 
-Only numbers go into the markup, so nothing from a record can become an element; texts stay with the template.
+Numbers and escaped texts go into the markup, so nothing from a record can become an element.
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,6 +17,20 @@ _Key = TypeVar("_Key", bound=Hashable)
 _CURVE = (96, 22)  # width and height of a curve in its own units
 _PLANE = (620, 300)
 _MARGIN = (44, 30, 14, 34)  # left, right, top, bottom
+_LADDER = (440, 300)
+_LADDER_MARGIN = (42, 112, 12, 26)
+_TWIN = 76  # width of the place of twins, at the left
+_DODGE = 4.0  # between the whiskers of two models at one rung
+_LINE = 16.0  # height of a label
+_LONGEST = 12  # characters of a label
+COLOURS = 8
+"""Colours of lines on the page, k0 to k7."""
+_ROUND = tuple((4.2 * math.cos(i * math.pi / 6), 4.2 * math.sin(i * math.pi / 6)) for i in range(12))
+_SQUARE = ((-3.8, -3.8), (3.8, -3.8), (3.8, 3.8), (-3.8, 3.8))
+_UP, _DOWN = ((0, -5), (4.8, 3.6), (-4.8, 3.6)), ((0, 5), (4.8, -3.6), (-4.8, -3.6))
+_DIAMOND, _FLAT = ((0, -5.4), (5.4, 0), (0, 5.4), (-5.4, 0)), ((-5.4, -2.2), (5.4, -2.2), (5.4, 2.2), (-5.4, 2.2))
+_TALL = ((-2.2, -5.4), (2.2, -5.4), (2.2, 5.4), (-2.2, 5.4))
+_MARKERS = (_ROUND, _SQUARE, _UP, _DIAMOND, _DOWN, _TALL, _FLAT)
 
 
 def curve(points: Sequence[tuple[float, float]]) -> Markup:
@@ -91,6 +106,93 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
         if dot.front or len(dots) <= 20:
             parts.append(f'<text class="label" x="{x + 7:.1f}" y="{y - 5:.1f}">{dot.number}</text>')
     return Markup(f'<svg class="plane" viewBox="0 0 {_PLANE[0]} {_PLANE[1]}" aria-hidden="true">{"".join(parts)}</svg>')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Scores of one model against FLOPs: (FLOPs, score, interval) of each rung, and its twin's score with interval."""
+
+    number: int
+    label: str
+    points: Sequence[tuple[float, float, Interval]]
+    twin: tuple[float, Interval] | None = None
+
+
+def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
+    """Scores over FLOPs (logarithmic): a line with its label for each model, whiskers for the intervals. The twin with
+    random weights has a place of its own at the left, and a dotted line across. Models differ in marker and label, so
+    no meaning is by colour alone. ``labels`` are the texts of FLOPs on the axis, "" for an end without one."""
+    (width, height), (left, right, top, bottom) = _LADDER, _LADDER_MARGIN
+    spans = [(value, interval) for line in lines for _, value, interval in line.points]
+    spans += [line.twin for line in lines if line.twin]
+    low, high = _round(*(end(x for v, span in spans for x in (v, *span) if math.isfinite(x)) for end in (min, max)))
+    up = _scale([low, high], height - bottom, top)
+    start = left + (_TWIN if any(line.twin for line in lines) else _DODGE * len(lines))
+    across = _scale([math.log10(cost) for cost in labels], start, width - right - _DODGE * len(lines) / 2)
+    parts = []
+    for i in range(5):
+        value = low + (high - low) * i / 4
+        y = f"{up(value):.1f}"
+        parts.append(f'<line class="axis" x1="{left}" x2="{width - right}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{value:g}</text>')
+    for cost, text in ((cost, text) for cost, text in labels.items() if text):
+        x = f"{across(math.log10(cost)):.1f}"
+        parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{top}" y2="{height - bottom}"/>')
+        parts.append(f'<text x="{x}" y="{height - bottom + 17}" text-anchor="middle">{Markup.escape(text)}</text>')
+    if start == left + _TWIN:
+        middle = left + _TWIN / 3
+        parts.append(f'<text x="{middle:.1f}" y="{height - bottom + 17}" text-anchor="middle">none</text>')
+    names = []
+    for i, line in enumerate(lines):
+        colour, marker = f"k{i % COLOURS}", _MARKERS[i % len(_MARKERS)]
+        shift = _DODGE * (i - (len(lines) - 1) / 2)
+        drawn = []
+        if line.twin:
+            score, span = line.twin
+            y, x = up(score), left + _TWIN / 3 + shift
+            drawn.append(f'<line class="floor" x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            drawn += [_whisker(x, span, up), _marker(marker, x, y, "off")]
+        places = [(across(math.log10(cost)) + shift, up(score), span) for cost, score, span in line.points]
+        drawn.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)}"/>')
+        drawn += [part for x, y, span in places for part in (_whisker(x, span, up), _marker(marker, x, y, "on"))]
+        parts.append(f'<g class="{colour}">{"".join(drawn)}</g>')
+        names.append((places[-1][1], places[-1][0], colour, marker, line))
+    beside = width - right + 8
+    for y, (at, x, colour, marker, line) in zip(
+        _apart([one[0] for one in names], top, height - bottom), names, strict=True
+    ):
+        label = line.label if len(line.label) <= _LONGEST else f"{line.label[: _LONGEST - 1]}…"
+        parts.append(f'<g class="{colour}"><line class="lead" x1="{x:.1f}" x2="{beside}" y1="{at:.1f}" y2="{y:.1f}"/>')
+        parts.append(f"{_marker(marker, beside, y, 'on')}</g>")
+        parts.append(
+            f'<text class="label" x="{beside + 8}" y="{y:.1f}" dy="4">{line.number} {Markup.escape(label)}</text>'
+        )
+    return Markup(f'<svg class="plane ladder" viewBox="0 0 {width} {height}" aria-hidden="true">{"".join(parts)}</svg>')
+
+
+def _whisker(x: float, span: Interval, up: Callable[[float], float]) -> str:
+    if not math.isfinite(sum(span)):
+        return ""
+    return f'<line class="range" x1="{x:.1f}" x2="{x:.1f}" y1="{up(span.low):.1f}" y2="{up(span.high):.1f}"/>'
+
+
+def _marker(shape: Sequence[tuple[float, float]], x: float, y: float, kind: str) -> str:
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in shape)
+    return f'<polygon class="{kind}" points="{points}"/>'
+
+
+def _apart(places: Sequence[float], low: float, high: float) -> list[float]:
+    """``places`` moved so that labels at them do not touch: at least `_LINE` apart, between ``low`` and ``high`` as far
+    as there is room."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    found = [places[i] for i in order]
+    for i in range(1, len(found)):
+        found[i] = max(found[i], found[i - 1] + _LINE)
+    over = max(found[-1] - high, 0.0) if found else 0.0
+    for i in range(len(found) - 1, -1, -1):
+        limit = high if i == len(found) - 1 else found[i + 1] - _LINE
+        found[i] = min(found[i], limit) if over else found[i]
+    return [found[order.index(i)] for i in range(len(places))]
 
 
 def _scale(values: Sequence[float], start: float, end: float):

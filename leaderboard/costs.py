@@ -42,6 +42,16 @@ def spent_on(pretraining: Mapping[str, Any]) -> Mapping[str, Any]:
     return pretraining.get("including") or pretraining
 
 
+def budget_words(made: Mapping[str, Any]) -> str:
+    """The budget that a pre-training was asked to spend: "1e13 FLOPs"; "" where its record does not say."""
+    for unit, amount in (made.get("budget") or {}).items():
+        if not is_number(amount):
+            return f"{amount} {unit}"
+        short = f"{amount:,}" if isinstance(amount, int) else f"{amount:.6g}".replace("e+0", "e").replace("e+", "e")
+        return f"{short} {'FLOPs' if unit == 'flops' else unit}"
+    return ""
+
+
 def is_number(value: Any) -> bool:
     """Whether ``value`` is a number to reckon with: finite, no truth value, and not too large for a float."""
     return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < _LARGEST)

@@ -13,9 +13,9 @@ import numpy as np
 from ptmbench.leaderboard import comparison, margins, resampling
 from ptmbench.leaderboard.comparison import Drop
 from ptmbench.leaderboard.costs import is_number
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.record import Draw, Record
 from ptmbench.leaderboard.resampling import Scored
-from ptmbench.leaderboard.sides import Draw, Group, Side
+from ptmbench.leaderboard.sides import Group, Side
 from ptmbench.leaderboard.stats import Interval, from_examples
 
 Scorer = Callable[[Record, Sequence[Path]], Scored | None]

@@ -124,7 +124,7 @@ def _result(column: Column, cell: Cell) -> dict[str, Any]:
             "score": cell.summary.mean,
             "uncertainty": uncertainty,
             "details": {
-                "seeds": ", ".join(map(str, cell.values)),
+                "seeds": ", ".join(str(seed) for _, seed in cell.values),
                 "standard deviation over seeds": f"{cell.summary.sd:.4f}" if math.isfinite(cell.summary.sd) else "",
                 "marks": "; ".join(map(clean, cell.marks)),
                 "overlap": clean(" ".join(filter(None, [overlap.training(column.task), overlap.cell_line(cell.ok)]))),

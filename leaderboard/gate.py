@@ -19,8 +19,8 @@ from ptmbench.leaderboard import drops, margins, sides
 from ptmbench.leaderboard.baseline import BaselineError
 from ptmbench.leaderboard.drops import IDENTICAL, Scorer, scoring_change
 from ptmbench.leaderboard.gate_cost import Time, compare_costs, compare_time
-from ptmbench.leaderboard.record import Record, RecordError
-from ptmbench.leaderboard.sides import Draw, Group, Side
+from ptmbench.leaderboard.record import Draw, Record, RecordError
+from ptmbench.leaderboard.sides import Group, Side
 from ptmbench.leaderboard.text import clean
 from ptmbench.leaderboard.verdicts import (
     APART,

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.leaderboard.record import Record
-from ptmbench.leaderboard.sides import Draw
+from ptmbench.leaderboard.record import Draw, Record
 from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
 SLOWER = 0.10

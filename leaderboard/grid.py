@@ -14,8 +14,8 @@ from typing import Any
 
 from ptmbench.leaderboard import overlap
 from ptmbench.leaderboard.ranks import Rank, ranks, together
-from ptmbench.leaderboard.record import THEN, Record
-from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise
+from ptmbench.leaderboard.record import THEN, Draw, Record, draw_of
+from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise, units
 
 _KIND_WORDS = {
     "pretrained": "pre-trained",
@@ -32,7 +32,7 @@ _ADAPTATION_WORDS = {
 }
 
 
-_ONE_SEED = re.compile(r" --seed \d+(?=\s|$)")
+_SEED = re.compile(r" --((?:pretraining-)?seed) (\d+)(?=\s|$)")
 
 
 def tokenizer_of(record: Record) -> str | None:
@@ -136,12 +136,27 @@ class Cell:
         return tuple(record for record in self.records if record.status == "ok")
 
     @cached_property
-    def values(self) -> dict[int, float]:
-        return {record.seed: float(record.headline["value"]) for record in self.ok}
+    def values(self) -> dict[Draw, float]:
+        """Scores by seeds of pre-training and own seed."""
+        return {draw_of(record): float(record.headline["value"]) for record in self.ok}
+
+    @cached_property
+    def pretrainings(self) -> int:
+        """How many pre-trainings of the model have a score here; 1 for what is not pre-trained."""
+        return len({pretraining for pretraining, _ in self.values})
 
     @cached_property
     def summary(self) -> Summary:
-        return summarise(list(self.values.values()))
+        """Over seeds; where there are several pre-trainings, over the means of these."""
+        return summarise(units(self.values))
+
+    @property
+    def drawn(self) -> str:
+        """What the summary is over, in words: "3 seeds", "2 pre-trainings, 3 seeds each"."""
+        n = len(self.values) / max(self.pretrainings, 1)
+        if self.pretrainings > 1:
+            return f"{self.pretrainings} pre-trainings, {n:.3g} seed{'s' * (n != 1)} each"
+        return f"{n:.0f} seed{'s' * (n != 1)}"
 
     @cached_property
     def examples(self) -> float:
@@ -184,13 +199,23 @@ class Cell:
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
-        """What repeats the cell. Where the commands of seeds 0 to n - 1 differ by ``--seed`` alone, that is one command
-        with ``--seeds n``, which runs the same."""
+        """What repeats the cell. Where the commands differ by their seeds alone, and have all of these from 0 on, it is
+        one command with ``--seeds`` and ``--pretraining-seeds``, which runs the same."""
         given = [(record.seed, record.command) for record in self.records if record.command]
-        around = _ONE_SEED.split(given[0][1], maxsplit=1) if len(given) > 1 else ()
-        if len(around) == 2 and all(one == (i, f" --seed {i}".join(around)) for i, one in enumerate(given)):
-            return (f" --seeds {len(given)}".join(around),)
-        return tuple(dict.fromkeys(command for _, command in given))
+        commands = [command for _, command in given]
+        drawn = [_SEED.findall(command) for command in commands]
+        own = all(
+            len(found) == len(dict(found)) and dict(found).get("seed") == str(seed)
+            for (seed, _), found in zip(given, drawn, strict=True)
+        )
+        if len(set(commands)) > 1 and own and len({_SEED.sub(r" --\1s", command) for command in commands}) == 1:
+            counts = {name: len({dict(found)[name] for found in drawn}) for name, _ in drawn[0]}
+            ranges = {name: {str(i) for i in range(n)} for name, n in counts.items()}
+            if len(set(commands)) == math.prod(counts.values()) and all(
+                value in ranges[name] for found in drawn for name, value in found
+            ):
+                return (_SEED.sub(lambda found: f" --{found[1]}s {counts[found[1]]}", commands[0]),)
+        return tuple(dict.fromkeys(commands))
 
 
 _ANYWHERE = Interval(-math.inf, math.inf)
@@ -216,20 +241,20 @@ class Grid:
                 best[column.task["name"]] = column
         return tuple(column for column in self.columns if column in best.values())
 
-    def macro(self, row: Row) -> dict[int, float]:
-        """Average over all averaged columns for every seed that has them all; {} for an incomplete row."""
+    def macro(self, row: Row) -> dict[Draw, float]:
+        """Average over all averaged columns for every draw of seeds that has them all; {} for an incomplete row."""
         return self._macros[row]
 
     @cached_property
-    def _macros(self) -> dict[Row, dict[int, float]]:
+    def _macros(self) -> dict[Row, dict[Draw, float]]:
         return {row: self._macro(row) for row in self.rows}
 
-    def _macro(self, row: Row) -> dict[int, float]:
+    def _macro(self, row: Row) -> dict[Draw, float]:
         cells = [self.cells.get((row, column)) for column in self.averaged]
         if not cells or any(cell is None or not cell.ok for cell in cells):
             return {}
-        seeds = set.intersection(*(set(cell.values) for cell in cells))
-        return {seed: mean_of([cell.values[seed] for cell in cells]) for seed in sorted(seeds)}
+        draws = set.intersection(*(set(cell.values) for cell in cells))
+        return {draw: mean_of([cell.values[draw] for cell in cells]) for draw in sorted(draws)}
 
     def definition(self) -> str:
         """The average in words, so that nobody has to guess what was averaged."""
@@ -247,7 +272,7 @@ class Grid:
 
     @cached_property
     def _macro_summaries(self) -> dict[Row, Summary]:
-        return {row: summarise(list(self.macro(row).values())) for row in self.rows}
+        return {row: summarise(units(self.macro(row))) for row in self.rows}
 
     def macro_error(self, row: Row) -> Error:
         """Error of the average over seeds and examples. Tasks on other data have other examples; those on the same data
@@ -270,10 +295,11 @@ class Grid:
         return error(self.macro_summary(row), variance)
 
     def macro_interval(self, row: Row) -> Interval:
-        return self.macro_error(row).around(self.macro_summary(row).mean).within(self._macro_bounds)
+        return self.macro_error(row).around(self.macro_summary(row).mean).within(self.macro_bounds)
 
     @cached_property
-    def _macro_bounds(self) -> Interval:
+    def macro_bounds(self) -> Interval:
+        """Between which numbers an average lies."""
         ends = zip(*(column.bounds for column in self.averaged), strict=True)
         return Interval(*(math.fsum(one) / len(one) for one in ends)) if self.averaged else _ANYWHERE
 

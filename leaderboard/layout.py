@@ -83,9 +83,9 @@ _REQUIRED = frozenset(_PLACES)
 
 _PRETRAINING = (("tokenizer", _PART_OR_NULL), ("corpus_sha256", _TEXT_OR_NULL), ("weights_sha256", _TEXT_OR_NULL))
 _PRETRAINING += (("tokens", _MAYBE), ("base", _PART_OR_NULL), ("teacher", _PART_OR_NULL))
-_PRETRAINING += (("including", _PART_OR_NULL),)
-"""What tells pre-trainings apart, each where it is known. "base" is what one was continued from, "teacher" what it
-learnt from, "including" its cost with that of all before it."""
+_PRETRAINING += (("including", _PART_OR_NULL), ("budget", _PART_OR_NULL))
+"""What tells pre-trainings apart, each where it is known. "budget" is what was asked for, by unit, "base" what one was
+continued from, "teacher" what it learnt from, "including" its cost with that of all before it."""
 
 
 def restore_part(name: str, value: Any) -> Any:
@@ -170,6 +170,8 @@ def _check_key(key: str) -> None:
 
 def _check_row(row: dict[str, Any]) -> None:
     _check_tokenizer(row.get("tokenizer"), "row")
+    _expect(row.get("planned"), _PART_OR_NULL, "row.planned")
+    _check_pretraining(row.get("planned"), "row.planned")
     extensions = (row["card"] or {}).get("extensions")
     _expect(extensions, (list, None), "row.card.extensions")
     for one in extensions or ():

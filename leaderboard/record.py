@@ -186,6 +186,25 @@ def beside(part: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, A
     return [pair for pair in found.items() if isinstance(pair[1], Mapping)] if isinstance(found, Mapping) else []
 
 
+Draw = tuple[tuple[str, ...], int]
+"""What was drawn by chance for a record: the seeds of its pre-trainings, and its own seed."""
+
+
+def draw_of(record: Record) -> Draw:
+    """The seeds behind ``record``. Records of one cell and recipe that differ in them are the same cell, drawn again.
+    Where the pre-training failed, its seed is the one that was planned."""
+    made = [about for _, about in sorted(beside(record.adaptation, "neighbours"))]
+    made = [one for one in (record.pretraining or planned(record), *made) if one]
+    return tuple(json.dumps(about.get("seed")) for about in made), record.seed
+
+
+def planned(record: Record) -> Mapping[str, Any]:
+    """The pre-training that a record without one was to have, as far as it was planned: "budget", "seed", "corpus" and
+    "corpus_sha256"; {} where nothing is known."""
+    found = record.row.get("planned")
+    return found if isinstance(found, Mapping) and not record.pretraining else {}
+
+
 def method_of(adaptation: str) -> str:
     """The adaptation in a record's ``adaptation.name``, without its settings and without a transform."""
     return adaptation.partition(THEN)[0].partition(":")[0]

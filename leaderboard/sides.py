@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench.leaderboard.baseline import Baseline, recover, verify
-from ptmbench.leaderboard.record import FOLDER, Record, beside, method_of
+from ptmbench.leaderboard.record import FOLDER, Draw, Record, beside, draw_of, method_of, planned
 from ptmbench.leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
-Draw = tuple[tuple[str, ...], int]
-"""What was drawn by chance for a record: the seeds of its pre-trainings, and its own seed."""
 _AS_IT_IS = ("baseline", "likelihood", "probe", "prompt", "words")
 """Adaptations that train no weights."""
 _LABELS = {
@@ -33,6 +31,7 @@ _LABELS = {
     "transform.version": "version of the transform",
     "pretraining.corpus_sha256": "corpus",
     "pretraining.tokenizer": "tokenizer",
+    "pretraining.budget": "pre-training budget",
     "pretraining.steps": "pre-training steps",
     "pretraining.tokens": "pre-training tokens",
     "pretraining.weights_sha256": "published weights",
@@ -123,13 +122,6 @@ def identity_of(record: Record) -> Identity:
     )  # fmt: skip
 
 
-def draw_of(record: Record) -> Draw:
-    """The seeds behind ``record``. Cells of one recipe that differ in them are the same cell, drawn again."""
-    made = [about for _, about in sorted(beside(record.adaptation, "neighbours"))]
-    made = [record.pretraining, *made] if record.pretraining else made
-    return tuple(_text(about.get("seed")) for about in made), record.seed
-
-
 def recipe_of(record: Record) -> dict[str, Any]:
     """All that was chosen before the cell ran, by its place in the record. Cells without a score may know less of it:
     their task may have had no data."""
@@ -140,6 +132,8 @@ def recipe_of(record: Record) -> dict[str, Any]:
     known |= {f"settings.{name}": value for name, value in record.adaptation["settings"].items()}
     if made:
         known |= _pretraining(made, record.row["division"] == "published")
+    elif asked := planned(record):  # of a ladder, where only the budget says which rung has failed
+        known |= {f"pretraining.{name}": asked.get(name) for name in ("corpus_sha256", "budget")}
     for model, about in beside(record.adaptation, "neighbours"):
         own = _pretraining(about, about.get("steps") is None)
         known |= {f"{name} of {model}": value for name, value in own.items()}
@@ -187,7 +181,8 @@ def _gather(groups: dict[str, tuple[Identity, dict[str, Any], dict[Draw, Record]
     for key in [key for key, (_, _, held) in groups.items() if _scoreless(held)]:
         identity, recipe, held = groups[key]
         for other, (name, theirs, rest) in groups.items():
-            if other != key and name == identity and not _apart(recipe, theirs, True) and not _clash(held, rest):
+            fits = name == identity and not _apart(recipe, theirs, True) and _same_rung(held, rest)
+            if other != key and fits and not _clash(held, rest):
                 rest.update(held)
                 del groups[key]
                 break
@@ -202,6 +197,15 @@ def _clash(scoreless: Mapping[Draw, Record], rest: Mapping[Draw, Record]) -> boo
     return len({pretraining for pretraining, _ in rest}) == 1 and bool(unknown & {seed for _, seed in rest})
 
 
+def _same_rung(ours: Mapping[Draw, Record], theirs: Mapping[Draw, Record]) -> bool:
+    """Whether records may be of one pre-training budget: not where both sides know theirs, and these differ."""
+    known = [
+        {_text(made["budget"]) for one in side.values() if (made := one.pretraining or planned(one)).get("budget")}
+        for side in (ours, theirs)
+    ]
+    return not all(known) or bool(known[0] & known[1])
+
+
 def match(base: Side, head: Side) -> list[tuple[Group | None, Group | None, list[str]]]:
     """(BASE's cell, HEAD's cell, differences): both where they may be compared; one of them None where the other side
     has nothing; both with differences where only other recipes of the cell were found."""
@@ -214,6 +218,8 @@ def match(base: Side, head: Side) -> list[tuple[Group | None, Group | None, list
     right = [one for key, one in theirs.items() if key not in ours]
     for one in left:
         rivals = [other for other in right if other.identity == one.identity]
+        if _scoreless(one.records) or any(_scoreless(other.records) for other in rivals):
+            rivals = [other for other in rivals if _same_rung(one.records, other.records)]
         near = min(rivals, key=lambda other: len(differing(one, other)), default=None)
         right = [other for other in right if other is not near]
         pairs.append((one, near, differing(one, near) if near else []))

@@ -122,6 +122,50 @@ def differences(ours: Mapping[int, float], theirs: Mapping[int, float], confiden
     return summarise([ours[seed] - theirs[seed] for seed in shared], confidence)
 
 
+def units(values: Mapping[tuple[Hashable, int], float]) -> list[float]:
+    """What counts as one draw of scores by (pre-training, seed): each seed's score; the mean score of each
+    pre-training over its seeds, where there are several.
+
+    With S seeds each, the mean over P pre-trainings has the variance sigma_a^2 / P + sigma_e^2 / (P S). The sample
+    variance of the pre-trainings' own means has the expectation sigma_a^2 + sigma_e^2 / S. Divided by P it estimates
+    just that, with P - 1 degrees of freedom.
+    """
+    parts: dict[Hashable, list[float]] = {}
+    for (pretraining, _), value in values.items():
+        parts.setdefault(pretraining, []).append(value)
+    return list(values.values()) if len(parts) < 2 else [mean_of(part) for part in parts.values()]
+
+
+def by_seed(values: Mapping[tuple[Hashable, int], float]) -> dict[int, float]:
+    """Scores by (pre-training, seed) as means over pre-trainings, by seed."""
+    parts: dict[int, list[float]] = {}
+    for (_, seed), value in values.items():
+        parts.setdefault(seed, []).append(value)
+    return {seed: mean_of(part) for seed, part in parts.items()}
+
+
+def difference(ours: Mapping[tuple[Hashable, int], float], theirs: Mapping[tuple[Hashable, int], float]) -> Summary:
+    """``ours - theirs``, scores by (pre-training, seed): `differences` by seed. Where a side has several pre-trainings,
+    the interval includes the spread between them.
+
+    Then the sides are taken as independent: the variances of both means are added, with degrees of freedom after
+    Satterthwaite. A side with one value has no spread, and adds none.
+    """
+    sides = [units(ours), units(theirs)]
+    shared = differences(by_seed(ours), by_seed(theirs))
+    several = [len({pretraining for pretraining, _ in side}) > 1 for side in (ours, theirs)]
+    if not shared.n or not any(several):
+        return shared
+    parts = [summarise(side) for side in sides]
+    variances = [(one.sd**2 / one.n, one.n - 1) for one in parts if one.n > 1]
+    total = math.fsum(variance for variance, _ in variances)
+    squares = math.fsum(variance**2 / freedom for variance, freedom in variances)
+    found = Error(math.sqrt(total), total**2 / squares if squares > 0 else min(freedom for _, freedom in variances))
+    mean = parts[0].mean - parts[1].mean
+    n = min(one.n for one, own in zip(parts, several, strict=True) if own)
+    return Summary(n=n, mean=mean, sd=math.sqrt(total * n), interval=found.around(mean))
+
+
 def bootstrap_interval(
     statistics: np.ndarray,
     value: Callable[[np.ndarray], Mapping[str, float]],

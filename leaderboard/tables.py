@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ptmbench.leaderboard import ladder as ladders
 from ptmbench.leaderboard import overlap as shared
 from ptmbench.leaderboard import survey
 from ptmbench.leaderboard.arrange import arrange
@@ -13,8 +14,9 @@ from ptmbench.leaderboard.benchmarks import BENCHMARKS
 from ptmbench.leaderboard.costs import COSTS, cost_of, spent_on
 from ptmbench.leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.record import Record
-from ptmbench.leaderboard.stats import Interval, Summary, differences, summarise
+from ptmbench.leaderboard.stats import Interval, Summary, difference, summarise
 from ptmbench.leaderboard.text import csv_cell, markdown_cell, number
+from ptmbench.leaderboard.twins import twin_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,14 +36,15 @@ def spread(summary: Summary, signed: bool = False) -> str:
 def shown(cell: Cell | None) -> str:
     """What a cell shows: its score with spread and marks, or in brackets the code of the reason for the blank."""
     code = NOT_RUN[0] if cell is None else cell.blank[0] if cell.blank else ""
-    return f"[{code}]" if code else "; ".join((spread(cell.summary), *cell.marks))
+    several = [cell.drawn] if cell and cell.pretrainings > 1 else []
+    return f"[{code}]" if code else "; ".join((spread(cell.summary), *several, *cell.marks))
 
 
 def scores(records: Records) -> pd.DataFrame:
     """Models x tasks: "mean ± sd (n)" of the headlines, or the reason code of a blank; the average in front."""
     grid = _grid(records)
     lines = [
-        [*_identity(row), spread(summarise(list(grid.macro(row).values())))]
+        [*_identity(row), spread(grid.macro_summary(row))]
         + [shown(grid.cells.get((row, column))) for column in grid.columns]
         for row in grid.rows
     ]
@@ -111,7 +114,7 @@ def twins(records: Records) -> pd.DataFrame:
     grid = _grid(records)
     lines = []
     for row, twin in twin_rows(grid):
-        average = differences(grid.macro(row), grid.macro(twin))
+        average = difference(grid.macro(row), grid.macro(twin))
         line = [*_identity(row), *_numbers(average)]
         lines.append(line + [spread(twin_difference(grid, row, twin, column), True) for column in grid.columns])
     return _frame(lines, [*_IDENTITY, *_SUMMARY, *task_titles(grid.columns)])
@@ -120,6 +123,44 @@ def twins(records: Records) -> pd.DataFrame:
 def cost(records: Records) -> pd.DataFrame:
     """What each row spent: parameters, pre-training, adaptation per cell, and the peak of memory."""
     return _frame([[*_identity(row), *cost_of(row).values()] for row in _grid(records).rows], [*_IDENTITY, *COSTS])
+
+
+def ladder(records: Records) -> pd.DataFrame:
+    """One line per rung of each ladder of budgets: the score on a task, on the average, or the loss, and what each
+    doubling of the FLOPs brought since the rung below."""
+    lines = []
+    for curve in ladders.curves(_grid(records)):
+        gains = [None, *curve.gains]
+        for point, gain in zip(curve.points, gains, strict=True):
+            since = [gain.value, *gain.interval] if gain else [None, None, None]
+            values = [point.rung, point.flops, point.value, *point.interval, point.drawn, *since]
+            lines.append([*_curve(curve), *values])
+    return _frame(lines, [*_CURVE, *_RUNG])
+
+
+def scaling(records: Records) -> pd.DataFrame:
+    """One line per curve of a ladder: its straight line, bend and power law (`leaderboard.ladder.Fit`), each with the
+    95 % interval, or why there is none."""
+    lines = []
+    for curve in ladders.curves(_grid(records)):
+        fit, numbers = curve.fit, [None] * 9
+        if fit:
+            numbers = [fit.slope, *fit.slope_interval, fit.bend, *fit.bend_interval]
+            numbers += [fit.exponent, *fit.exponent_interval]
+        lines.append([*_curve(curve), len(curve.points), *numbers, curve.refusal])
+    return _frame(lines, [*_CURVE, *_SCALING])
+
+
+def crossings(records: Records) -> pd.DataFrame:
+    """One line per two models and task: the share of draws in which the first is ahead at each common rung, where the
+    lines between the points cross, and the share of draws in which the order at the last rung is not the first's."""
+    lines = [
+        [_numbered(pair.first), _numbered(pair.second), pair.first.title,
+         ", ".join(f"{rung}: {share:.3f}" for rung, share in zip(pair.rungs, pair.ahead, strict=True)),
+         pair.crossing, pair.crossed]
+        for pair in ladders.pairs(ladders.curves(_grid(records)))
+    ]  # fmt: skip
+    return _frame(lines, ["first", "second", "task", "first ahead", "cross at FLOPs", "order changes"])
 
 
 def overlap(records: Records) -> pd.DataFrame:
@@ -182,23 +223,9 @@ def to_csv(frame: pd.DataFrame) -> str:
     return safe.to_csv(index=False, lineterminator="\n")
 
 
-def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
-    """Each pre-trained row with the random row of the same network, size and adaptation, over the same tokens as far as
-    that is known, and beside the same neighbours."""
-    random: dict[tuple[str, str, str], dict[tuple[Any, Any], Row]] = {}
-    for row in grid.rows:
-        if row.kind == "random":
-            random.setdefault(_network(row), {})[row.tokenizer, row.beside] = row
-    pairs = []
-    for row in grid.rows:
-        if row.kind == "pretrained" and (twins := random.get(_network(row))):
-            pairs.append((row, twins.get((row.tokenizer, row.beside)) or twins.get((None, row.beside))))
-    return [(row, twin) for row, twin in pairs if twin]
-
-
 def twin_difference(grid: Grid, row: Row, twin: Row, column: Column) -> Summary:
     one, other = grid.cells.get((row, column)), grid.cells.get((twin, column))
-    return differences(one.values if one else {}, other.values if other else {})
+    return difference(one.values if one else {}, other.values if other else {})
 
 
 def task_titles(columns: Sequence[Column]) -> list[str]:
@@ -221,6 +248,12 @@ _REPORTED = [*_IDENTITY, "task", "metric", "reported", "reported split", "source
 _REPORTED += ["measured split"]
 
 
+_CURVE = ["model", "words", "task"]
+_RUNG = ["budget", "FLOPs", "score", "low", "high", "over", "gain per doubling", "gain low", "gain high"]
+_SCALING = ["rungs", "per doubling", "per doubling low", "per doubling high", "bend", "bend low", "bend high"]
+_SCALING += ["exponent", "exponent low", "exponent high", "note"]
+
+
 def _frame(lines: Sequence[Any], heads: Sequence[str], **more: Any) -> pd.DataFrame:
     import pandas as pd  # here, since the page needs no frame and pandas takes most of a second to import
 
@@ -231,8 +264,13 @@ def _grid(records: Records) -> Grid:
     return records if isinstance(records, Grid) else arrange(records)
 
 
-def _network(row: Row) -> tuple[str, str, str]:
-    return (row.name.removeprefix("random-"), row.size, row.adaptation)  # a twin is called bert or random-bert
+def _curve(curve: ladders.Curve) -> list[str]:
+    return [_numbered(curve), curve.series.words, curve.title]
+
+
+def _numbered(curve: ladders.Curve) -> str:
+    """The model of ``curve`` with its number in the pictures, since models of several sizes share a label."""
+    return f"{curve.series.number} {curve.series.label}"
 
 
 def _identity(row: Row) -> list[str]:
@@ -256,7 +294,7 @@ def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:
     numbers = [0, None, None, None, None]
     if cell and cell.ok:
         numbers = [cell.summary.n, cell.summary.mean, cell.summary.sd, *cell.interval]
-    note = "; ".join(cell.marks) if cell else ""
+    note = "; ".join((*([cell.drawn] if cell.pretrainings > 1 else []), *cell.marks)) if cell else ""
     command = " ; ".join(cell.commands) if cell else ""
     ok = cell.ok if cell else ()
     own = ok[0].task if ok else {}

@@ -7,13 +7,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ptmbench.leaderboard import sheets, survey, tables
+from ptmbench.leaderboard import ladder_page, sheets, survey, tables
 from ptmbench.leaderboard.cells import Places, places, score
 from ptmbench.leaderboard.costs import cost_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
 from ptmbench.leaderboard.ranks import separable
 from ptmbench.leaderboard.record import Record
-from ptmbench.leaderboard.stats import Interval, Summary, differences
+from ptmbench.leaderboard.stats import Interval, Summary, by_seed, difference
 from ptmbench.leaderboard.text import clean, duration, number, quantity
 
 _FILTERS = {"representation": "Representation", "architecture": "Architecture", "objectives": "Objective"}
@@ -28,7 +28,7 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
     costs = {row: cost_of(row) for row in grid.rows}
     facts = _facts(grid, records)
     cells = [
-        [places(grid, row, column, (i, j), facts["seeds"]) for j, column in enumerate(grid.columns)]
+        [places(grid, row, column, (i, j), facts["drawn"]) for j, column in enumerate(grid.columns)]
         for i, row in enumerate(grid.rows)
     ]
     rows = [_row(grid, row, costs[row], scale, i) | _lines(cells[i]) for i, row in enumerate(grid.rows)]
@@ -41,6 +41,7 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
         "twins": [_twin(grid, row, twin) for row, twin in tables.twin_rows(grid)],
         "models": sheets.models(grid, rows),
         "planes": sheets.planes(grid, costs),
+        "ladder": ladder_page.section(grid),
         "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],
         "table3": [_named(line, grid, rows) for line in survey.table_3(grid)],
         "compressed": survey.compressed_glue().definition,
@@ -78,12 +79,18 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
             if cell is None or not cell.ok:
                 line.append(0)
                 continue
-            ran = list(cell.values)
+            found = by_seed(cell.values)
+            ran = list(found)
             if ran not in seeds:
                 seeds.append(ran)
-            values = [round(value, 3) if math.isfinite(value) else None for value in cell.values.values()]
-            files = [scripts.get(record.seal, "") for record in cell.ok]
-            line.append([seeds.index(ran), values, files] if any(files) else [seeds.index(ran), values])
+            values = [round(value, 3) if math.isfinite(value) else None for value in found.values()]
+            first = {record.seed: record for record in reversed(cell.ok)}  # of several pre-trainings
+            files = [scripts.get(first[seed].seal, "") for seed in ran]
+            told: list[Any] = [seeds.index(ran), values, files if any(files) else 0]
+            if cell.pretrainings > 1:  # variance of the mean over pre-trainings, and its degrees of freedom
+                spread = cell.summary.sd**2 / cell.summary.n
+                told.append([round(spread, 6) if math.isfinite(spread) else None, cell.summary.n - 1])
+            line.append(told if any(told[2:]) else told[:2])
         cells.append(line)
     columns = [
         {"title": one.title, "form": one.task.get("form") or "", "higher": one.task["higher_is_better"]}
@@ -167,7 +174,7 @@ def _missing(scored: int, tasks: int) -> str:
 
 
 def _twin(grid: Grid, row: Row, twin: Row) -> dict[str, Any]:
-    average = differences(grid.macro(row), grid.macro(twin))
+    average = difference(grid.macro(row), grid.macro(twin))
     parts = [tables.twin_difference(grid, row, twin, column) for column in grid.columns]
     return {
         "label": row.label,
@@ -224,10 +231,10 @@ def _plot(summary: Summary, interval: Interval, scale: Interval) -> dict[str, st
 def _facts(grid: Grid, records: Sequence[Record]) -> dict[str, Any]:
     days = sorted(record.finished[:10] for record in records if record.finished)
     statuses = [record.status for record in records]
-    counts = Counter(cell.summary.n for cell in grid.cells.values() if cell.ok)
+    counts = Counter(cell.drawn for cell in grid.cells.values() if cell.ok)
     return {
         "averaged": len(grid.averaged),
-        "seeds": max(counts, key=lambda n: (counts[n], n), default=1),
+        "drawn": max(counts, key=lambda drawn: (counts[drawn], drawn), default=""),
         "rows": len(grid.rows),
         "tasks": sum(not column.task.get("condition") for column in grid.columns),
         "records": len(records),

@@ -220,12 +220,16 @@ def _condition(name: str, vocabulary: int) -> dict[str, Any]:
 def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     from dataclasses import fields
 
+    from ptmbench.bench.engine.budget import rungs
     from ptmbench.bench.runs import suites
 
+    def flags(budget: Any) -> str:
+        return ", ".join(one.flag() for one in rungs(budget))
+
     suite = suites.load(name)
-    budgets = {model: budget.flag() for model, budget in suite.budgets.items()}
+    budgets = {model: flags(budget) for model, budget in suite.budgets.items()}
     values = {field.name: getattr(suite, field.name) for field in fields(suite)}
-    return values | {"budget": suite.budget.flag(), "budgets": budgets}
+    return values | {"budget": flags(suite.budget), "budgets": budgets}
 
 
 _SHEETS = {

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ptmbench.bench.commands.registry import resolve
-from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.budget import Budget, parse_rungs
 from ptmbench.bench.engine.recipe import LEAST, MOST
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
@@ -22,6 +22,7 @@ COUNT = click.IntRange(min=1, max=10**6)
 EXAMPLES = click.IntRange(*BOUNDS["limit"])
 """A number of examples or lines of a file. The maximum is large, because nothing is allocated by it."""
 SEEDS = click.IntRange(*BOUNDS["seeds"])
+PRETRAINING_SEEDS = click.IntRange(*BOUNDS["pretraining_seeds"])
 JOBS = click.IntRange(*BOUNDS["jobs"])
 BATCH = click.IntRange(min=1, max=MOST["batch"])
 LENGTH = click.IntRange(min=LEAST["length"], max=MOST["length"])
@@ -184,9 +185,10 @@ def budget_options(function: Callable) -> Callable:
     return function
 
 
-def budget(options: dict[str, Any]) -> Budget:
-    """Takes the four budget options out of ``options`` and returns the budget."""
-    return Budget.parse(**{name: options.pop(name) for name in ("steps", "tokens", "flops", "minutes")})
+def budget(options: dict[str, Any]) -> Budget | tuple[Budget, ...]:
+    """Takes the four budget options out of ``options`` and returns the budget, or several."""
+    found = parse_rungs(**{name: options.pop(name) for name in ("steps", "tokens", "flops", "minutes")})
+    return found if len(found) > 1 else next(iter(found), Budget())
 
 
 def built(kind: type[Options], values: dict[str, Any]) -> Options:

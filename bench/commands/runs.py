@@ -8,6 +8,7 @@ from ptmbench.bench import environment
 from ptmbench.bench.commands.options import (
     BATCH,
     LENGTH,
+    PRETRAINING_SEEDS,
     SEED,
     SIZES,
     Existing,
@@ -47,13 +48,20 @@ from ptmbench.bench.options import STRATEGIES, EvaluateOptions, PretrainOptions,
     callback=settings,
     help="Change a setting of pre-training, such as batch=256; may repeat.",
 )
+@click.option(
+    "--pretraining-seeds",
+    type=PRETRAINING_SEEDS,
+    help="Times that each model is pre-trained with each budget, with seeds counted from 0.",
+)
+@click.option("--pretraining-seed", type=SEED, help="This one seed of pre-training, in place of --pretraining-seeds.")
 @cell_options
 @pretraining_options
 def run(**options: Any) -> int:
     """Run SUITE: every combination of model, size, task, adaptation and seed is one cell, recorded once.
 
-    Options narrow or replace the values of the suite. An interrupted run resumes when it is started again with the same
-    options. A failed cell is recorded with the reason; the other cells run, and the exit status is 1.
+    Options narrow or replace the values of the suite. Several budgets, such as --flops 1e12,1e13,1e14, pre-train each
+    model once with each. An interrupted run resumes when it is started again with the same options. A failed cell is
+    recorded with the reason; the other cells run, and the exit status is 1.
     """
     options["budget"] = budget(options)
     environment.prepare()

@@ -1,9 +1,10 @@
-"""How long to pre-train: one number in one of four units.
+"""How long to pre-train: one number in one of four units, or several: the rungs of a ladder.
 
 The unit matters: equal tokens, equal FLOPs and equal minutes may rank models differently.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from ptmbench.bench.errors import UsageError
@@ -64,6 +65,31 @@ class Budget:
     def flag(self) -> str:
         """The option that gives this budget again: "--tokens 20000000"; "" when none is set."""
         return f"--{self.unit} {self.amount!r}" if self.unit else ""
+
+    def short(self) -> str:
+        """The same option with as few digits as give the same number: "--flops 1e+12"."""
+        return f"--{self.unit} {written(self.amount)}" if self.unit else ""
+
+
+def written(amount: float) -> str:
+    """``amount`` with as few digits as give the same number again."""
+    short = f"{amount:g}"
+    return short if float(short) == amount else repr(amount)
+
+
+def rungs(budget: Budget | Sequence[Budget]) -> tuple[Budget, ...]:
+    """The budgets that are set in ``budget``, which is one or several, each once and in the order given."""
+    several = (budget,) if isinstance(budget, Budget) else budget
+    return tuple(dict.fromkeys(one for one in several if one.unit))
+
+
+def parse_rungs(**texts: str | None) -> tuple[Budget, ...]:
+    """Budgets from option texts by unit, each with one number or several separated by commas: ``flops="1e12,1e13"``.
+    `UsageError` as for `Budget.parse`, which takes the same names."""
+    Budget.parse(**{name: "1" for name, text in texts.items() if text is not None})  # two units exclude each other
+    return rungs(
+        [Budget.parse(**{name: part}) for name, text in texts.items() if text is not None for part in text.split(",")]
+    )
 
 
 def steps_of(budget: Budget, tokens_per_step: int, flops_per_step: float) -> int | None:

@@ -23,7 +23,6 @@ from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import examples
 from ptmbench.bench.runs.examples import Parts
 from ptmbench.bench.runs.plan import Cell
-from ptmbench.leaderboard.record import slug
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Task
@@ -51,6 +50,8 @@ class Context:
     """The cost of ``predictor``: its adaptation, and its transform if there was one."""
     command: str = ""
     """The command that repeats the cell."""
+    planned: Mapping[str, Any] = field(default_factory=dict)
+    """The planned budget and seed of the pre-training, if the row has several. A failed cell's record needs it."""
     overlap: Overlap | None = None
     """Reported examples that also occur in the training data, where they have been counted."""
     keep: bool = False
@@ -160,9 +161,7 @@ class _Attempt:
 
     def kept_at(self) -> Path:
         """The folder that ``--keep`` saves the predictor in."""
-        cell = self.cell
-        name = f"{cell.row.name}-{cell.row.size}.{self.task.name}.{slug(cell.treatment)}.s{cell.seed}"
-        return self.context.out / "adapted" / name
+        return self.context.out / "adapted" / self.cell.folder
 
     def restored(self, found: Checkpoint) -> Any:
         """The network that was adapted before and kept as ``found``."""

@@ -123,6 +123,8 @@ class Cell:
     """Key of the tokenizer, also for a random twin; "" for a baseline."""
     pretraining: str | None = None
     """Key of a `Pretraining`, or of a given checkpoint."""
+    chosen_by: str = ""
+    """As in `Pretraining`: the options that choose this pre-training among those of the row."""
     adaptation_version: int = 1
     limit: int = 0
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -149,7 +151,7 @@ class Cell:
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
         newer |= {"transform": "", "transform_settings": {}, "transform_version": 0}
         matters = without(asdict(self), **newer)
-        del matters["predictor"]
+        del matters["predictor"], matters["chosen_by"]
         return digest({"cell": matters, "version": VERSION})
 
     @property
@@ -189,7 +191,14 @@ class Cell:
 
     @property
     def title(self) -> str:
-        return f"{self.who} {self.column} {self.treatment} seed {self.seed}"
+        which = f" {self.chosen_by}" if self.chosen_by else ""
+        return f"{self.who} {self.column} {self.treatment} seed {self.seed}{which}"
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder of its adapted model, one for each cell of a run that has one."""
+        which = f".{slug(self.chosen_by)}" if self.chosen_by else ""
+        return f"{self.who}.{self.task}.{slug(self.treatment)}.s{self.seed}{which}"
 
     @property
     def group(self) -> str:
@@ -248,8 +257,7 @@ class AdaptedModel:
 
     def checkpoint(self, out: Path) -> Path:
         """The checkpoint in `place`."""
-        cell = self.cell
-        return self.place(out) / "adapted" / f"{cell.who}.{cell.task}.{slug(cell.treatment)}.s{cell.seed}"
+        return self.place(out) / "adapted" / self.cell.folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -210,6 +210,7 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     about = found.about
     names = ("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256", "tokenizer")
     newer = ("peak_memory_bytes", "energy", "threads", "device")  # missing in old checkpoints
+    newer += ("budget",)  # the planned budget; steps, tokens and flops are what was spent
     newer += ("base", "teacher", "including")  # its base and teacher, and the total cost including theirs
     return {
         "corpus": about.get("corpus", ""),
@@ -227,7 +228,10 @@ def _marked(cell: Cell, outcome: Outcome) -> dict[str, Any]:
 
 
 def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
-    """The tokenizer of a random twin. The record of a pre-trained model has it in the part ``pretraining``."""
+    """The tokenizer of a random twin. The record of a pre-trained model has it in the part ``pretraining``. If one of
+    several pre-trainings has failed, its planned budget and seed."""
+    if context.planned and context.weights is None:
+        return {"planned": dict(context.planned)}
     return {"tokenizer": context.tokenizer.about} if cell.row.kind == "random" and context.tokenizer else {}
 
 

@@ -63,7 +63,8 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
         seconds = flops / rate + _FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
-        lines.append(f"{what}\t{cell.who}\t{cell.column}\t{cell.treatment}\t{cell.seed}\t{cost}")
+        who = f"{cell.who} {cell.chosen_by}".rstrip()
+        lines.append(f"{what}\t{who}\t{cell.column}\t{cell.treatment}\t{cell.seed}\t{cost}")
     count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
     lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
     return "\n".join(lines)

@@ -130,13 +130,15 @@ def cells_of(
     adapted: Callable[[Cell], str] | None = None,
     conditions: Sequence[str] = (),
     transforms: Sequence[str] = (),
+    chosen_by: Mapping[Row, str] | None = None,
 ) -> tuple[Cell, ...]:
     """The cells of all combinations, in the order of the board. Each cell is followed by the same cell under each of
     ``conditions``. For a network, the same cells after each of ``transforms`` come next.
 
     ``neighbour`` maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is
     needed for adaptations with extra encoders. ``adapted`` maps a cell to the key of its adapted or transformed model;
-    it is needed for intermediate tasks (``finetune:after=mnli``), conditions and transforms.
+    it is needed for intermediate tasks (``finetune:after=mnli``), conditions and transforms. ``chosen_by`` has
+    `Cell.chosen_by` of the rows that are pre-trained several times.
     """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
@@ -173,6 +175,7 @@ def cells_of(
                 seed=seed,
                 tokenizer=tokenizer if row.kind != "baseline" else "",
                 pretraining=pretraining_of.get(row),
+                chosen_by=(chosen_by or {}).get(row, ""),
                 adaptation_version=here.VERSION,
                 limit=limit,
                 beside={name: _beside(name, data_sha256) for name in here.others},

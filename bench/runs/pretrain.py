@@ -137,6 +137,7 @@ def pretrain(
     result = dict(about or {}) | {
         "kind": "pretrained",
         **{name: identity[name] for name in ("model", "size", "shape", "seed", "recipe", "corpus_sha256")},
+        "budget": {budget.unit: budget.amount},
         "steps": course.step,
         "tokens": course.step * tokens_per_step,
         "flops": course.step * flops_per_step,
@@ -280,12 +281,17 @@ def pretrain_command(options: PretrainOptions) -> int:
     from ptmbench.bench.runs import stages
 
     model, size, out, training = options.model, options.size, options.out, options.training
-    budget = training.budget
     sized(models.load(model), size, 8)
     if not training.corpus:
         raise UsageError("`pretrain` needs text: give files or folders with --corpus.")
-    if budget.unit is None:
+    if not training.budgets:
         raise UsageError("`pretrain` needs a budget: give one of --steps, --tokens, --flops, --minutes.")
+    budget, *others = training.budgets
+    if others:
+        asked = " and ".join(one.flag() for one in training.budgets)
+        raise UsageError(f"A pre-training has one budget, not {asked}. Give one; `run` takes several.")
+    if training.pretraining_seeds is not None or training.pretraining_seed is not None:
+        raise UsageError("`pretrain` makes one pre-training. Give its seed as `seed`, not as an option of a run.")
     changes = dict(training.recipe)
     recipe = recipe_of(changes)
     place.check_unfinished(out)

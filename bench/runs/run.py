@@ -20,6 +20,7 @@ from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.stages import Trainings, pretrained_in
 from ptmbench.bench.runs.suites import Suite
+from ptmbench.bench.runs.trainings import FIRST, Draw
 from ptmbench.bench.runs.work import Job
 from ptmbench.models.card import Size
 from ptmbench.tasks.task import Task
@@ -43,30 +44,39 @@ def run_suite(options: RunOptions) -> int:
     if data is None:
         data = sources.embedded(out)
     training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
-    own = {row: training_of(row.model, row.size) for row in rows if row.kind == "pretrained"}
+    adapted, data_sha256 = _AdaptedModels(), sources.Fingerprints(data)
 
-    adapted = _AdaptedModels()
+    def cells_with(draw: Draw) -> tuple[Cell, ...]:
+        """The cells of the rows that are pre-trained by ``draw``, and of those that are not pre-trained."""
+        own = {row for row in rows if row.kind == "pretrained" and draw in training_of.draws(row.model)}
+        here = [row for row in rows if row.kind != "pretrained" or row in own]
+        chosen_by = {row: training_of.chosen_by(row.model, draw) for row in own}
 
-    def neighbour(row: Row, name: str, cut: str) -> str:
-        """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
-        return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut)).key
+        def neighbour(row: Row, name: str, cut: str) -> str:
+            """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
+            return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut), draw).key
 
-    cells = plan.cells_of(
-        rows,
-        found,
-        adaptations=asked.adaptations or chosen.adaptations,
-        seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or chosen.seeds),
-        data_sha256=sources.Fingerprints(data),
-        pretraining_of={row: pretraining.key for row, pretraining in own.items()},
-        tokenizer=training_of.tokenizer().key if training_of else "",
-        suite_settings=chosen.settings,
-        settings=asked.settings,
-        limit=asked.limit or 0,
-        neighbour=neighbour,
-        adapted=adapted,
-        conditions=asked.conditions or chosen.conditions,
-        transforms=asked.transforms or chosen.transforms,
-    )
+        return plan.cells_of(
+            here,
+            found,
+            adaptations=asked.adaptations or chosen.adaptations,
+            seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or chosen.seeds),
+            data_sha256=data_sha256,
+            pretraining_of={row: training_of(row.model, row.size, draw).key for row in here if row in own},
+            tokenizer=training_of.tokenizer().key if training_of else "",
+            suite_settings=chosen.settings,
+            settings=asked.settings,
+            limit=asked.limit or 0,
+            neighbour=neighbour,
+            adapted=adapted,
+            conditions=asked.conditions or chosen.conditions,
+            transforms=asked.transforms or chosen.transforms,
+            chosen_by=chosen_by,
+        )
+
+    draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model)]
+    planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
+    cells = tuple({cell.key: cell for cell in planned}.values())  # those of twins come with every draw
     check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
     whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
     if options.dry_run:

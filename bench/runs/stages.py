@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ptmbench import models
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import checkpoint as checkpoints
-from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.budget import Budget, rungs
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import adam_of, recipe_of
@@ -17,7 +17,7 @@ from ptmbench.bench.options import TrainingOptions
 from ptmbench.bench.runs import teachers
 from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given
 from ptmbench.bench.runs.suites import Suite
-from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining, tokenizer_key
+from ptmbench.bench.runs.trainings import FIRST, Draw, Pretraining, TokenizerTraining, tokenizer_key
 
 Planned = TypeVar("Planned", bound=Artefact)
 
@@ -26,8 +26,9 @@ class Trainings:
     """The pre-trainings of a run of ``suite`` with the changes ``asked``, and their tokenizers. Each is planned once,
     at its first use.
 
-    The teacher of a student is the same pre-training as in the teacher's own row. Raises `UsageError` for given
-    checkpoints that do not fit the run, and `CorpusError` if there is no text.
+    A model may be pre-trained several times, with several budgets and seeds (`draws`). The teacher of a student is the
+    same pre-training as in the teacher's own row, for the same draw. Raises `UsageError` for given checkpoints that do
+    not fit the run, and `CorpusError` if there is no text.
     """
 
     def __init__(self, suite: Suite, asked: TrainingOptions, data: Path):
@@ -67,28 +68,59 @@ class Trainings:
             )
         )
 
-    def __call__(self, model: str, size: str) -> Pretraining:
-        """The pre-training of the row of ``model`` at ``size``."""
+    def draws(self, model: str) -> tuple[Draw, ...]:
+        """Which pre-trainings a row of ``model`` stands for: each of its budgets with each of its seeds."""
+        return tuple(Draw(rung, seed) for rung in range(len(self._budgets(model))) for seed in self._seeds(model))
+
+    def chosen_by(self, model: str, draw: Draw) -> str:
+        """`Pretraining.chosen_by` of ``model`` for that ``draw``."""
+        several = len(self._budgets(model)) > 1
+        return " ".join(filter(None, (self._budget(model, draw).short() if several else "", self._seed(model, draw))))
+
+    def _seed(self, model: str, draw: Draw) -> str:
+        return f"--pretraining-seed {draw.seed}" if self._seeds(model) != (draw.seed,) else ""
+
+    def _budgets(self, model: str) -> tuple[Budget, ...]:
+        return self._asked.budgets or rungs(self._suite.budgets.get(model, self._suite.budget))
+
+    def _budget(self, model: str, draw: Draw) -> Budget:
+        """The budget of ``draw``, or the last one of a model that has fewer."""
+        found = self._budgets(model)
+        return found[min(draw.rung, len(found) - 1)]
+
+    def _seeds(self, model: str) -> tuple[int, ...]:
+        if self._asked.pretraining_seed is not None:
+            return (self._asked.pretraining_seed,)
+        usual = self._suite.pretrainings.get(model, self._suite.pretraining_seeds)
+        return tuple(range(self._asked.pretraining_seeds or usual))
+
+    def __call__(self, model: str, size: str, draw: Draw = FIRST) -> Pretraining:
+        """The pre-training that the row of ``model`` at ``size`` stands for, by ``draw``."""
         if self._bases and (model, size) not in self._bases:
             known = ", ".join(f"{name} {size}" for name, size in self._bases)
             raise UsageError(
                 f"No checkpoint of --base is of {model} {size}; there is {known}. Give one, or choose models with "
                 "--models and --sizes."
             )
-        return self.other(model, size, "")
+        return self.other(model, size, "", draw)
 
-    def other(self, model: str, size: str, kind: str) -> Pretraining:
+    def other(self, model: str, size: str, kind: str, draw: Draw = FIRST) -> Pretraining:
         """The pre-training of ``model`` at ``size`` with a tokenizer of ``kind``; it need not be a row of the run."""
-        cut, given, asked = self.tokenizer(kind), self._bases.get((model, size)), self._asked.budget
+        cut, given = self.tokenizer(kind), self._bases.get((model, size))
         if isinstance(cut, Given):
             about = self._any_given.about["tokenizer"]
             kind, vocabulary = about["kind"], about["size"]
         else:
             kind, vocabulary = cut.tokenizer, cut.vocabulary
-        teacher = self._teacher(model, size, kind, isinstance(cut, Given))
+        teacher = self._teacher(model, size, kind, isinstance(cut, Given), draw)
 
         def stage(
-            text: _Text, budget: Budget, changes: Mapping[str, Any], base: str = "", teacher: str = ""
+            text: _Text,
+            budget: Budget,
+            changes: Mapping[str, Any],
+            chosen_by: str,
+            base: str = "",
+            teacher: str = "",
         ) -> Pretraining:
             own = tokenizer_key(text.sha256, kind, vocabulary)
             return self._plan(
@@ -102,6 +134,8 @@ class Trainings:
                     vocabulary=vocabulary,
                     budget=budget,
                     recipe=recipe_for(model, changes),
+                    seed=draw.seed,
+                    chosen_by=chosen_by,
                     base=base,
                     other_tokenizer="" if cut.key == own else cut.key,
                     teacher=teacher,
@@ -115,11 +149,11 @@ class Trainings:
         elif self._stage is not None:
             first = getattr(teacher, "base", "") or (teacher.key if teacher else "")  # the teacher's own first stage
             changes = self._changes | dict(self._stage.recipe)
-            base = stage(self._first, self._stage.budget, changes, teacher=first).key
-        budget = asked if asked.unit else self._suite.budgets.get(model, self._suite.budget)
-        return stage(self._text, budget, self._changes, base, teacher.key if teacher else "")
+            base = stage(self._first, self._stage.budget, changes, self._seed(model, draw), teacher=first).key
+        budget, chosen_by = self._budget(model, draw), self.chosen_by(model, draw)
+        return stage(self._text, budget, self._changes, chosen_by, base, teacher.key if teacher else "")
 
-    def _teacher(self, model: str, size: str, kind: str, given: bool) -> Artefact | None:
+    def _teacher(self, model: str, size: str, kind: str, given: bool, draw: Draw) -> Artefact | None:
         """The teacher of ``model`` at ``size`` with a tokenizer of ``kind``: a checkpoint that the user gave, if the
         tokenizer is ``given`` too, or a pre-training; None for a model without a teacher."""
         found = teachers.of(model, size)

@@ -3,10 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
+
+
+class Draw(NamedTuple):
+    """Which of the pre-trainings of a model in a run: the place of its budget among the model's, and its seed."""
+
+    rung: int = 0
+    seed: int = 0
+
+
+FIRST = Draw()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +71,16 @@ class Pretraining:
     """Key of its tokenizer; "" for a tokenizer that is trained on its own corpus."""
     teacher: str = ""
     """Key of the pre-training, or of the given checkpoint, that it learns from; "" without a teacher."""
+    chosen_by: str = ""
+    """The options that tell it from the model's other pre-trainings in the run: "--flops 1e+12 --pretraining-seed 1";
+    "" for the only one."""
     weight: ClassVar[float] = 0.0
 
     @property
     def key(self) -> str:
         matters = asdict(self)
         del matters["corpus"], matters["corpus_name"]  # the content of the corpus counts, not its path
+        del matters["chosen_by"]
         return digest({"pretraining": without(matters, base="", other_tokenizer="", teacher="")})
 
     @property
@@ -86,11 +100,18 @@ class Pretraining:
     @property
     def name(self) -> str:
         """Model, size and kind of tokenizer, because a run may pre-train a model with two kinds."""
-        return f"{self.model}-{self.size} ({self.tokenizer}{', continued' if self.base else ''})"
+        which = f" {self.chosen_by}" if self.chosen_by else ""
+        return f"{self.model}-{self.size} ({self.tokenizer}{', continued' if self.base else ''}){which}"
 
     @property
     def title(self) -> str:
         return f"Pre-training {self.name}"
+
+    @property
+    def planned(self) -> dict[str, Any]:
+        """What the records of its cells say of it, should it fail."""
+        budget = {self.budget.unit: self.budget.amount}
+        return {"budget": budget, "seed": self.seed, "corpus": self.corpus_name, "corpus_sha256": self.corpus_sha256}
 
     @property
     def group(self) -> str:

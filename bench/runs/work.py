@@ -60,7 +60,7 @@ class Job:
 
     def command_of(self, cell: Cell) -> str:
         """The command that repeats one cell."""
-        only = ["--tasks", cell.task]
+        only = [*cell.chosen_by.split(), "--tasks", cell.task]
         if cell.row.kind != "baseline" and not adapt.load(cell.method).only:  # else the form alone decides
             only += ["--adaptation", cell.adaptation]
         if cell.transform:
@@ -165,9 +165,15 @@ class Worker:
         if isinstance(piece, Cell):
             from ptmbench.bench.runs import cell as cells
 
-            self._record(cells.unrun(piece, self.job.context(self.out, piece), status, reason))
+            context = self.job.context(self.out, piece, planned=self._planned(piece))
+            self._record(cells.unrun(piece, context, status, reason))
         elif not intact(self.out, piece):
             write_text(failure_of(self.out, piece), json.dumps({"status": status, **reason}))
+
+    def _planned(self, cell: Cell) -> dict[str, Any]:
+        """What was planned of the pre-training of ``cell``, if it is one of several."""
+        made = self.plan.by_key[cell.pretraining] if cell.chosen_by and cell.pretraining else None
+        return made.planned if isinstance(made, Pretraining) else {}
 
     def _check_needs(self, piece: Artefact) -> None:
         """Raises `Unmade` if an artefact that ``piece`` needs has failed."""

@@ -31,7 +31,9 @@ function readState(hash) {
 }
 
 // First minus second over the seeds that both have: mean and Student's t interval (t: 97.5 % quantiles by freedom). A
-// seed whose score is no number (null) leaves none: without it a diverged model would be the better for that.
+// seed whose score is no number (null) leaves none: without it a diverged model would be the better for that. Of several
+// pre-trainings the means are compared; a fourth entry [variance, freedom] is of the spread between them, and is added,
+// with degrees of freedom after Satterthwaite, rounded down.
 function difference(first, second, seeds, t) {
   if (!first || !second) return null;
   const theirs = new Map(seeds[second[0]].map((seed, i) => [seed, second[1][i]]));
@@ -44,7 +46,11 @@ function difference(first, second, seeds, t) {
   const mean = values.reduce((sum, x) => sum + x, 0) / n;
   if (n === 1) return { n, mean, low: NaN, high: NaN };
   const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1);
-  const half = t[Math.min(n - 1, t.length) - 1] * Math.sqrt(variance / n);
+  const parts = [[variance / n, n - 1], first[3], second[3]].filter(Boolean);
+  const total = parts.reduce((sum, [part]) => sum + (part === null ? NaN : part), 0);
+  const squares = parts.reduce((sum, [part, freedom]) => sum + part ** 2 / freedom, 0);
+  const freedom = squares > 0 ? Math.floor(total ** 2 / squares + 1e-9) : n - 1;
+  const half = t[Math.min(freedom, t.length) - 1] * Math.sqrt(total);
   return { n, mean, low: mean - half, high: mean + half };
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.budget import Budget, rungs
 from ptmbench.bench.errors import BrokenFile, UsageError
 from ptmbench.models._importing import imported
 
@@ -36,9 +36,14 @@ class Suite:
     """Each cell is also scored under each of these."""
     transforms: tuple[str, ...] = ()
     """Each adapted model is also scored after each of these."""
-    budget: Budget = field(default_factory=lambda: Budget(tokens=20_000_000))
-    budgets: Mapping[str, Budget] = field(default_factory=dict)
-    """Those of models for which the common one makes no sense; one from the command line is for all."""
+    budget: Budget | tuple[Budget, ...] = field(default_factory=lambda: Budget(tokens=20_000_000))
+    """One, or several: every model is pre-trained once with each."""
+    budgets: Mapping[str, Budget | tuple[Budget, ...]] = field(default_factory=dict)
+    """Those of models for which the common ones make no sense; the ones of the command line are for all."""
+    pretraining_seeds: int = 1
+    """How often every model is pre-trained with each budget."""
+    pretrainings: Mapping[str, int] = field(default_factory=dict)
+    """The same for single models, in place of ``pretraining_seeds``; a number from the command line is for all."""
     corpus: tuple[str, ...] = ()
     """Unlabelled text, as patterns below the data folder."""
     tokenizer: str = "wordpiece"
@@ -81,16 +86,24 @@ def _mistakes(suite: object) -> list[str]:
         value = getattr(suite, name)
         if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
             found.append(f"SUITE.{name} is a tuple of texts, not {value!r:.80}.")
-    for name in ("budgets", "recipe", "settings"):
+    for name in ("budgets", "pretrainings", "recipe", "settings"):
         if not isinstance(getattr(suite, name), Mapping):
             found.append(f"SUITE.{name} is a dict, not {getattr(suite, name)!r:.80}.")
-    for name in ("seeds", "vocabulary"):
-        value = getattr(suite, name)
+    counts = {name: getattr(suite, name) for name in ("seeds", "vocabulary", "pretraining_seeds")}
+    if isinstance(suite.pretrainings, Mapping):
+        counts |= {f"pretrainings[{name!r}]": value for name, value in suite.pretrainings.items()}
+    for name, value in counts.items():
         if type(value) is not int or value < 1:
             found.append(f"SUITE.{name} is a whole number of at least 1, not {value!r}.")
     budgets = [suite.budget, *(suite.budgets.values() if isinstance(suite.budgets, Mapping) else ())]
-    if not all(isinstance(one, Budget) and one.unit for one in budgets):
+    if not all(map(_sound, budgets)):
         found.append("SUITE.budget and SUITE.budgets hold a bench.engine.budget.Budget with a unit.")
     if not (suite.base is None or (isinstance(suite.base, Stage) and suite.base.budget.unit)):
         found.append("SUITE.base is a bench.runs.suites.Stage whose budget has a unit, or None.")
     return found
+
+
+def _sound(budget: object) -> bool:
+    """Whether ``budget`` is one that has a unit, or a tuple of such."""
+    several = budget if isinstance(budget, tuple) else (budget,)
+    return all(isinstance(one, Budget) for one in several) and len(rungs(several)) == len(several) > 0

@@ -1,0 +1,30 @@
+"""A ladder of budgets: the same models pre-trained with 1e12, 1e13 and 1e14 FLOPs, and the score against the FLOPs.
+
+    ptmbench run ladder --data DIR --out runs/ladder
+    ptmbench run ladder --data DIR --out runs/ladder --models bert,gpt --flops 1e15
+    ptmbench run ladder --flops 2e9,8e9,3.2e10 --size tiny --tasks blimp-30,conll2003,sst2
+
+The second line adds a rung for a few models in the same folder. The third is for the embedded microworld, which has no
+UD treebank, in minutes on two cores. BERT and GPT are pre-trained twice with each budget, so that their intervals
+include the spread between pre-trainings. Batches are small and fine-tuning is capped in steps, as in `table2`.
+docs/ladder.md says how to read the curves.
+"""
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.suites import Suite
+
+SUITE = Suite(
+    summary="a ladder of budgets: seven models pre-trained with 1e12, 1e13 and 1e14 FLOPs",
+    models=("bert", "roberta", "electra", "xlnet", "gpt", "t5", "elmo"),
+    sizes=("mini",),
+    tasks=("blimp-30", "ud_ewt", "conll2003", "sst2"),
+    budget=(Budget(flops=1e12), Budget(flops=1e13), Budget(flops=1e14)),
+    pretrainings={"bert": 2, "gpt": 2},
+    recipe={"batch": 8},
+    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+    settings={
+        "": {"batch": 16, "max_steps": 400},
+        "tagging": {"batch": 32, "max_steps": 600, "learning_rate": 1e-3},
+    },
+    embedded=True,
+)

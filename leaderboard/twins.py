@@ -1,0 +1,23 @@
+"""Which rows are the same network with and without pre-training."""
+
+from typing import Any
+
+from ptmbench.leaderboard.grid import Grid, Row
+
+
+def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
+    """Each pre-trained row with the random row of the same network, size and adaptation, over the same tokens as far as
+    that is known, and beside the same neighbours."""
+    random: dict[tuple[str, str, str], dict[tuple[Any, Any], Row]] = {}
+    for row in grid.rows:
+        if row.kind == "random":
+            random.setdefault(_network(row), {})[row.tokenizer, row.beside] = row
+    pairs = []
+    for row in grid.rows:
+        if row.kind == "pretrained" and (twins := random.get(_network(row))):
+            pairs.append((row, twins.get((row.tokenizer, row.beside)) or twins.get((None, row.beside))))
+    return [(row, twin) for row, twin in pairs if twin]
+
+
+def _network(row: Row) -> tuple[str, str, str]:
+    return (row.name.removeprefix("random-"), row.size, row.adaptation)  # a twin is called bert or random-bert

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from ptmbench.leaderboard.costs import budget_words
-from ptmbench.leaderboard.grid import Cell, Column, Grid, Row, tokenizer_of
+from ptmbench.leaderboard.grid import AS_IT_IS, Cell, Column, Grid, Row, tokenizer_of
 from ptmbench.leaderboard.record import THEN, Draw, Record, beside, draw_of, planned
 
 
@@ -96,15 +96,15 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
 
 
 def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:
-    """Records by model and adaptation. A language model is scored as it is, without an adaptation, so its perplexity
-    stands in every row of the model instead of making a row of its own; not in rows of transformed models, which would
-    have another one."""
+    """Records by model and adaptation. Perplexities and minimal pairs are asked of a model as it is, without an
+    adaptation, so these scores stand in every row of the model instead of making a row of their own; not in rows of
+    transformed models, which would have others."""
     models: dict[tuple, dict[str, list[Record]]] = {}
     as_it_is: dict[tuple, list[Record]] = {}
     for record in records:
         row = record.row
         key = (row["label"], row["name"], row["size"] or "", row["kind"], row["division"])
-        if record.task.get("form") == "language_modelling" and THEN not in record.adaptation["name"]:
+        if record.task.get("form") in AS_IT_IS and THEN not in record.adaptation["name"]:
             as_it_is.setdefault(key, []).append(record)
         else:
             models.setdefault(key, {}).setdefault(record.adaptation["name"], []).append(record)

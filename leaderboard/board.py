@@ -37,6 +37,7 @@ PAGE = "index.html"
 TABLES = {
     "scores": tables.scores,
     "average": tables.macro,
+    "centred": tables.centred_average,
     "table2": tables.table_2,
     "table3": tables.table_3,
     "benchmarks": tables.benchmarks,
@@ -52,6 +53,7 @@ TABLES = {
 _HEADINGS = {
     "scores": "Scores: mean ± sample standard deviation over seeds (number of seeds); [reason] where there is none",
     "average": "Average over tasks",
+    "centred": "Centred average: from chance (0) to certainty (100)",
     "table2": "The survey's table 2, reported beside measured",
     "table3": "The survey's table 3 (compressed models), reported beside measured",
     "benchmarks": "Official scores of benchmarks",
@@ -64,7 +66,7 @@ _HEADINGS = {
     "overlap": "Examples of the report split that overlap with the training split, or with each other",
     "cells": "Every cell",
 }
-_WHERE_FOUND = ("overlap", "ladder", "scaling", "crossings")
+_WHERE_FOUND = ("overlap", "centred", "ladder", "scaling", "crossings")
 """Tables that Markdown leaves out where they are empty."""
 
 

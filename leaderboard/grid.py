@@ -7,7 +7,7 @@ of that pair. Everything that was left out or could mislead ends up in ``notes``
 import json
 import math
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -32,6 +32,8 @@ _ADAPTATION_WORDS = {
 }
 
 
+AS_IT_IS = ("language_modelling", "minimal_pair")
+"""Forms whose tasks are asked of a model without an adaptation."""
 _SEED = re.compile(r" --((?:pretraining-)?seed) (\d+)(?=\s|$)")
 
 
@@ -144,6 +146,15 @@ class Cell:
     def pretrainings(self) -> int:
         """How many pre-trainings of the model have a score here; 1 for what is not pre-trained."""
         return len({pretraining for pretraining, _ in self.values})
+
+    def at(self, draws: Collection[Draw]) -> dict[Draw, float]:
+        """The values at the seeds of ``draws``. A pre-trained model that is asked without an adaptation draws nothing. It
+        has one value for each pre-training, which stands for all seeds; its random twin draws its weights."""
+        seeds = {seed for _, seed in draws}
+        asked = self.ok and self.ok[0].task.get("form") in AS_IT_IS and self.ok[0].row["kind"] != "random"
+        if asked and len(self.values) == self.pretrainings:
+            return {(made, seed): value for (made, _), value in self.values.items() for seed in sorted(seeds)}
+        return {draw: value for draw, value in self.values.items() if draw[1] in seeds}
 
     @cached_property
     def summary(self) -> Summary:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ptmbench.leaderboard import centred, survey
 from ptmbench.leaderboard import ladder as ladders
 from ptmbench.leaderboard import overlap as shared
-from ptmbench.leaderboard import survey
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.benchmarks import BENCHMARKS
 from ptmbench.leaderboard.costs import COSTS, cost_of, spent_on
@@ -78,6 +78,19 @@ def macro(records: Records) -> pd.DataFrame:
         lines.append([*_identity(row), *numbers, rank, _lacking(missing, numbers) if grid.averaged else ""])
     frame = _frame(lines, [*_IDENTITY, *_SUMMARY, "rank", "missing"])
     frame.attrs["definition"] = grid.definition()
+    return frame
+
+
+def centred_average(records: Records) -> pd.DataFrame:
+    """The average over instruments with the chance of each at 0, per row with its spread over seeds; empty where there
+    is nothing to centre. The definition stands in ``frame.attrs["definition"]``."""
+    grid, lines = _grid(records), []
+    for one in centred.lines(grid):
+        numbers = _numbers(one.summary, one.interval)
+        lines.append([*_identity(one.row), *numbers, str(one.rank or ""), _lacking(one.missing, numbers)])
+    frame = _frame(lines, [*_IDENTITY, *_SUMMARY, "rank", "missing"])
+    if lines:
+        frame.attrs["definition"] = centred.definition(grid)
     return frame
 
 
@@ -225,7 +238,7 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 def twin_difference(grid: Grid, row: Row, twin: Row, column: Column) -> Summary:
     one, other = grid.cells.get((row, column)), grid.cells.get((twin, column))
-    return difference(one.values if one else {}, other.values if other else {})
+    return difference(one.at(other.values), other.values) if one and other else summarise([])
 
 
 def task_titles(columns: Sequence[Column]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ptmbench.leaderboard import ladder_page, sheets, survey, tables
+from ptmbench.leaderboard import centred, ladder_page, sheets, survey, tables
 from ptmbench.leaderboard.cells import Places, places, score
 from ptmbench.leaderboard.costs import cost_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
@@ -50,6 +50,7 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
         "notes": grid.notes,
         "definition": grid.definition() if grid.averaged else "",
         "benchmarks": _benchmarks(grid),
+        "centred": _centred(grid),
         "scale": [number(bound) for bound in scale],
         "facts": facts,
         "ranking": _ranking(grid),
@@ -121,6 +122,20 @@ def _ranking(grid: Grid) -> dict[str, int]:
     """How many neighbours of the ranking by average are certainly different."""
     apart, pairs = separable(list(grid.rank_intervals().values()))
     return {"apart": apart, "pairs": pairs, "rows": len(grid.ranks())}
+
+
+def _centred(grid: Grid) -> dict[str, Any]:
+    rows = [
+        {
+            "label": one.row.label,
+            "words": one.row.words,
+            "rank": one.rank,
+            "score": score(one.summary, one.interval),
+            "missing": f"no {', '.join(one.missing)}" if one.missing else "" if one.summary.n else NO_SEED,
+        }
+        for one in centred.lines(grid)
+    ]
+    return {"rows": rows, "definition": centred.definition(grid) if rows else ""}
 
 
 def _benchmarks(grid: Grid) -> dict[str, Any]:

@@ -72,6 +72,14 @@ class Model:
         """FLOPs of `Pretrainable.log_likelihood` of a row of ``length``."""
         raise NotImplementedError
 
+    def fill_flops(self, length: float) -> float:
+        """FLOPs of `Pretrainable.fill` for a row of ``length``, without the output layer's."""
+        return self.encoder_flops(length)
+
+    def gap_flops(self, length: float) -> float:
+        """FLOPs of `Pretrainable.gap_likelihood` of a row of ``length``."""
+        raise NotImplementedError
+
     def decode_flops(self, length: float, targets: float) -> float:
         """FLOPs of `Pretrainable.decode` for one row of ``length`` and ``targets`` tokens."""
         raise NotImplementedError
@@ -168,6 +176,10 @@ class SequenceModel(Model):
     vocabulary: int
     targets: Callable[[float], float]
     writes: bool = True
+    blank: int = 0
+    """Tokens of a row, at most, that the decoder reads to fill a blank."""
+    gap: int = 0
+    """Tokens of a row, at most, that the encoder reads of a sentence that is hidden as a whole."""
 
     @property
     def layers(self) -> tuple[Config, ...]:
@@ -176,6 +188,14 @@ class SequenceModel(Model):
     def forward_flops(self, length: float) -> float:
         """FLOPs of a forward pass of encoder and decoder for a row of pre-training."""
         return self.decode_flops(length, self.targets(length))
+
+    def fill_flops(self, length: float) -> float:
+        """FLOPs of `Pretrainable.fill` for a row of ``length``, without the output layer's."""
+        return self.encoder.flops(length) + self.decoder.decoding_flops(min(self.blank, length), length, 0)
+
+    def gap_flops(self, length: float) -> float:
+        """FLOPs of `Pretrainable.gap_likelihood` of a row of ``length``."""
+        return self.decode_flops(min(self.gap, length + 1), length)
 
     def decode_flops(self, length: float, targets: float) -> float:
         """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length``."""

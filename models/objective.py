@@ -80,6 +80,8 @@ class Objective:
     """As `models.pretrainable.Pretrainable.fill`."""
     originality: Callable[[dict[str, Any]], Any] | None = None
     """As `models.pretrainable.Pretrainable.originality`."""
+    gap_likelihood: Callable[[dict[str, Any]], Any] | None = None
+    """As `models.pretrainable.Pretrainable.gap_likelihood`."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         """The counts that the means of `call` are divided by, by name, int32 []."""

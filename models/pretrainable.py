@@ -83,8 +83,9 @@ class Pretrainable:
     @property
     def fill(self) -> Callable | None:
         """(batch with ``tokens`` [B, T] and ``places`` [B]) to float [B, V]: how well every piece fits there, as
-        logits, whatever stands there now. A left-to-right model goes by what stands before. None where a model's loss
-        has no such answer; [MASK] is what bidirectional ones want to find in the place."""
+        logits, whatever stands there now. A left-to-right model goes by what stands before; an encoder-decoder hides
+        the place as it does in pre-training. None where a model's loss has no such answer; [MASK] is what bidirectional
+        ones want to find in the place, and in those behind it that are hidden with it."""
         return self.loss.fill
 
     @property
@@ -92,3 +93,10 @@ class Pretrainable:
         """(batch with ``tokens`` [B, T]) to float [B, T]: ln p(token t is the original and not a replacement | all
         tokens), 0 at padding. None where a model was not trained to tell replaced tokens."""
         return self.loss.originality
+
+    @property
+    def gap_likelihood(self) -> Callable | None:
+        """(batch with ``tokens`` [B, T] that begin with [CLS]) to float [B, T]: ln p(token t | tokens before t) of a
+        sentence that is the only one of its text and hidden as a whole, 0 at t = 0 and at padding. None where a model
+        was not trained to write whole hidden sentences."""
+        return self.loss.gap_likelihood

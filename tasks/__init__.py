@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ptmbench.tasks import few
 from ptmbench.tasks.task import BrokenTask, Task, UnknownTask
 
 _MACHINERY = {
@@ -26,6 +27,7 @@ _MACHINERY = {
     "triples",
     "parallel",
     "shapes",
+    "few",
 }
 
 _sound: dict[int, Task] = {}
@@ -43,17 +45,35 @@ def load(name: str) -> Task:
     cannot be imported or breaks the contract that `tasks._contract` checks.
 
     A file may offer variants of its data set (the language pairs of Multi30k): "multi30k-de-fr" is
-    ``variant("de-fr")`` of its file.
+    ``variant("de-fr")`` of its file. Of every task that is learnt, "NAME-500" is the one with 500 training examples
+    (`tasks.few`); a number that the file's own ``variant`` knows means what it says there.
     """
     stem, dash, variant = name.partition("-")
-    if dash and stem in names() and hasattr(module := _module(stem), "variant"):
-        return _checked(module.variant(variant), None, path(stem))
+    if dash and stem in names():
+        own = getattr(_module(stem), "variant", None)
+        try:
+            if own is not None:
+                return _checked(own(variant), None, path(stem))
+        except UnknownTask:
+            if _few(name) is None:
+                raise
+        if found := _few(name):
+            return found
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UnknownTask(f"There is no task '{name}'. Nearest: {', '.join(near)}. `ptmbench ls tasks` shows all.")
     module = _module(name)
     found = module.TASKS.get(name) if hasattr(module, "TASKS") else getattr(module, "TASK", None)
     return _checked(found, name, path(name))
+
+
+@cache
+def _few(name: str) -> Task | None:
+    """The task ``name`` if it ends with a number of training examples, else None."""
+    base, _, count = name.rpartition("-")
+    if not few.counts(count) or not few.able(task := load(base)):
+        return None
+    return _checked(few.variant(task, int(count)), None, path(name.partition("-")[0]))
 
 
 def path(name: str) -> Path:

@@ -18,6 +18,7 @@ from ptmbench.tasks.task import BrokenTask, Download, Source, Task
 _KINDS = {"form": Form, "source": Source, "files": Mapping, "extra": Mapping, "scored": bool} | {
     "higher_is_better": bool,
     "version": int,
+    "train_examples": int,
 }
 """Types of the fields of a `Task`. `_TUPLES` and `_FUNCTIONS` are further ones, all others are texts."""
 _TUPLES = {"folders": str, "labels": str, "words": str, "answers": str, "downloads": Download, "metrics": object} | {

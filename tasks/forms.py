@@ -12,7 +12,7 @@ tagging             the words of one sentence                    one tag per wor
 span                (question, piece of the context, ...)        (`Answer`, ...)         the text or a `Reply`
 choice              (context, first choice, second choice, ...)  index of the right one  index of a choice
 generation          (source,) or (source, what it is to become)  (reference, ...)        the generated text
-language_modelling  (text,)                                      None                    (nats, words, characters)
+language_modelling  (text,)                                      None, or its bytes      (nats, words, characters)
 cloze               (text with `BLANK` in one place,)            `Target`, a word        its `Rank`
 ranking             (text, or several)                           `Target`, a candidate   its `Rank`
 similarity          (word, word)                                 a float                 a float

@@ -142,6 +142,8 @@ class Task:
     version: int = 1
     """Raised whenever scores from before and after a change may not be compared."""
     notes: str = ""
+    train_examples: int = 0
+    """Examples of the training split that may be learnt from, drawn from the seed (`tasks.few`); 0: all."""
     predictions: Callable[[Path], Mapping[str, Any]] | None = None
     """Reads an official file of predictions into {`Example.id`: prediction}; None where the form has one layout for
     all."""

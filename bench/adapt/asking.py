@@ -45,6 +45,12 @@ class Asked:
         """FLOPs of their embeddings alone."""
         return float(self.model.embedding_flops(sum(lengths)))
 
+    def filling_flops(self, lengths: Sequence[int]) -> float:
+        """FLOPs of asking what fits into a blank of rows of so many tokens, once for each row."""
+        model, output = self.model, 2 * self.shape.width * self.tokenizer.vocabulary.size
+        flops = {length: model.fill_flops(length) for length in set(lengths)}
+        return float(sum(flops[length] + output for length in lengths))
+
     def scoring_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of asking how probable texts of so many tokens are, a start symbol before each."""
         model, start = self.model, len(self.tokenizer.vocabulary.template.start)

@@ -15,6 +15,7 @@ import numpy as np
 from ptmbench.bench.baselines import _spans
 from ptmbench.bench.baselines._shared import check_targets, classified, most_common
 from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.bits_per_byte import spelled
 from ptmbench.tasks.task import Example, Question, Task
 
 LABEL = "bag of words"
@@ -118,13 +119,17 @@ def _nearest_target(task: Task, train: Sequence[Example], examples: Sequence[Exa
 
 
 def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[tuple[float, int, int]]:
-    """Unigram likelihood with add-one smoothing; all words never seen share one entry of the vocabulary."""
+    """Unigram likelihood with add-one smoothing; all words never seen share one entry of the vocabulary. Where bytes
+    count, that entry is followed by the word's bytes (`tasks.metrics.bits_per_byte`)."""
     counts = Counter(word for e in train for word in e.inputs[0].split())
     total = sum(counts.values()) + len(counts) + 1
     scored = []
     for text in (e.inputs[0] for e in examples):
         words = text.split()
-        scored.append((-sum(math.log((counts[word] + 1) / total) for word in words), len(words), len(text)))
+        nats = -sum(math.log((counts[word] + 1) / total) for word in words)
+        if task.extra.get("bytes"):
+            nats += sum(spelled(word) for word in words if word not in counts)
+        scored.append((nats, len(words), len(text)))
     return scored
 
 

@@ -174,6 +174,7 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
         "higher_is_better": task.higher_is_better,
         "chance": task.chance,
         "reported_split": task.report,
+        "train_examples": task.train_examples or "all",
         "labels": list(task.labels),
         "folders": list(task.folders),
         "files": {split: list(files) for split, files in task.files.items()},

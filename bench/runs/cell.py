@@ -21,6 +21,7 @@ from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.record import Record
 from ptmbench.models.channels import CHANNELS, WIDTHS, lacking
 from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks import few
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
@@ -197,6 +198,7 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
         "signatures": outcome.signatures,
         "overlap": counts,
         "beside": {name: dict(about) for name, about in cell.beside.items()},
+        "training": {"examples": task.train_examples, "drawn": few.DRAWN} if task.train_examples else {},
     }
     if cell.condition:
         about = {"name": cell.condition, "settings": dict(cell.condition_settings), "version": cell.condition_version}

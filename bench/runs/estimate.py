@@ -152,7 +152,7 @@ def _cell(
         settings = chosen.transform.training(chosen.settings, settings)
         if settings is None:
             return 0.0, 0.0, ""
-    train, *others = (_limited(seen[name].get("train", Split()), cell) for name in (cell.task, *cell.beside))
+    train, *others = (_trained(name, seen, cell) for name in (cell.task, *cell.beside))
     report = _limited(seen[cell.task][task.report], cell)
     trained, predicted = settings.tokens(task, train, report, others)
     if cell.form is Form.LANGUAGE_MODELLING:
@@ -196,6 +196,12 @@ def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
         seen[name, "candidates"] = _candidates(splits[task.report])
     except DataError as error:
         seen[name] = str(error)
+
+
+def _trained(name: str, seen: Mapping[str, Any], cell: Cell) -> Split:
+    """What ``cell`` may learn of the task ``name``."""
+    split = _limited(seen[name].get("train", Split()), cell)
+    return split._replace(examples=min(split.examples, tasks.load(name).train_examples or split.examples))
 
 
 def _limited(split: Split, cell: Cell) -> Split:

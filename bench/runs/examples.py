@@ -39,7 +39,7 @@ def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
     if cell.form is Form.LANGUAGE_MODELLING:  # nothing is trained, so no examples select a model
         train = read(task, data, "train") if cell.row.kind == "baseline" else []
         return Parts(train, [], read(task, data, task.report)[: cell.limit or None])
-    parts = _untrained(cell, data, task) or splits(task, data, settings, cell.limit)
+    parts = _untrained(cell, data, task) or splits(task, data, settings, cell.limit, cell.seed)
     return parts._replace(train=drawn(parts.train, cell.seed, settings))
 
 
@@ -68,21 +68,30 @@ def _check_labels(task: Task, report: Sequence[Example]) -> None:
         raise NotApplicable("no-labels", f"because the {task.report} split of {task.title} has no public labels.")
 
 
-def splits(task: Task, data: Path, settings: Settings, limit: int) -> Parts:
+def splits(task: Task, data: Path, settings: Settings, limit: int, seed: int) -> Parts:
     """The parts of a task with training.
 
     If the test labels are public, the test set is reported and the dev set selects the model. Otherwise the dev set is
     reported, and selecting by it would bias the score. A part of the training set is held out for selection then, the
-    same for every seed and model. Examples of one group (the questions about one text) stay together.
+    same for every seed and model. A task with few training examples (`tasks.few`), which depend on the ``seed``, also
+    holds out a part of these. Examples of one group (the questions about one text) stay together.
     """
-    train, report = read(task, data, "train"), read(task, data, task.report)
-    train, report = train[: limit or None], report[: limit or None]
+    train, report = _training(task, data, limit, seed), read(task, data, task.report)[: limit or None]
     _check_labels(task, report)
-    if task.report != "dev" and "dev" in task.files:
+    if task.report != "dev" and "dev" in task.files and not task.train_examples:
         return Parts(train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report)
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))
     kept, stop = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
     return Parts(kept, stop, report)
+
+
+def _training(task: Task, data: Path, limit: int, seed: int) -> Sequence[Example]:
+    """What may be learnt of ``task``: all of its training split, its first ``limit``, or few examples of these."""
+    train, few = read(task, data, "train")[: limit or None], task.train_examples
+    if len(train) < few and not limit:
+        reason = f"because {task.title} cannot be drawn from a training split of {len(train)}."
+        raise NotApplicable("few-examples", reason)
+    return _draw(train, few, [seed, 5]) if few else train
 
 
 def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:
@@ -93,7 +102,7 @@ def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Exampl
         task = tasks.load(name)
         if reason := unfit(task, cell.form):
             raise NotApplicable("another-form", f"because {reason}")
-        whole = [e for e in read(task, data, "train")[: cell.limit or None] if e.gold is not None]
+        whole = [e for e in _training(task, data, cell.limit, cell.seed) if e.gold is not None]
         if not whole:
             reason = f"because the train split of {task.title}, named in --set beside, has no labels."
             raise NotApplicable("no-labels", reason)
@@ -112,10 +121,15 @@ def unfit(task: Task, form: Form) -> str:
 
 def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[Example]:
     """At most ``settings.train_limit`` examples of ``train``, drawn with ``seed``, in their original order."""
-    if not settings.train_limit or len(train) <= settings.train_limit:
-        return train
-    places = np.random.default_rng([seed, 3]).choice(len(train), settings.train_limit, replace=False)
-    return [train[i] for i in sorted(places)]
+    return _draw(train, settings.train_limit, [seed, 3]) if settings.train_limit else train
+
+
+def _draw(examples: Sequence[Example], count: int, seed: Sequence[int]) -> Sequence[Example]:
+    """``count`` random ``examples`` in their original order; all of them if there are no more."""
+    if len(examples) <= count:
+        return examples
+    places = np.random.default_rng(seed).choice(len(examples), count, replace=False)
+    return [examples[i] for i in sorted(places)]
 
 
 def _held(train: Sequence[Example], count: int) -> np.ndarray:

@@ -154,8 +154,10 @@ def cells_of(
         chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
         here = adaptation_settings.read(method, chosen).of(task.name)
         chosen, also = adaptation_settings.recorded(here), here.models(task.form)
-        # Without randomness one seed is enough; the weights of a random twin are drawn from the seed.
+        # Without randomness one seed is enough. The seed draws the weights of a random twin, and the examples of a task
+        # with few training examples.
         still = adaptation == "baseline" or (row.kind != "random" and not load_adaptation(method).draws(here))
+        still = still and not task.train_examples
         begins: dict[int, str] = {}
         if after not in ("", task.name) and adaptation == asked:  # a task is not its own intermediate task
             first = load(after)

@@ -23,7 +23,7 @@ from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.runs.trainings import FIRST, Draw
 from ptmbench.bench.runs.work import Job
 from ptmbench.models.card import Size
-from ptmbench.tasks.task import Task
+from ptmbench.tasks.task import MissingData, Task
 
 
 def run_suite(options: RunOptions) -> int:
@@ -43,6 +43,7 @@ def run_suite(options: RunOptions) -> int:
     check_rows(rows)
     if data is None:
         data = sources.embedded(out)
+        found = found if asked.tasks else _within(data, found)
     training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
     adapted, data_sha256 = _AdaptedModels(), sources.Fingerprints(data)
 
@@ -230,6 +231,19 @@ def check_lengths(cells: Sequence[Cell], trained: int) -> None:
                     f"Add --set length={longest}, or --recipe length={cell.settings['length']:g} to pre-train with as "
                     "many."
                 )
+
+
+def _within(data: Path, found: Sequence[Task]) -> list[Task]:
+    """Those of ``found`` that the microworld in ``data`` has: a suite runs on it with the rest left out, which is
+    told."""
+    there = []
+    for task in found:
+        try:
+            task.paths(data, task.report)
+            there.append(task)
+        except MissingData:
+            say(f"The microworld has no {task.title}: left out. Give a data folder with --data to run it.")
+    return there
 
 
 def _tasks(names: Sequence[str] | None) -> list[Task]:

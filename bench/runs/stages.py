@@ -161,7 +161,7 @@ class Trainings:
             return None
         length = recipe_of(self._changes).length
         if not (given and self._teachers):
-            return self.other(*found, kind)
+            return self.other(*found, kind, draw)
         mistakes = [teachers.mistake(one, model, size, length) for one in self._teachers]
         if "" not in mistakes:
             raise UsageError(" ".join(mistakes))

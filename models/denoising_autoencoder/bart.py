@@ -65,6 +65,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
         decoder=decoder,
         vocabulary=vocabulary.size,
         targets=Written(share=1.25, most=size.length),
+        blank=size.length,
     )
 
 
@@ -72,12 +73,12 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
     from ptmbench.models.layers.transformers import built
-    from ptmbench.models.objectives import dae, seq2seq_mlm
+    from ptmbench.models.objectives import dae
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")
     decoder = built(described.decoder, encoder, name="decoder")
-    loss = seq2seq_mlm.Seq2SeqLm(encoder, decoder, vocabulary.absent)
+    loss = dae.DenoisingLm(encoder, decoder, vocabulary)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

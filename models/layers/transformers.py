@@ -269,6 +269,12 @@ class Decoder(Layer):
         """Logits [B, S, V] after each of ``targets``; the arguments are those of `hidden`."""
         return self._logits(self.hidden(targets, memory, tokens, seed, first)[-1], shape(targets))
 
+    def after(self, places: tf.Tensor, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+        """Logits [B, V] after the target at ``places`` [B] of each row, without dropout. Only these are computed."""
+        rows, length = shape(targets)
+        x = tf.gather(self.hidden(targets, memory, tokens)[-1], tf.range(rows) * length + places)  # [B, D]
+        return self._logits(x, [rows])
+
     def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
         """What `step` needs of ``memory`` [B, T, D], the encoding of ``tokens`` [B, T]: each layer's keys and values of
         it; and a past without any (see `models.pretrainable.Writer`)."""

@@ -57,7 +57,14 @@ def written(length: int) -> int:
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """What the network of ``size`` is made of."""
     encoder, decoder = hibert(size, vocabulary.size, vocabulary.sep)
-    return SequenceModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=written, writes=False)
+    return SequenceModel(
+        encoder=encoder,
+        decoder=decoder,
+        vocabulary=vocabulary.size,
+        targets=written,
+        writes=False,
+        gap=size.length,
+    )
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
@@ -70,6 +77,6 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     decoder = built(described.decoder, encoder, name="decoder")
     return Pretrainable(
         encoder=encoder,
-        loss=masked_sentences.MaskedSentencesLm(encoder, decoder),
+        loss=masked_sentences.MaskedSentencesLm(encoder, decoder, vocabulary),
         batches=masked_sentences.batches.of(vocabulary),
     )

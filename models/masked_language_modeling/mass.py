@@ -54,7 +54,11 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """What the network of ``size`` is made of. The decoder writes half of the text between [CLS] and [SEP]."""
     encoder, decoder = encoder_decoders.bart(size, vocabulary.size)
     return SequenceModel(
-        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.5, marks=2)
+        encoder=encoder,
+        decoder=decoder,
+        vocabulary=vocabulary.size,
+        targets=Written(share=0.5, marks=2),
+        blank=1,
     )
 
 
@@ -67,7 +71,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")
     decoder = built(described.decoder, encoder, name="decoder")
-    loss = mass.FragmentLm(encoder, decoder)
+    loss = mass.FragmentLm(encoder, decoder, vocabulary.mask)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

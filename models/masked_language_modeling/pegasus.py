@@ -56,19 +56,21 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """What the network of ``size`` is made of. The decoder has half as many places as the encoder, the
     padding after short targets included."""
     encoder, decoder = encoder_decoders.pegasus(size, vocabulary.size)
-    return SequenceModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.5))
+    return SequenceModel(
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.5), gap=3
+    )
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
     decoder."""
     from ptmbench.models.layers.transformers import built
-    from ptmbench.models.objectives import gap_sentences, seq2seq_mlm
+    from ptmbench.models.objectives import gap_sentences
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")
     decoder = built(described.decoder, encoder, name="decoder")
-    loss = seq2seq_mlm.Seq2SeqLm(encoder, decoder, vocabulary.absent)
+    loss = gap_sentences.GapSentencesLm(encoder, decoder, vocabulary)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

@@ -57,7 +57,7 @@ def targets(length: int) -> int:
 def describe(size: Size, vocabulary: Vocabulary) -> StreamModel:
     """What the network of ``size`` is made of: L layers in the encoder, L in the decoder."""
     encoder, decoder = prophetnet(size, vocabulary.size)
-    return StreamModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=targets)
+    return StreamModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=targets, blank=1)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
@@ -68,7 +68,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")
     decoder = built(described.decoder, encoder, name="decoder")
-    loss = future_ngram.FutureNgramLm(encoder, decoder, vocabulary.absent)
+    loss = future_ngram.FutureNgramLm(encoder, decoder, vocabulary)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

@@ -68,7 +68,11 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """
     encoder, decoder = encoder_decoders.t5(size, vocabulary.size)
     return SequenceModel(
-        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.2, per=0.9)
+        encoder=encoder,
+        decoder=decoder,
+        vocabulary=vocabulary.size,
+        targets=Written(share=0.2, per=0.9),
+        blank=2,
     )
 
 
@@ -80,7 +84,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")
     decoder = built(described.decoder, encoder, name="decoder")
-    loss = seq2seq_mlm.Seq2SeqLm(encoder, decoder, vocabulary.absent)
+    loss = seq2seq_mlm.SpanLm(encoder, decoder, vocabulary)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

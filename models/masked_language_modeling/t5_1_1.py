@@ -64,7 +64,11 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     decoder."""
     encoder, decoder = encoder_decoders.t5(size, vocabulary.size, gated=True)
     return SequenceModel(
-        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.2, per=0.9)
+        encoder=encoder,
+        decoder=decoder,
+        vocabulary=vocabulary.size,
+        targets=Written(share=0.2, per=0.9),
+        blank=2,
     )
 
 
@@ -77,7 +81,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     encoder = built(described.encoder, name="encoder")
     decoder = built(described.decoder, encoder, name="decoder")
     encoder.dropout = 0.0  # the authors pre-train without
-    loss = seq2seq_mlm.Seq2SeqLm(encoder, decoder, vocabulary.absent)
+    loss = seq2seq_mlm.SpanLm(encoder, decoder, vocabulary)
     return Pretrainable(
         encoder=encoder,
         loss=loss,

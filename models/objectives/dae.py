@@ -8,13 +8,21 @@ document rotation. BART permutes all sentences and then hides 30 % of the tokens
 
 How many tokens are hidden, and in how many spans, is fixed for each row, so that a damaged row has one length and
 needs no padding. For infilling that changes little: independent Poisson lengths, given their sum, are multinomial.
+
+What fits into a blank is what the decoder writes there: p(x_s | x_{<s}, x with [MASK] in the place of the blank).
 """
 
+from typing import Any
+
+import keras
 import numpy as np
+import tensorflow as tf
 
 from ptmbench.models.objective import Batches, sampled
+from ptmbench.models.objectives import _absent
 from ptmbench.models.objectives._rows import framed, widened
 from ptmbench.models.objectives.sampling import Sentences, generator
+from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm, spanned
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -137,3 +145,21 @@ def batches(
         return {"tokens": tokens, "targets": framed(text, vocabulary)}
 
     return make
+
+
+class DenoisingLm(Seq2SeqLm):
+    """``loss`` of an encoder-decoder that writes a damaged text anew, and so can be asked for what is hidden."""
+
+    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, vocabulary: Vocabulary):
+        super().__init__(encoder, decoder, vocabulary.absent)
+        self.mask = vocabulary.mask
+
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there, from 1 on: the
+        decoder has written what stands before. One [MASK] hides the place and all [MASK]s that follow it without a
+        gap, as text infilling has it."""
+        written, places = tf.convert_to_tensor(batch["tokens"], tf.int32), tf.convert_to_tensor(batch["places"])
+        tokens = spanned(written, places, self.mask, self.mask)
+        memory = self.encoder({"tokens": tokens}).tokens  # [B, T, D]
+        logits = self.decoder.after(places - 1, written, memory, tokens)
+        return tf.cast(_absent.masked(logits, self.absent), tf.float32)

@@ -7,6 +7,8 @@ without the i tokens before it, and so learns to plan. Only the first stream ser
 
 The text is hidden as in MASS, but in one span of 9 tokens out of each 64. The decoder writes the spans one after the
 other, each token given the one before it in the text, at its position in the text.
+
+What fits into a blank is the first token of a span that begins there, by the stream that knows the token before it.
 """
 
 from typing import Any
@@ -81,11 +83,11 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         self,
         encoder: keras.layers.Layer,
         decoder: keras.layers.Layer,
-        absent: tuple[int, ...] = (),
+        vocabulary: Vocabulary,
         name: str = "loss",
     ):
         super().__init__(name=name)
-        self.encoder, self.decoder, self.absent = encoder, decoder, absent
+        self.encoder, self.decoder, self.absent, self.start = encoder, decoder, vocabulary.absent, vocabulary.cls
         self.built = True
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
@@ -95,6 +97,16 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
         logits = self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed, streams=1)
         return _absent.masked(logits[:, 0], self.absent)
+
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands. Before the first
+        token of a row that has no mark in front, the decoder reads [CLS] at position 0, as it does when it writes."""
+        tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
+        before = tf.maximum(places - 1, 0)[:, None]  # [B, 1]
+        previous = tf.where(places[:, None] > 0, tf.gather(tokens, before, batch_dims=1), self.start)
+        memory = self.encoder({"tokens": tokens}).tokens  # [B, T, D]
+        logits = self.decoder(previous, memory, tokens, None, before, streams=1)  # [B, 1, 1, V]
+        return tf.cast(_absent.masked(logits[:, 0, 0], self.absent), tf.float32)
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
         """Encodes ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""

@@ -9,13 +9,22 @@ best). [MASK] stands for the paper's [MASK1]; masking of single words was droppe
 
 Inputs are full: three halves of what fits are read, and what the gaps free is filled by the text that follows. Only
 sentences that begin in the first two halves can become gaps, so that every mask is inside.
+
+How probable a sentence is by itself is asked for as the gap of a text that has nothing but this gap:
+p(y_s | y_{<s}, [MASK]).
 """
 
+from typing import Any
+
+import keras
 import numpy as np
+import tensorflow as tf
 
 from ptmbench.models.objective import Batches, sampled
+from ptmbench.models.objectives import _absent
 from ptmbench.models.objectives._rows import framed, packed
 from ptmbench.models.objectives.sampling import Sentences
+from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -104,3 +113,20 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         return {"tokens": framed(source, vocabulary), "targets": framed(packed(text, gaps, longest), vocabulary)}
 
     return make
+
+
+class GapSentencesLm(Seq2SeqLm):
+    """``loss`` of an encoder-decoder that writes gap sentences, and so can be asked for one."""
+
+    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, vocabulary: Vocabulary):
+        super().__init__(encoder, decoder, vocabulary.absent)
+        self.gap = vocabulary.template.lay([[vocabulary.mask]])[0]
+
+    def gap_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
+        """ln p(token t | tokens before t, a gap) of ``tokens`` [B, T] that begin with [CLS], float [B, T]; 0 at t = 0
+        and at padding."""
+        tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
+        source = tf.tile(tf.constant([self.gap]), [tf.shape(tokens)[0], 1])
+        logits = tf.cast(self.decode({"tokens": source, "targets": tokens[:, :-1]}), tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tokens[:, 1:], logits)
+        return tf.pad(tf.where(_absent.targets(tokens[:, 1:], self.absent), -nll, 0.0), [[0, 0], [1, 0]])

@@ -11,6 +11,9 @@ The authors cut documents to 30 sentences of 50 words and pad. Here a row is fil
 ended by [SEP], on over the ends of documents; what is written stands side by side in a row with room for 20 % of the
 text, and a sentence is cut where the room ends. The other sentence is as long as what it replaces: it is read on, or
 cut, so that all else stays in its place.
+
+How probable a sentence is by itself is asked for as the masked sentence of a document that has no other. Its length is
+then known.
 """
 
 import math
@@ -134,10 +137,26 @@ class MaskedSentencesLm(Objective, keras.layers.Layer):
     """``loss`` of `models.layers.hierarchical`: the hidden sentences' negative log-likelihood per
     token, end marks included."""
 
-    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, name: str = "loss"):
+    def __init__(
+        self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, vocabulary: Vocabulary, name: str = "loss"
+    ):
         super().__init__(name=name)
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder, self.decoder, self.mask, self.end = encoder, decoder, vocabulary.mask, vocabulary.sep
         self.built = True
+
+    def gap_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
+        """ln p(token t | tokens before t, a masked sentence as long) of ``tokens`` [B, T] that begin with [CLS], float
+        [B, T]; 0 at t = 0 and at padding."""
+        tokens = tf.pad(tf.convert_to_tensor(batch["tokens"], tf.int32), [[0, 0], [0, 1]])
+        column = tf.range(tf.shape(tokens)[1])
+        size = tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32)[:, None]
+        hidden = tf.where((column > 0) & (column < size), self.mask, tokens)
+        one = {"tokens": tf.where(tf.equal(column, size), self.end, hidden), "previous": tokens[:, :-2]}
+        one["places"] = tf.broadcast_to(column[:-2], tf.shape(one["previous"]))
+        logits = tf.cast(self.logits({**one, "sentences": one["places"] * 0}), tf.float32)
+        following = tokens[:, 1:-1]
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, logits)
+        return tf.pad(tf.where(tf.equal(following, 0), 0.0, -nll), [[0, 0], [1, 0]])
 
     def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Scores [B, S, V] of every word for each of ``targets``."""

@@ -12,10 +12,13 @@ but for one place, `mask_start` for supervised translation), with which the scor
 writes texts from their beginning and ends them, which fragments at uniform places hardly ever show.
 
 The masked half of the decoder's input tells nothing and is left out: it is as if attention never went there.
+
+What fits into a blank is the first token of a fragment that begins there: p(x_u | x with [MASK] at u).
 """
 
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -76,6 +79,18 @@ class FragmentLm(Seq2SeqLm):
 
     A text of its own, in `decode`, begins at position 0.
     """
+
+    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, mask: int):
+        super().__init__(encoder, decoder)
+        self.mask = mask
+
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands, as do all [MASK]s
+        behind it that belong to the same fragment."""
+        tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
+        first = tf.fill([tf.shape(tokens)[0], 1], self.mask)
+        logits = self.decoder(first, self.encoder({"tokens": tokens}).tokens, tokens, first=places)
+        return tf.cast(logits[:, 0], tf.float32)
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)

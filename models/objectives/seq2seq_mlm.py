@@ -7,6 +7,10 @@ Source: Raffel et al. (2020), sections 3.1.4 and 3.3.4.
 15 % of the tokens are hidden in spans of 3 on average. In the input one sentinel stands for each span; the target
 lists the sentinels, each followed by the span that it hides. So the decoder writes a fifth of the text and not all
 of it.
+
+What fits into a blank is what the decoder writes behind the first sentinel, where the first sentinel hides the blank:
+p(y_1 | [CLS] <0>, x with <0> in the place of the blank). A span may be longer than the blank, so this is the
+probability of how the hidden span begins.
 """
 
 from typing import Any
@@ -133,3 +137,29 @@ class Seq2SeqLm(Objective, keras.layers.Layer):
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, tf.cast(logits, tf.float32))
         nll = tf.where(_absent.targets(following, self.absent), nll, 0.0)
         return {"loss": tf.reduce_sum(nll) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}
+
+
+class SpanLm(Seq2SeqLm):
+    """``loss`` of an encoder-decoder that knows the hidden spans by their sentinels, and so can be asked for one."""
+
+    def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, vocabulary: Vocabulary):
+        super().__init__(encoder, decoder, vocabulary.absent)
+        self.mask, self.start = vocabulary.mask, (vocabulary.cls, vocabulary.sentinels[0])
+
+    def fill(self, batch: dict[str, Any]) -> tf.Tensor:
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there. The [MASK]s that
+        follow it without a gap belong to the same span: one sentinel stands for all of them."""
+        tokens = spanned(batch["tokens"], batch["places"], self.mask, self.start[1])
+        targets = tf.tile(tf.constant([self.start]), [tf.shape(tokens)[0], 1])  # [B, 2]
+        return tf.cast(self.decode({"tokens": tokens, "targets": targets})[:, 1], tf.float32)
+
+
+def spanned(tokens: Any, places: Any, mask: int, symbol: int) -> tf.Tensor:
+    """``tokens`` int32 [B, T] with ``symbol`` at ``places`` [B] and without the ``mask``s that follow it there; what
+    stands behind these moves to the left."""
+    tokens, places = tf.convert_to_tensor(tokens, tf.int32), tf.convert_to_tensor(places, tf.int32)[:, None]
+    column = tf.range(tf.shape(tokens)[1])[None]
+    behind = column > places  # [B, T]
+    run = behind & (tf.math.cumprod(tf.where(behind, tf.cast(tf.equal(tokens, mask), tf.int32), 1), axis=1) > 0)
+    tokens = tf.where(tf.equal(column, places), symbol, tf.where(run, 0, tokens))
+    return tf.gather(tokens, tf.argsort(tf.cast(run, tf.int32), axis=1, stable=True), batch_dims=1)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt import surprises
 from ptmbench.bench.adapt.acceptability import Own
 from ptmbench.bench.adapt.acceptability import network as acceptability
 from ptmbench.bench.adapt.asking import Asked
@@ -83,6 +84,56 @@ def test_a_masked_model_is_asked_for_each_token_in_turn(model, within_word):
             assert score == pytest.approx(total, abs=1e-4)
 
 
+def nats(logits, token):
+    logits = logits.numpy().astype(np.float64)
+    return logits[token] - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+
+
+@pytest.mark.parametrize("model", ["t5", "bart", "mass"])
+def test_an_encoder_decoder_is_asked_for_what_its_pre_training_hides(model):
+    """Written out by encoder and decoder: one sentinel or [MASK] in the source, what the decoder has written before."""
+    question = asked(model, *PAIRS)
+    network, vocabulary = question.network, TOKENIZER.vocabulary
+    assert acceptability.chosen(question) == "pseudo"
+    hides = vocabulary.sentinels[0] if model == "t5" else vocabulary.mask
+    for pair, scores in zip(PAIRS, scored(question), strict=True):
+        for text, score in zip(pair, scores, strict=True):
+            ids, total = [vocabulary.cls, *TOKENIZER.encode([text])[0], vocabulary.sep], 0.0
+            for place in range(1, len(ids) - 1):
+                source = tf.constant([[*ids[:place], hides, *ids[place + 1 :]]])
+                if model == "mass":  # whose decoder begins with [MASK], at the place of the fragment
+                    memory = network.encoder({"tokens": source}).tokens
+                    logits = network.loss.decoder(tf.constant([[4]]), memory, source, first=tf.constant([place]))
+                else:
+                    written = [ids[0], hides] if model == "t5" else ids[:place]
+                    logits = network.decode({"tokens": source, "targets": tf.constant([written])})
+                total += nats(logits[0, -1], ids[place])
+            assert score == pytest.approx(total, abs=1e-4)
+
+
+def test_a_model_that_writes_hidden_sentences_is_asked_for_the_whole_sentence():
+    question = asked("pegasus", *PAIRS)
+    assert acceptability.chosen(question) == "gap"
+    vocabulary = TOKENIZER.vocabulary
+    source = tf.constant([[vocabulary.cls, vocabulary.mask, vocabulary.sep]])
+    for pair, scores in zip(PAIRS, scored(question), strict=True):
+        for text, score in zip(pair, scores, strict=True):
+            ids = [vocabulary.cls, *TOKENIZER.encode([text])[0]]
+            logits = question.network.decode({"tokens": source, "targets": tf.constant([ids])})[0]
+            total = sum(nats(logits[place], token) for place, token in enumerate(ids[1:]))
+            assert score == pytest.approx(total, abs=1e-4)
+
+
+def test_sentences_that_differ_in_one_token_share_the_row_without_it():
+    ids = [list(range(40, 45)), [40, 41, 50, 43, 44]]
+    rows = acceptability.rows_of(TOKENIZER, ids, None)
+    shared = {row: asked for row, asked in rows.items() if len(asked) > 1}
+    assert len(rows) == 9 and list(shared.values()) == [[(0, 42), (1, 50)]]
+    assert sorted(pair for asked in rows.values() for pair in asked) == sorted(
+        (number, token) for number, row in enumerate(ids) for token in row
+    )
+
+
 def test_a_replaced_token_detector_is_asked_whether_tokens_are_originals():
     question = asked("electra", *PAIRS)
     assert acceptability.chosen(question) == "replaced"
@@ -124,10 +175,10 @@ def test_long_sentences_are_cut_and_empty_ones_score_nothing():
 
 
 def test_batches_change_nothing(monkeypatch):
-    for model in ("gpt", "bert", "electra"):
+    for model in ("gpt", "bert", "electra", "bart", "hibert"):
         question = asked(model, *PAIRS)
         whole = scored(question)
-        monkeypatch.setattr(acceptability, "_TOKENS", 5)
+        monkeypatch.setattr(surprises, "_TOKENS", 5)
         np.testing.assert_allclose(scored(question), whole, atol=1e-4)
         monkeypatch.undo()
 
@@ -147,7 +198,8 @@ def test_a_vocabulary_without_a_start_symbol_finds_first_tokens_alike():
 def test_models_without_a_score_say_so():
     for model, wanted in (
         ("word2vec", "auto"),
-        ("t5", "auto"),
+        ("sa_lstm", "auto"),
+        ("pegasus", "pseudo"),
         ("gpt", "pseudo"),
         ("bert", "likelihood"),
         ("bert", "replaced"),
@@ -157,7 +209,14 @@ def test_models_without_a_score_say_so():
 
 
 @pytest.mark.parametrize(
-    "model, signature", [("bert", "sentences by pseudo"), ("gpt", "sentences by likelihood"), ("word2vec", None)]
+    "model, signature",
+    [
+        ("bert", "sentences by pseudo"),
+        ("gpt", "sentences by likelihood"),
+        ("t5", "sentences by pseudo"),
+        ("pegasus", "sentences by gap"),
+        ("word2vec", None),
+    ],
 )
 def test_cells_lead_from_data_to_a_sealed_record(model, signature, tmp_path):
     folder = tmp_path / "data" / "blimp" / "data"

@@ -132,7 +132,13 @@ def test_every_weight_of_the_language_model_learns_and_labels_are_segments():
 
 @pytest.mark.parametrize(
     "name, code",
-    [("gpt", "no-label"), ("roberta", "no-label"), ("elmo", "no-label"), ("bart", "fills-no-blanks")],
+    [
+        ("gpt", "no-label"),
+        ("roberta", "no-label"),
+        ("elmo", "no-label"),
+        ("bart", "no-label"),
+        ("pegasus", "fills-no-blanks"),
+    ],
 )
 def test_what_reads_no_label_or_fills_no_blank_says_so(name, code):
     with pytest.raises(NotApplicable) as found:

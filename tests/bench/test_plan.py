@@ -84,6 +84,15 @@ def test_a_cell_for_every_seed_but_one_for_what_draws_nothing():
     ]
 
 
+def test_few_training_examples_are_a_draw_for_baselines_too():
+    rows = [Row.parse("majority", None), Row.parse("gpt", "tiny")]
+    found = cells(rows, [few := tasks.load("cola-100"), COLA], data_sha256={"cola": "d", "cola-100": "d"})
+    assert [(one.row.name, one.task, one.seed) for one in found if one.task == few.name] == [
+        (name, "cola-100", seed) for name in ("majority", "gpt") for seed in range(3)
+    ]
+    assert sum(one.task == "cola" for one in found) == 1 + 3 and len({one.key for one in found}) == 6 + 4
+
+
 def test_keys_follow_what_matters():
     row = Row.parse("bert", "tiny")
     base = cells([row])[0].key

@@ -83,6 +83,7 @@ SAMPLES = {
     '"from": 2, "to": 3, "polarity": "POS", "term": ["food"]}], "opinions": [{"index": 0, "from": 0, "to": 1, '
     '"term": ["fine"]}]}]\n',
     "wikitext2": " \n = Title = \n \n A text of words . \n",
+    "bits_per_byte": " \n = Title = \n \n A text of ten words that are there for a test . \n",
 }
 """A training file of one row for each task whose splits are one file of plain text."""
 
@@ -108,7 +109,7 @@ def _gold(task: Task) -> list[Any]:
                 return [Rewriting(text, "a man is walking", "1", _tells_of_animals) for text in texts]
             return texts
         case Form.LANGUAGE_MODELLING:
-            return [None, None]
+            return [40, 25] if task.extra.get("bytes") else [None, None]
         case Form.FEW_SHOT:
             return ["P17", "P26", "P17"]
         case Form.CLOZE | Form.RANKING | Form.ANALOGY:
@@ -194,7 +195,8 @@ def test_a_perfect_prediction_scores_perfectly(task: Task) -> None:
     scores = task.score(gold, _perfect(task, gold))
     assert set(task.headline.split("+")) <= set(scores)
     assert all(math.isfinite(value) for value in scores.values())
-    best = 100.0 if task.higher_is_better else 1.0  # a perplexity of 1 is certainty
+    certain = {"perplexity": 1.0, "bits_per_byte": 0.0}
+    best = 100.0 if task.higher_is_better else certain[task.headline]
     assert scores["headline"] == pytest.approx(best, abs=1e-9)
 
 

@@ -8,9 +8,16 @@ A sentence w_1 ... w_n has one of these scores (``score``), in nats and summed o
                   (2023), since a rare word that is cut into pieces is too likely otherwise
     replaced      sum_t ln p(w_t is no replacement | w) models like ELECTRA, which tell replaced tokens and no
                   probability of a word
+    gap           sum_t ln p(w_t | w_<t, a gap)         models that write whole hidden sentences: the sentence as the
+                  gap of a text that has nothing else
 
-``auto`` is the first of likelihood, pseudo and replaced that a model has; the record names it (``signatures``). A model
-without a start symbol finds all first tokens as likely. Sentences of the same tokens have the same score, so that
+Encoder-decoders have the score that their pre-training teaches, `models.pretrainable.Pretrainable.fill` or
+``gap_likelihood``: for a pseudo-likelihood they hide a token as they do in pre-training (one sentinel, one [MASK]), and
+the decoder says what it was. BabyLM's harness of 2023 asks all encoder-decoders for the decoder's probability of the
+sentence over an empty source, which span corruption and denoising never show.
+
+``auto`` is the first of likelihood, pseudo, replaced and gap that a model has; the record names it (``signatures``). A
+model without a start symbol finds all first tokens as likely. Sentences of the same tokens have the same score, so that
 rounding never decides what a model cannot see.
 """
 
@@ -23,7 +30,7 @@ from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.tasks.forms import Form
 
-SCORES = ("likelihood", "pseudo", "within_word", "replaced")
+SCORES = ("likelihood", "pseudo", "within_word", "replaced", "gap")
 
 
 @dataclass(frozen=True, kw_only=True)

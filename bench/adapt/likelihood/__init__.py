@@ -1,5 +1,11 @@
-"""Likelihood: how probable a language model finds a text, without any training."""
+"""Likelihood: how probable a language model finds a text, without any training.
 
+A task whose ``extra`` has ``"score": "pseudo"`` asks models that fill blanks instead, for the pseudo-likelihood of each
+text (PLL-word-l2r of Kauf and Ivanova, 2023: a token is asked for while it and the later tokens of its word are
+masked). One with ``"bytes": True`` also counts the bytes that [UNK] hides.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 from ptmbench.bench.adapt.contract import Adaptation
@@ -17,6 +23,13 @@ class Likelihood(Adaptation):
         from ptmbench.bench.adapt.likelihood.network import respond
 
         return respond(asked)
+
+    def signatures(self, asked: Any) -> Mapping[str, str]:
+        if not asked.task.extra.get("bytes"):
+            return {}
+        from ptmbench.bench.adapt.likelihood.network import signature
+
+        return {asked.task.headline: signature(asked)}
 
 
 ADAPTATION = Likelihood()

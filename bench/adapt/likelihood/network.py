@@ -1,6 +1,6 @@
 """Probabilities of texts in TensorFlow: windows, their scores, and sums."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,15 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.surprises import encode, masked, surprises
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.tasks.metrics.bits_per_byte import spelled
 from ptmbench.tasks.task import Example
 
+PSEUDO = "pseudo"
+"""What ``extra["score"]`` of a task says that asks for pseudo-likelihoods."""
 Window = tuple[int, int, list[int]]
 """An example's number, the first token to score, and the ids of the window without [CLS]."""
 
@@ -37,23 +41,93 @@ def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
     """(nats, words, characters) of each text, and the FLOPs of that."""
+    if asked.task.extra.get("score") == PSEUDO:
+        answers, flops = _pseudo(asked)
+    else:
+        with phase("encode"):
+            found = windows(asked.tokenizer, asked.settings, asked.report)
+        with phase("evaluate"):
+            answers = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
+        flops = asked.scoring_flops([len(ids) for _, _, ids in found])
+    if asked.task.extra.get("bytes"):
+        more = unknown(asked.tokenizer, [example.inputs[0] for example in asked.report])
+        answers = [(nats + own, *rest) for (nats, *rest), own in zip(answers, more, strict=True)]
+    return answers, flops
+
+
+def unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[float]:
+    """Nats of spelling what [UNK] hides in each text: `tasks.metrics.bits_per_byte.spelled` of its characters."""
+    vocabulary, found = tokenizer.vocabulary, []
+    for text, (ids, offsets) in zip(texts, tokenizer.encode_with_offsets(texts), strict=True):
+        hidden = [text[begin:end] for i, (begin, end) in zip(ids, offsets, strict=True) if i == vocabulary.unk]
+        found.append(sum(map(spelled, hidden)))
+    return found
+
+
+def around(count: int, room: int, stride: int) -> list[tuple[int, range]]:
+    """Windows over a text of ``count`` tokens for a model that reads both ways: where each begins, and the tokens that
+    are scored in it.
+
+    Windows hold ``room`` tokens, or the whole text, and are ``stride`` apart, the last one fewer. Each token is scored
+    once, in the window whose middle is nearest: it has (room - stride) / 2 tokens on either side, rounded down,
+    wherever the text has them.
+    """
+    stride = min(stride, room)
+    begins = [*range(0, max(0, count - room), stride), max(0, count - room)]
+    ends = [(one + other + room) // 2 for one, other in zip(begins, begins[1:], strict=False)]
+    parts = zip(begins, [0, *ends], [*ends, count], strict=True)
+    return [(begin, range(first, end)) for begin, first, end in parts]
+
+
+def _pseudo(asked: Asked) -> tuple[list[tuple[float, int, int]], float]:
+    """As `respond` for a model that fills blanks: each token with the later ones of its word masked, in its window."""
+    network, tokenizer, settings = asked.network, asked.tokenizer, asked.settings
+    if network.log_likelihood is not None:
+        reason = f"because {asked.title} gives texts a probability of its own; its score is in another column."
+        raise NotApplicable("left-to-right", reason)
+    if network.fill is None:
+        raise NotApplicable("fills-no-blanks", f"because {asked.title} does not say how well each word fits a blank.")
+    texts = [example.inputs[0] for example in asked.report]
     with phase("encode"):
-        found = windows(asked.tokenizer, asked.settings, asked.report)
+        room, rows = settings.length - tokenizer.vocabulary.template.added(1), {}
+        for number, (ids, words) in enumerate(encode(tokenizer, texts)):
+            for begin, places in around(len(ids), room, settings.stride):
+                window, own = ids[begin : begin + room], words[begin : begin + room]
+                for place in places:
+                    row = masked(tokenizer, window, place - begin, own)
+                    rows.setdefault(row, []).append((number, ids[place]))
+    nats = np.zeros(len(texts))
     with phase("evaluate"):
-        answers = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
-    return answers, asked.scoring_flops([len(ids) for _, _, ids in found])
+        for row, values in surprises(network, rows):
+            for (number, _), value in zip(rows[row], values, strict=True):
+                nats[number] -= value
+    answers = [(float(n), len(text.split()), len(text)) for n, text in zip(nats, texts, strict=True)]
+    return answers, asked.filling_flops([len(row.tokens) for row in rows])
 
 
-def scorer(network: Any, label: str, asked: str) -> Traced:
-    """``tokens`` int32 [B, T] to ln p of each given those before it, traced when first called; `NotApplicable` for a
-    model that cannot tell the probability of what is ``asked``."""
-    if network.log_likelihood is None:
+def signature(asked: Asked) -> str:
+    """How bits per byte were counted, in one line."""
+    texts = [example.inputs[0] for example in asked.report]
+    read = asked.tokenizer.encode(texts)
+    unknowns = sum(ids.count(asked.tokenizer.vocabulary.unk) for ids in read)
+    kept = sum(asked.tokenizer.decode(ids) == text for ids, text in zip(read, texts, strict=True))
+    pseudo = asked.task.extra.get("score") == PSEUDO
+    kind = "tokens masked one at a time, with the later ones of their word" if pseudo else "left to right"
+    return (
+        f"{kind}, windows of {asked.settings.length} tokens {asked.settings.stride} apart, {unknowns} unknown tokens "
+        f"spelled in bytes, {kept} of {len(texts)} texts come back from their tokens as they were"
+    )
+
+
+def scorer(network: Any, label: str, asked: str, ask: Callable | None = None) -> Traced:
+    """``tokens`` int32 [B, T] to ln p of each given those before it, by ``ask`` or the network's ``log_likelihood``,
+    traced when first called; `NotApplicable` for a model that cannot tell the probability of what is ``asked``."""
+    ask = ask or network.log_likelihood
+    if ask is None:
         raise NotApplicable("not-a-language-model", f"because {label} gives no probability of {asked}.")
     signature = tf.TensorSpec([None, None], tf.int32)
     return Traced(
-        lambda: tf.function(
-            lambda tokens: network.log_likelihood({"tokens": tokens}), autograph=False
-        ).get_concrete_function(signature)
+        lambda: tf.function(lambda tokens: ask({"tokens": tokens}), autograph=False).get_concrete_function(signature)
     )
 
 

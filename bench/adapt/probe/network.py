@@ -42,8 +42,7 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
         found = rows(asked.tokenizer, asked.settings, asked.report, asked.network.encoder.causal)
     with phase("evaluate"):
         ranks = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
-    output = 2 * asked.shape.width * asked.tokenizer.vocabulary.size
-    return ranks, asked.reading_flops([len(row.tokens) for row in found]) + len(found) * output
+    return ranks, asked.filling_flops([len(row.tokens) for row in found])
 
 
 def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], causal: bool) -> list[Row]:

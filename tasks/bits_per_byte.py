@@ -1,0 +1,67 @@
+"""Bits per byte of held-out passages of WikiText-2 (Merity et al., 2017; not in the survey), for any vocabulary.
+
+Official files: those of `tasks.wikitext2`. An example is a paragraph without the spaces at its ends, of ten words or
+more; of the test split 100 of them, evenly spaced, so that masked models, which read a text once for each token, can be
+asked, too. Gold is the number of bytes in UTF-8. Paragraphs of one article are resampled together. Licence: CC BY-SA.
+
+"bits_per_byte" is the code length that a left-to-right model gives. "bits_per_byte-pseudo" is the pseudo-likelihood of
+models that fill blanks: each token is asked for with the text on both sides, which is no code, and so the two never
+compare. What a tokenizer hides behind [UNK] is counted as bytes that are all as likely (`tasks.metrics.bits_per_byte`).
+What it loses otherwise (case, kinds of spaces) costs nothing: the record says how many passages come back from their
+tokens as they were.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from ptmbench.tasks import wikitext2
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.metrics.bits_per_byte import UNIFORM, bits_per_byte
+from ptmbench.tasks.task import Example, Task, UnknownTask
+
+PASSAGES = 100
+LEAST = 10
+"""Words of a passage."""
+_HEADING = re.compile(r"=.*=")
+
+
+def read(folder: Path, split: str) -> Iterator[Example]:
+    """`PASSAGES` of the split in file order, or all that it has; of the training split all. Ids are "ARTICLE-LINE"."""
+    found = []
+    for article in wikitext2.read(folder, split):
+        for line, text in enumerate(article.inputs[0].split("\n"), 1):
+            text = text.strip()
+            if len(text.split()) >= LEAST and not _HEADING.fullmatch(text):
+                size = len(text.encode())
+                found.append(Example(id=f"{article.id}-{line}", inputs=(text,), gold=size, group=article.id))
+    count = len(found) if split == "train" else min(PASSAGES, len(found))
+    yield from (found[place * len(found) // count] for place in range(count))
+
+
+@cache
+def variant(name: str) -> Task:
+    """The task of "pseudo", for models that fill blanks; "" is the default task, for left-to-right models."""
+    if name not in ("", "pseudo"):
+        raise UnknownTask(f"Bits per byte have no '{name}'. Choices: bits_per_byte, bits_per_byte-pseudo.")
+    return Task(
+        name=f"bits_per_byte-{name}" if name else "bits_per_byte",
+        title="Pseudo bits per byte" if name else "Bits per byte",
+        form=Form.LANGUAGE_MODELLING,
+        source=wikitext2.TASK.source,
+        folders=wikitext2.TASK.folders,
+        files=wikitext2.FILES,
+        read=read,
+        metrics=(bits_per_byte,),
+        headline="bits_per_byte",
+        higher_is_better=False,
+        chance=UNIFORM,
+        report="test",
+        notes="Bytes that [UNK] hides are counted as all alike. Chance is 8 bits: all bytes alike.",
+        downloads=wikitext2.TASK.downloads,
+        extra={"bytes": True} | ({"score": "pseudo"} if name else {}),
+    )
+
+
+TASK = variant("")

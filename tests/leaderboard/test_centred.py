@@ -1,0 +1,80 @@
+"""The centred average: the share of the way from chance to certainty, by hand, and who takes part in it."""
+
+import math
+
+import pytest
+
+from ptmbench.leaderboard import board, centred, tables
+from ptmbench.leaderboard.arrange import arrange
+from tests.leaderboard import made
+
+
+def pairs(name, seed, value, **changes):
+    return made.record(
+        "blimp", name, seed, value, adaptation={"name": "acceptability"},
+        task_={"form": "minimal_pair", "chance": 50.0}, **changes,
+    )  # fmt: skip
+
+
+def records():
+    """BERT and GPT on pairs (chance 50), CoLA (chance 0), and CoNLL, whose floor the majority baseline tells."""
+    majority = {"row": {"label": "majority", "size": None}, "adaptation": {"name": "baseline", "settings": {}}}
+    yield made.record("conll2003", "majority", 0, 20.0, "baseline", **majority)
+    for name, scores in (("bert", (70, 40, 60)), ("gpt", (60, 20, 28))):
+        for seed in (0, 1):
+            yield pairs(name, seed, scores[0] + seed)
+            yield made.record("cola", name, seed, scores[1] + seed)
+            yield made.record("conll2003", name, seed, scores[2] + seed)
+            yield made.blank("not-a-language-model", "because.", task="wikitext2", name=name, seed=seed)
+
+
+def test_scores_are_shares_of_the_way_from_chance_to_certainty():
+    grid = arrange(list(records()))
+    assert {c.task["name"]: (s.chance, s.best) for c, s in centred.scales(grid).items()} == {
+        "blimp": (50.0, 100.0), "cola": (0.0, 100.0), "conll2003": (20.0, 100.0)
+    }  # fmt: skip
+    first, second = centred.lines(grid)
+    assert (first.row.name, second.row.name) == ("bert", "gpt"), "pairs stand in the row of the fine-tuned model"
+    step = (2 + 1 + 1.25) / 3  # what a point more on each is
+    assert first.summary.mean == pytest.approx((40 + 40 + 50) / 3 + step / 2)
+    assert first.summary.sd == pytest.approx(step / math.sqrt(2))
+    examples = (2 / 1.96) ** 2 * (2**2 + 1 + 1.25**2) / 9  # each record's interval is +- 2 points
+    size = math.sqrt(first.summary.sd**2 / 2 + examples)
+    assert centred._error(grid, first.row, centred.scales(grid), first.summary).size == pytest.approx(size, rel=1e-3)
+    assert first.interval.low < first.summary.mean < first.interval.high
+
+
+def test_a_model_as_it_is_has_one_value_for_all_seeds_and_its_twin_one_for_each():
+    """Pairs are asked of one pre-trained model once, of the twins of every seed: the difference has all of them."""
+    twins = [pairs("bert", seed, value, kind="random") for seed, value in ((0, 40.0), (1, 60.0))]
+    others = [
+        made.record("cola", "bert", seed, 30.0 + seed, kind) for kind in ("pretrained", "random") for seed in (0, 1)
+    ]
+    grid = arrange([pairs("bert", 0, 70.0), *twins, *others])
+    ((row, twin),) = tables.twin_rows(grid)
+    column = next(column for column in grid.columns if column.task["name"] == "blimp")
+    found = tables.twin_difference(grid, row, twin, column)
+    assert (found.n, found.mean) == (2, 20.0) and found.sd == pytest.approx(200**0.5)
+    assert [line.summary.n for line in centred.lines(grid)] == [2, 2]
+    assert centred.lines(grid)[0].summary.mean == pytest.approx((40 + 30.5) / 2)
+
+
+def test_lower_is_better_counts_the_other_way():
+    scale = centred.Scale(chance=8.0, best=0.0)
+    assert (scale(8.0), scale(2.0), scale(0.0)) == (0.0, 75.0, 100.0) and scale.slope == -12.5
+
+
+def test_a_failed_cell_leaves_the_row_without_and_an_unfit_model_the_instrument():
+    found = list(records())
+    broken = made.blank("error", "It broke.", "failed", task="cola", name="elmo")
+    grid = arrange([*found, broken, pairs("elmo", 0, 55.0), made.record("conll2003", "elmo", 0, 30.0)])
+    assert [line.row.name for line in centred.lines(grid)] == ["bert", "gpt", "elmo"]
+    assert centred.lines(grid)[-1].missing == ("CoLA",) and centred.lines(grid)[-1].rank is None
+    unfit = made.blank("no-head", "because.", task="cola", name="elmo")
+    assert {c.task["name"] for c in centred.scales(arrange([*found, unfit]))} == {"blimp", "conll2003"}
+
+
+def test_boards_without_minimal_pairs_stay_as_they_were():
+    plain = [record for record in records() if record.task["name"] != "blimp"]
+    assert not centred.scales(arrange(plain)) and not len(tables.centred_average(plain))
+    assert "Centred average" not in board.render(plain) and "CoNLL-2003 (chance 20)" in board.render(list(records()))

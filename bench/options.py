@@ -29,11 +29,14 @@ BOUNDS = {
     "vocabulary": (64, 10**7),
     "jobs": (1, 1024),
     "threads": (1, 1024),
+    "trials": (2, 10_000),
+    "factor": (2, 1000),
+    "held_out": (1, 10**12),
 }
 """Minimum and maximum of whole numbers. A plan holds a cell for each seed in memory; Keras and NumPy take seeds of 32
 bits; several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
-_PATHS = ("data", "out", "checkpoint")
+_PATHS = ("data", "out", "checkpoint", "tuned")
 _SEVERAL_PATHS = ("corpus", "beside", "checkpoints", "bases", "teachers")
 
 
@@ -108,6 +111,8 @@ class TrainingOptions(_Checked):
     """Checkpoints to continue from instead of random weights, one for each model and size. Their tokenizer is used."""
     teachers: Sequence[Path] = ()
     """Checkpoints of teachers, instead of teachers that the run pre-trains. Their tokenizer is used."""
+    tuned: Path | None = None
+    """The result of `ptmbench.tune`, a folder or its file: each model is pre-trained with the recipe found there."""
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
@@ -125,7 +130,8 @@ class TrainingOptions(_Checked):
         seed = _given("--pretraining-seed", self.pretraining_seed)
         if not seed and self.pretraining_seeds == 1:
             seed = ["--pretraining-seeds", "1"]
-        return [*bases, *corpus, *tokens, *budget, *seed, *_changes("--recipe", self.recipe)]
+        tuned = _given("--tuned", self.tuned)
+        return [*bases, *corpus, *tokens, *tuned, *budget, *seed, *_changes("--recipe", self.recipe)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +205,44 @@ class RunOptions(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TuneOptions(_Checked):
+    """A search for the pre-training recipe of each model of ``suite``, with as many trials for each."""
+
+    suite: str
+    models: Sequence[str] | None = None
+    sizes: Sequence[str] | None = None
+    data: Path | None = None
+    """Data folder, for the suite's corpus; None for the embedded microworld, where the suite runs on it."""
+    trials: int = 10
+    """Trials of each model; the first one is the model's own recipe."""
+    factor: int = 3
+    """Of the trials of a rung one in so many goes on to the next, which has so many times the budget."""
+    share: float = 0.25
+    """Budget of the last rung, as a share of the budget that is tuned for."""
+    held_out: int = 2**15
+    """Tokens of the corpus that no trial trains on and all are measured on; a twentieth of the corpus at most."""
+    seed: int = 0
+    """Which recipes are tried."""
+    dry_run: bool = False
+    """Print the rungs with their cost estimates; run nothing."""
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    workers: WorkerOptions = field(default_factory=WorkerOptions)
+    output: OutputOptions = field(default_factory=OutputOptions)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.share <= 1:
+            raise UsageError(f"share is a number above 0 and at most 1, not {self.share!r}.")
+        if self.training.tuned:
+            raise UsageError("A tuning begins with the models' own recipes. Leave tuned out.")
+
+    @property
+    def out(self) -> Path:
+        """Folder of the trials and of the result."""
+        return self.output.out or Path("runs") / f"{self.suite}-tuning"
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(_Checked):
     """An evaluation of the pre-trained model in the folder ``checkpoint``."""
 
@@ -236,6 +280,8 @@ class PretrainOptions(_Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_seconds(self.save_every)
+        if self.training.tuned:
+            raise UsageError("One pre-training takes its recipe as it is given. Leave tuned out, and give the recipe.")
 
 
 @dataclass(frozen=True, kw_only=True)

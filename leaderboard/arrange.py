@@ -1,9 +1,10 @@
 """From records to the grid: which records share a row, a column and a cell, and which must not.
 
-Scores of two task versions, two data sets, two pre-training corpora or two budgets are never averaged, whether they
-are the row's own or those of models that it reads besides; where one label covers several of them, each gets a row or
-column of its own that says which. Older records do not say which budget they were asked to spend: there, only two
-numbers of tokens behind one seed are known to be two budgets, since a budget in minutes gives every seed another.
+Scores of two task versions, two data sets, two pre-training corpora, two budgets or of tuned and untuned recipes are
+never averaged, whether they are the row's own or those of extra encoders; where one label covers several of them, each
+gets a row or column of its own that says which. Older records do not say which budget they were asked to spend: there,
+only two numbers of tokens behind one seed are known to be two budgets, since a budget in minutes gives every seed
+another.
 """
 
 import math
@@ -12,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ptmbench.leaderboard.costs import budget_words
+from ptmbench.leaderboard.costs import budget_words, tuning_of
 from ptmbench.leaderboard.grid import AS_IT_IS, Cell, Column, Grid, Row, tokenizer_of
 from ptmbench.leaderboard.record import THEN, Draw, Record, beside, draw_of, planned
 
@@ -163,7 +164,7 @@ def _with_planned(records: Sequence[Record], identity: Callable[[Record], Hashab
         if not (asked := planned(record)):
             return identity(record)
         tokenizer = next((one[1] for one in found.values() if one[0] == asked.get("corpus_sha256")), None)
-        return found.get(_asked(asked), (asked.get("corpus_sha256"), tokenizer, budget_words(asked)))
+        return found.get(_asked(asked), (asked.get("corpus_sha256"), tokenizer, budget_words(asked), None))
 
     return of
 
@@ -174,11 +175,12 @@ def _asked(made: Mapping[str, Any]) -> tuple:
 
 
 def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
-    """Corpus and tokenizer, and the budget if asked for. Random weights have a tokenizer."""
+    """Corpus, tokenizer, the budget if asked for, and trials of tuning. Random weights have a tokenizer."""
     made, tokenizer = record.pretraining or {}, tokenizer_of(record)
     if not made and tokenizer is None:
         return None
-    return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None)
+    trials = (made.get("tuning") or {}).get("trials")
+    return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None, trials)
 
 
 def _spent(made: Mapping[str, Any]) -> Any:
@@ -207,14 +209,16 @@ def _pretraining_words(identity: Hashable | None, records: Sequence[Record], oth
     """What tells the pre-training ``identity``, which ``records`` have, from the ``others`` of its rows."""
     if identity is None:
         return ""
-    corpus, tokenizer, spent = identity
+    corpus, tokenizer, spent, _ = identity
     made = next((record.pretraining or planned(record) for record in records if record.pretraining), None)
     made = made or next(filter(None, map(planned, records)), {})
+    known = [one for one in others if one is not None]
     budget = "" if spent is None else budget_words(made) or _tokens_words(spent)
-    if len({one[:2] for one in others if one is not None}) == 1 and budget:
-        return budget
+    tuning = tuning_of(made) if made and any(trials for *_, trials in known) else ""
+    if len({one[:2] for one in known}) == 1 and (budget or tuning):
+        return ", ".join(filter(None, (budget, tuning)))
     text = f"{made.get('corpus')} {str(corpus)[:6]}" if made else ""
-    return ", ".join(filter(None, (text, f"tokenizer {str(tokenizer)[:6]}", budget)))
+    return ", ".join(filter(None, (text, f"tokenizer {str(tokenizer)[:6]}", budget, tuning)))
 
 
 def _tokens_words(spent: Any) -> str:

@@ -52,6 +52,14 @@ def budget_words(made: Mapping[str, Any]) -> str:
     return ""
 
 
+def tuning_of(pretraining: Mapping[str, Any]) -> str:
+    """ "tuned with 10 trials" or "untuned"; "" for a published pre-training, of which nobody knows."""
+    if not is_number(pretraining.get("steps")):
+        return ""
+    tuning = pretraining.get("tuning") or {}
+    return f"tuned with {tuning.get('trials')} trials" if tuning else "untuned"
+
+
 def is_number(value: Any) -> bool:
     """Whether ``value`` is a number to reckon with: finite, no truth value, and not too large for a float."""
     return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < _LARGEST)

@@ -148,8 +148,8 @@ class Cell:
         return len({pretraining for pretraining, _ in self.values})
 
     def at(self, draws: Collection[Draw]) -> dict[Draw, float]:
-        """The values at the seeds of ``draws``. A pre-trained model that is asked without an adaptation draws nothing. It
-        has one value for each pre-training, which stands for all seeds; its random twin draws its weights."""
+        """The values at the seeds of ``draws``. A pre-trained model that is asked without an adaptation draws nothing.
+        It has one value for each pre-training, which stands for all seeds; its random twin draws its weights."""
         seeds = {seed for _, seed in draws}
         asked = self.ok and self.ok[0].task.get("form") in AS_IT_IS and self.ok[0].row["kind"] != "random"
         if asked and len(self.values) == self.pretrainings:

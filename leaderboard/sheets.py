@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard import charts, overlap
-from ptmbench.leaderboard.costs import is_number
+from ptmbench.leaderboard.costs import is_number, tuning_of
 from ptmbench.leaderboard.grid import Column, Grid, Row
 from ptmbench.leaderboard.stats import LARGEST
 from ptmbench.leaderboard.text import duration, number, quantity
@@ -132,7 +132,7 @@ def _pretraining(records: Sequence[Any]) -> list[str]:
                 f"seed {one.get('seed')}", one.get("corpus"),
                 *(f"{quantity(one[n])} {n}" for n in ("steps", "tokens") if is_number(one.get(n))),
                 quantity(one["flops"], "FLOP") if is_number(one.get("flops")) else "",
-                duration(one["seconds"]) if is_number(one.get("seconds")) else "",
+                duration(one["seconds"]) if is_number(one.get("seconds")) else "", _tuning(one),
                 f"final loss {one['loss']:.3f}" if is_number(one.get("loss")) else "", f"weights {digest[:12]}",
                 _other("continued from", one.get("base")), _other("taught by", one.get("teacher")),
             )
@@ -140,6 +140,12 @@ def _pretraining(records: Sequence[Any]) -> list[str]:
         )
         for digest, one in sorted(made.items())
     ]  # fmt: skip
+
+
+def _tuning(made: Mapping[str, Any]) -> str:
+    """Whether the recipe was tuned, and what that cost."""
+    flops = (made.get("tuning") or {}).get("flops")
+    return tuning_of(made) + (f" ({quantity(flops, 'FLOP')})" if is_number(flops) else "")
 
 
 def _other(relation: str, made: Mapping[str, Any] | None) -> str:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ptmbench.leaderboard import centred, ladder_page, sheets, survey, tables
 from ptmbench.leaderboard.cells import Places, places, score
-from ptmbench.leaderboard.costs import cost_of
+from ptmbench.leaderboard.costs import cost_of, tuning_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
 from ptmbench.leaderboard.ranks import separable
 from ptmbench.leaderboard.record import Record
@@ -18,7 +18,7 @@ from ptmbench.leaderboard.text import clean, duration, number, quantity
 
 _FILTERS = {"representation": "Representation", "architecture": "Architecture", "objectives": "Objective"}
 _FILTERS |= {"extensions": "Extension", "size": "Size", "division": "Division", "kind": "Weights"}
-_FILTERS |= {"adaptation": "Adaptation", "corpus": "Corpus"}
+_FILTERS |= {"adaptation": "Adaptation", "corpus": "Corpus", "tuning": "Tuning"}
 _PLOT = 200  # width of an interval plot in its own units
 
 
@@ -207,6 +207,8 @@ def _axis(row: Row, name: str) -> list[str]:
         values = {"pretrained": "pre-trained", "random": "random weights"}.get(row.kind, row.kind)
     elif name == "corpus":
         values = [record.pretraining.get("corpus") for record in row.records if record.pretraining]
+    elif name == "tuning":
+        values = [tuning_of(record.pretraining) for record in row.records if record.pretraining]
     else:
         values = row.card.get(name)
     several = values if isinstance(values, (list, tuple)) else [values]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ptmbench.bench.engine.checkpoint import Checkpoint
-    from ptmbench.bench.options import EvaluateOptions, PredictOptions, PretrainOptions, RunOptions
+    from ptmbench.bench.options import EvaluateOptions, PredictOptions, PretrainOptions, RunOptions, TuneOptions
 
 
 def run(options: "RunOptions") -> "pd.DataFrame":
@@ -51,6 +51,26 @@ def run(options: "RunOptions") -> "pd.DataFrame":
     from ptmbench.bench.runs.run import run_suite
 
     return _finished(run_suite(options), options.dry_run, options.output.out or Path("runs") / options.suite)
+
+
+def tune(options: "TuneOptions") -> "pd.DataFrame":
+    """Tune the pre-training of a suite's models; returns a line per trial and rung.
+
+    The columns are "model", "size", "rung", "trial" (0 is the model's own recipe), "learning_rate", "batch", "warmup",
+    "budget" in its unit, "status", "loss" on held-out text, "flops" and "winner". ``attrs["exit_status"]`` is 1 when a
+    model could not be tuned. A dry run prints the rungs and returns no lines. `run` takes the folder of the result as
+    `ptmbench.bench.options.TrainingOptions.tuned`. Errors are those of `run`.
+    """
+    from ptmbench.bench import environment
+
+    environment.prepare()
+    from ptmbench.bench.runs.tuning import tables
+    from ptmbench.bench.runs.tuning.tune import tune as work
+
+    status = work(options)
+    frame = tables.frame(None if options.dry_run else options.out)
+    frame.attrs["exit_status"] = status
+    return frame
 
 
 def evaluate(options: "EvaluateOptions") -> "pd.DataFrame":

@@ -15,6 +15,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("commands.runs", "Run a suite: pre-train its models, adapt them to its tasks, build the board."),
+    "tune": Command("commands.runs", "Tune the pre-training of a suite's models, with as many trials for each."),
     "pretrain": Command("commands.runs", "Pre-train one model on a corpus and save a checkpoint."),
     "evaluate": Command("commands.runs", "Adapt one checkpoint to tasks and score it."),
     "score": Command("commands.files", "Score a file of predictions against an official gold file."),

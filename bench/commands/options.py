@@ -211,6 +211,38 @@ def save_option(function: Callable) -> Callable:
     )(function)
 
 
+_WORKERS = (
+    click.option("--jobs", "--workers", "jobs", type=JOBS, help="Workers; one per core if not given."),
+    click.option(
+        "--threads",
+        type=THREADS,
+        help="Threads of each worker; the cores shared out if not given. Scores repeat exactly with as many.",
+    ),
+    click.option(
+        "--executor",
+        type=click.Choice(CHOICES["executor"]),
+        default="local",
+        show_default=True,
+        help="Where workers live: processes here, or a Ray cluster.",
+    ),
+    click.option("--ray-address", help="The Ray cluster; else RAY_ADDRESS, else one started here."),
+    save_option,
+)
+"""Options of all commands that deal work to workers."""
+
+
+def worker_options(function: Callable) -> Callable:
+    """What ``tune`` says of its workers and its folder."""
+    for option in (
+        *_WORKERS,
+        click.option("--retry", is_flag=True, help="Run the trials again that failed before."),
+        click.option("--dry-run", is_flag=True, help="Print the rungs with their cost estimates; run nothing."),
+        click.option("--out", type=Location("folder"), help="Folder of the tuning; one there is taken up again."),
+    ):
+        function = option(function)
+    return function
+
+
 def cell_options(function: Callable) -> Callable:
     """Adds the options of cells, workers and output that ``run`` and ``evaluate`` share."""
     for option in (
@@ -219,24 +251,7 @@ def cell_options(function: Callable) -> Callable:
             type=EXAMPLES,
             help="Use only the first N examples of each split; such scores are marked as not official.",
         ),
-        click.option("--jobs", "--workers", "jobs", type=JOBS, help="Number of workers (default: one per core)."),
-        click.option(
-            "--threads",
-            type=THREADS,
-            help="Threads per worker (default: the cores divided by the workers). Scores repeat exactly with the same "
-            "number.",
-        ),
-        click.option(
-            "--executor",
-            type=click.Choice(CHOICES["executor"]),
-            default="local",
-            show_default=True,
-            help="Where workers run: processes on this machine, or a Ray cluster.",
-        ),
-        click.option(
-            "--ray-address", help="Address of the Ray cluster (default: RAY_ADDRESS, or a new local cluster)."
-        ),
-        save_option,
+        *_WORKERS,
         click.option(
             "--cell-timeout",
             type=Span(),

@@ -1,4 +1,4 @@
-"""Commands that train: ``run``, ``pretrain``, ``evaluate``. They parse options; `bench.runs` does the work."""
+"""Commands that train: ``run``, ``tune``, ``pretrain``, ``evaluate``. `bench.runs` does the work."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from ptmbench.bench.commands.options import (
     Existing,
     Location,
     Name,
+    Number,
     Spread,
     budget,
     built,
@@ -22,9 +23,10 @@ from ptmbench.bench.commands.options import (
     pretraining_options,
     save_option,
     settings,
+    worker_options,
 )
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.options import STRATEGIES, EvaluateOptions, PretrainOptions, RunOptions
+from ptmbench.bench.options import BOUNDS, STRATEGIES, EvaluateOptions, PretrainOptions, RunOptions, TuneOptions
 
 
 @click.command(cls=Spread)
@@ -51,9 +53,14 @@ from ptmbench.bench.options import STRATEGIES, EvaluateOptions, PretrainOptions,
 @click.option(
     "--pretraining-seeds",
     type=PRETRAINING_SEEDS,
-    help="Times that each model is pre-trained with each budget, with seeds counted from 0.",
+    help="Number of pre-trainings of each model with each budget, with seeds counted from 0.",
 )
 @click.option("--pretraining-seed", type=SEED, help="This one seed of pre-training, in place of --pretraining-seeds.")
+@click.option(
+    "--tuned",
+    type=Existing("result of a tuning"),
+    metavar="FOLDER",
+    help="Folder of `ptmbench tune`: pre-train each model with the recipe found there.",
 @cell_options
 @pretraining_options
 def run(**options: Any) -> int:
@@ -68,6 +75,65 @@ def run(**options: Any) -> int:
     from ptmbench.bench.runs.run import run_suite
 
     return run_suite(built(RunOptions, options))
+
+
+@click.command(cls=Spread)
+@click.argument("suite", type=Name("suites"))
+@named("--models", help="Models to tune; those of the suite if not given.")
+@named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
+@click.option(
+    "--data", type=Existing("data folder", folder=True), help="Data folder; the embedded microworld if not given."
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(*BOUNDS["trials"]),
+    default=TuneOptions.trials,
+    show_default=True,
+    help="Trials of each model; the first one is the model's own recipe.",
+)
+@click.option(
+    "--factor",
+    type=click.IntRange(*BOUNDS["factor"]),
+    default=TuneOptions.factor,
+    show_default=True,
+    help="One trial in so many goes on to the next rung, with so many times the budget.",
+)
+@click.option(
+    "--share",
+    type=Number(min=0, max=1, min_open=True),
+    default=TuneOptions.share,
+    show_default=True,
+    help="Budget of the last rung, as a share of the budget that is tuned for.",
+)
+@click.option(
+    "--held-out",
+    type=click.IntRange(*BOUNDS["held_out"]),
+    default=TuneOptions.held_out,
+    show_default=True,
+    metavar="N",
+    help="Tokens of the corpus that no trial trains on and all are measured on; a twentieth of the corpus at most.",
+)
+@click.option("--seed", type=SEED, default=TuneOptions.seed, show_default=True, help="Which recipes are tried.")
+@click.option(
+    "--recipe",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=settings,
+    help="Change a setting of all trials, such as length=64; may repeat.",
+)
+@worker_options
+@pretraining_options
+def tune(**options: Any) -> int:
+    """Tune the pre-training of SUITE's models, with as many trials for each.
+
+    Searches learning rate, batch and warm-up by successive halving on held-out text. `ptmbench run SUITE --tuned OUT`
+    pre-trains with what it finds. Stopped and started again with the same options, it goes on where it was.
+    """
+    options["budget"] = budget(options)
+    environment.prepare()
+    from ptmbench.bench.runs.tuning.tune import tune as work
+
+    return work(built(TuneOptions, options))
 
 
 @click.command(cls=Spread)

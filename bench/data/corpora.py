@@ -13,6 +13,7 @@ from filelock import FileLock
 from ptmbench.bench import environment
 from ptmbench.bench.console import progress, say
 from ptmbench.models.text import corpus as corpora
+from ptmbench.models.text import holdout
 from ptmbench.models.text.corpus import Corpus, CorpusError, Stored
 from ptmbench.models.text.pieces import file_hash
 from ptmbench.models.text.sidecars import companions
@@ -129,6 +130,12 @@ def load(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
     cache = environment.cached("corpora")
     with FileLock(cache / f"{tokenizer.fingerprint[:32]}.lock"):
         return corpora.tokenise(paths, tokenizer, cache, tell=say)
+
+
+def parts(files: tuple[str, ...], tokenizer: Tokenizer, held_out: int) -> tuple[Corpus, Corpus | None]:
+    """`load`, without documents of about ``held_out`` tokens together, and these; None for 0."""
+    whole = load(files, tokenizer)
+    return holdout.split(whole, held_out) if held_out else (whole, None)
 
 
 def tokenise(

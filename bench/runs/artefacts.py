@@ -14,6 +14,7 @@ from ptmbench.bench import adapt, baselines
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining, without
+from ptmbench.bench.runs.tuning.trials import Trial
 from ptmbench.leaderboard.record import FOLDER, THEN, UNDER, slug
 from ptmbench.tasks.forms import Form
 
@@ -283,7 +284,7 @@ class TransformedModel(AdaptedModel):
         return 2.0  # it may train
 
 
-_ALL = (Given, TokenizerTraining, Pretraining, AdaptedModel, TransformedModel, Cell)
+_ALL = (Given, TokenizerTraining, Pretraining, Trial, AdaptedModel, TransformedModel, Cell)
 KINDS: Mapping[str, type] = {one.kind: one for one in _ALL}
 
 
@@ -300,6 +301,8 @@ def from_dict(content: Mapping[str, Any]) -> Artefact:
         return kind(cell=_cell(values["cell"]))
     if kind is Cell:
         return _cell(values)
+    if kind is Trial:
+        return Trial(pretraining=from_dict({"kind": Pretraining.kind, **values["pretraining"]}))
     if "budget" in values:
         values["budget"] = Budget(**values["budget"])
     if "corpus" in values:

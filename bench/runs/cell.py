@@ -214,6 +214,7 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     newer = ("peak_memory_bytes", "energy", "threads", "device")  # missing in old checkpoints
     newer += ("budget",)  # the planned budget; steps, tokens and flops are what was spent
     newer += ("base", "teacher", "including")  # its base and teacher, and the total cost including theirs
+    newer += ("tuning",)  # the trials that chose its recipe
     return {
         "corpus": about.get("corpus", ""),
         "weights_sha256": found.weights_sha256,

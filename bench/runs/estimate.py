@@ -27,7 +27,7 @@ from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import UNTRAINED, Form
 from ptmbench.tasks.task import DataError, Task
 
-_EFFICIENCY = 0.4
+EFFICIENCY = 0.4
 """FLOP/s of small networks in training, as a share of the rate of a matrix product."""
 _TOKENS_PER_WORD = 1.4
 _VOCABULARY = 8000
@@ -46,10 +46,10 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
     ``shape`` is the shape of the checkpoint that all cells adapt, ``neighbours`` are the shapes of given extra encoders
     by model. Other shapes follow from the sizes of the rows.
     """
-    rate, lines, total = flops_per_second() * _EFFICIENCY, [], 0.0
+    rate, lines, total = flops_per_second() * EFFICIENCY, [], 0.0
     lines.append("what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime")
     for pretraining in plan.pretrainings:
-        tokens, flops, seconds = _pretraining(pretraining, rate)
+        tokens, flops, seconds = pretraining_cost(pretraining, rate)
         total += seconds
         cost = f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
         lines.append(f"pre-train\t{pretraining.name}\t\t\t{pretraining.seed}\t{cost}")
@@ -80,7 +80,7 @@ def seconds_of(
     """Estimated seconds of ``cell`` on one core of this machine; infinite if it is not applicable. Arguments as in
     `table`; ``seen`` caches the sizes of tasks between calls, initially {}."""
     _, flops, note = _cell(cell, data, seen, shape, neighbours)
-    return math.inf if note else flops / (flops_per_second() * _EFFICIENCY) + _FIXED
+    return math.inf if note else flops / (flops_per_second() * EFFICIENCY) + _FIXED
 
 
 def flops_per_second() -> float:
@@ -102,7 +102,8 @@ def flops_per_second() -> float:
     return best
 
 
-def _pretraining(pretraining: Pretraining, rate: float) -> tuple[float, float, float]:
+def pretraining_cost(pretraining: Pretraining, rate: float) -> tuple[float, float, float]:
+    """Tokens, FLOPs and seconds of ``pretraining`` on one core that computes ``rate`` FLOP/s."""
     module, recipe = models.load(pretraining.model), recipe_of(pretraining.recipe)
     shape = sized(module, pretraining.size, recipe.length)
     per_step = recipe.batch * recipe.length

@@ -9,8 +9,8 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,13 +23,14 @@ from ptmbench.bench.engine.checkpoint import MANIFEST, write_text
 from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from ptmbench.bench.options import WorkerOptions
 from ptmbench.bench.runs import graph
-from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell
+from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact
 from ptmbench.bench.runs.executors import Died, Done, Event, Executor, Ready
 from ptmbench.bench.runs.limits import Limits
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.results import FAILED, failure_of, recorded, settled
 from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
 from ptmbench.bench.runs.trainings import TokenizerTraining
-from ptmbench.bench.runs.work import CORPUS, FAILED, Job, Worker, failure_of, recorded, settled
+from ptmbench.bench.runs.work import CORPUS, Job, Worker
 
 REPEATED = ("failed", "diverged")
 """Statuses of the cells that ``--retry`` runs again."""
@@ -57,14 +58,8 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
     cell failed or is missing."""
     from ptmbench.leaderboard import board
 
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = FileLock(out / "run.lock").acquire(timeout=0)
-    except Timeout:
-        raise EnvironmentProblem(f"Another run is at work in {out}. Wait for its end, or give another --out.") from None
-    with lock:
-        write_text(out / "plan.json", whole.to_json())
-        write_text(out / "job.json", json.dumps(asdict(job), indent=1))
+    with alone(out):
+        write_plan(whole, job, out)
         if retry:
             set_failures_aside(out)
         keys = {cell.key[:12] for cell in whole.cells}
@@ -73,7 +68,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
             say(f"{len(before)} of {len(keys)} cells have their record already.")
         started = time.monotonic()
         if before != keys:
-            _work(whole, job, out, workers)
+            work("Cells", whole, job, out, workers)
         if not recorded(out):
             raise EnvironmentProblem("No worker could record a cell. `ptmbench doctor` looks for the reason.")
         ended = _ended(whole, out)
@@ -91,9 +86,28 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
     return CELLS_FAILED if missing or counts.get("failed") or counts.get("diverged") else OK
 
 
-def _work(whole: Plan, job: Job, out: Path, workers: WorkerOptions) -> None:
-    """Makes the missing artefacts and writes the time use of the workers to `TIMES`."""
-    with progress("Cells", len(whole.cells), "cells") as bar, executor_of(workers, whole, job, out) as executor:
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Makes the folder ``out`` and locks it. Raises `EnvironmentProblem` if another run holds the lock."""
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(out / "run.lock").acquire(timeout=0)
+    except Timeout:
+        raise EnvironmentProblem(f"Another run is at work in {out}. Wait for its end, or give another --out.") from None
+    with lock:
+        yield
+
+
+def write_plan(whole: Plan, job: Job, out: Path) -> None:
+    """Writes the plan and the job for the workers."""
+    write_text(out / "plan.json", whole.to_json())
+    write_text(out / "job.json", json.dumps(asdict(job), indent=1))
+
+
+def work(what: str, whole: Plan, job: Job, out: Path, workers: WorkerOptions) -> None:
+    """Makes the missing artefacts and writes the time use of the workers to `TIMES`. ``what`` is the title of the
+    progress bar, a plural."""
+    with progress(what, len(whole.ends), what.lower()) as bar, executor_of(workers, whole, job, out) as executor:
         drive = _Drive(whole, job, out, executor, bar, workers.cell_timeout)
         try:
             drive.run()
@@ -117,7 +131,8 @@ class _Drive:
         self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
         there = settled(out, whole)
         self.schedule = Schedule(whole.artefacts, there, executor.workers)
-        self.bar.skip(sum(cell.key in there for cell in whole.cells))
+        self.ends = {one.key for one in whole.ends}
+        self.bar.skip(len(self.ends & there))
         self.idle: set[int] = set()
         self.alive = set(range(executor.workers))
         self.began = time.time()
@@ -216,7 +231,7 @@ class _Drive:
         self.executor.restart(worker)
 
     def _count(self, piece: Artefact) -> None:
-        self.bar.advance(int(isinstance(piece, Cell)))
+        self.bar.advance(int(piece.key in self.ends))
 
 
 class _Clock:

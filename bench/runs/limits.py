@@ -10,7 +10,8 @@ from typing import Any
 
 from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.work import Job, unfinished_of
+from ptmbench.bench.runs.results import unfinished_of
+from ptmbench.bench.runs.work import Job
 
 FLOOR = 3600.0
 """Minimum of the default limits, in seconds."""

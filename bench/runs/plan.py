@@ -49,10 +49,17 @@ class Plan:
     def cells(self) -> tuple[Cell, ...]:
         return tuple(one for one in self.artefacts if isinstance(one, Cell))
 
-    def groups(self) -> dict[str, list[Cell]]:
-        groups: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            groups.setdefault(cell.group, []).append(cell)
+    @cached_property
+    def ends(self) -> tuple[Artefact, ...]:
+        """What the plan is for: the artefacts that no other one needs. Those of a run are its cells."""
+        needed = {key for artefact in self.artefacts for key in artefact.needs}
+        return tuple(one for one in self.artefacts if one.key not in needed)
+
+    def groups(self) -> dict[str, list[Artefact]]:
+        """The `ends` by group."""
+        groups: dict[str, list[Artefact]] = {}
+        for one in self.ends:
+            groups.setdefault(one.group, []).append(one)
         return groups
 
     def to_json(self) -> str:

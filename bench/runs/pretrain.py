@@ -49,6 +49,7 @@ def pretrain(
     seed: int = 0,
     base: Checkpoint | None = None,
     teacher: Checkpoint | None = None,
+    held_out: Corpus | None = None,
     about: Mapping[str, Any] | None = None,
     strategy: Any = None,
     save_every: float = SAVE_SECONDS,
@@ -61,6 +62,7 @@ def pretrain(
 
     - ``base``: the network begins with its weights; the optimizer does not.
     - ``teacher``: the network that a student learns from.
+    - ``held_out``: a corpus whose loss the manifest has as "held_out" (`bench.engine.held_out.measured`).
     - ``about``: entries for the manifest.
     - ``strategy``: a `tf.distribute` strategy. Of several workers, only the chief writes.
     - ``warn``: takes messages for the user.
@@ -131,6 +133,7 @@ def pretrain(
             _train(course, one_step, Losses(states.diverged), bar, stop, save, save_every, budget.minutes)
         check_finished(course.step, course.steps)
         arrays = states.finite_weights(course.step)
+        measured = _held_out(network, held_out, recipe.length, flops_per_step / recipe.batch) if held_out else {}
     course.spent = meter.spent()
 
     total, embedding = described.parameters()
@@ -154,6 +157,7 @@ def pretrain(
         "curve": course.curve,
         "tokenizer": tokenizer.about,
     }
+    result |= measured
     result |= lineage.told(result, {"base": base, "teacher": teacher})
     if not writes:
         return Checkpoint(out, result, {})
@@ -161,6 +165,16 @@ def pretrain(
     finished = checkpoint.write(out, about=result, arrays={"weights": arrays}, texts=texts)
     shutil.rmtree(states.folder, ignore_errors=True)
     return finished
+
+
+def _held_out(network: Any, corpus: Corpus, length: int, flops_per_row: float) -> dict[str, Any]:
+    """What the manifest says of the loss on the held-out ``corpus``. A forward pass is a third of the training FLOPs
+    ``flops_per_row`` of a row."""
+    from ptmbench.bench.engine import held_out
+
+    with phase("evaluate"):
+        found = held_out.measured(network, corpus, length)
+    return {"held_out": {**found, "corpus_sha256": corpus.fingerprint, "flops": found["rows"] * flops_per_row / 3}}
 
 
 def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:

@@ -18,6 +18,7 @@ from ptmbench.bench.runs import teachers
 from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given
 from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.runs.trainings import FIRST, Draw, Pretraining, TokenizerTraining, tokenizer_key
+from ptmbench.bench.runs.tuning.tuned import Tuned
 
 Planned = TypeVar("Planned", bound=Artefact)
 
@@ -45,6 +46,9 @@ class Trainings:
         self._given = (*self._bases.values(), *self._teachers)
         for given in self._given:
             check_tokenizer(given, asked)
+        self._tuned = Tuned.read(asked.tuned) if asked.tuned else None
+        if self._tuned:
+            self._tuned.check(self._text.sha256, self.tokenizer().key, self._changes)
         if len({given.about["tokenizer"]["sha256"] for given in self._given}) > 1:
             options = " and ".join(f"--{name}" for name in ("base", "teacher") if getattr(asked, f"{name}s"))
             raise UsageError(
@@ -114,14 +118,7 @@ class Trainings:
             kind, vocabulary = cut.tokenizer, cut.vocabulary
         teacher = self._teacher(model, size, kind, isinstance(cut, Given), draw)
 
-        def stage(
-            text: _Text,
-            budget: Budget,
-            changes: Mapping[str, Any],
-            chosen_by: str,
-            base: str = "",
-            teacher: str = "",
-        ) -> Pretraining:
+        def stage(text: _Text, budget: Budget, changes: Mapping[str, Any], base: str = "", **more: Any) -> Pretraining:
             own = tokenizer_key(text.sha256, kind, vocabulary)
             return self._plan(
                 Pretraining(
@@ -135,10 +132,9 @@ class Trainings:
                     budget=budget,
                     recipe=recipe_for(model, changes),
                     seed=draw.seed,
-                    chosen_by=chosen_by,
                     base=base,
                     other_tokenizer="" if cut.key == own else cut.key,
-                    teacher=teacher,
+                    **more,
                 )
             )
 
@@ -149,9 +145,11 @@ class Trainings:
         elif self._stage is not None:
             first = getattr(teacher, "base", "") or (teacher.key if teacher else "")  # the teacher's own first stage
             changes = self._changes | dict(self._stage.recipe)
-            base = stage(self._first, self._stage.budget, changes, self._seed(model, draw), teacher=first).key
-        budget, chosen_by = self._budget(model, draw), self.chosen_by(model, draw)
-        return stage(self._text, budget, self._changes, chosen_by, base, teacher.key if teacher else "")
+            base = stage(self._first, self._stage.budget, changes, teacher=first, chosen_by=self._seed(model, draw)).key
+        budget = self._budget(model, draw)
+        tuned, tuning = self._tuned.of(model, size, budget, base) if self._tuned else ({}, {})
+        more = {"teacher": teacher.key if teacher else "", "tuning": tuning, "chosen_by": self.chosen_by(model, draw)}
+        return stage(self._text, budget, self._changes | tuned, base, **more)
 
     def _teacher(self, model: str, size: str, kind: str, given: bool, draw: Draw) -> Artefact | None:
         """The teacher of ``model`` at ``size`` with a tokenizer of ``kind``: a checkpoint that the user gave, if the

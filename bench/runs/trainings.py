@@ -1,12 +1,16 @@
 """The artefacts (`bench.runs.artefacts.Artefact`) that are trained on a corpus: tokenizers and pre-trainings."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
+
+_NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "held_out": 0, "tuning": {}}
+"""Fields of a pre-training that keys leave out where they are empty: such keys are what they were before there were
+these fields."""
 
 
 class Draw(NamedTuple):
@@ -71,6 +75,10 @@ class Pretraining:
     """Key of its tokenizer; "" for a tokenizer that is trained on its own corpus."""
     teacher: str = ""
     """Key of the pre-training, or of the given checkpoint, that it learns from; "" without a teacher."""
+    held_out: int = 0
+    """Tokens of documents that it does not train on, at most; its manifest has the loss on them."""
+    tuning: Mapping[str, Any] = field(default_factory=dict)
+    """The tuning that its recipe comes from: "trials" and "flops"; {} for an untuned one."""
     chosen_by: str = ""
     """The options that tell it from the model's other pre-trainings in the run: "--flops 1e+12 --pretraining-seed 1";
     "" for the only one."""
@@ -81,7 +89,7 @@ class Pretraining:
         matters = asdict(self)
         del matters["corpus"], matters["corpus_name"]  # the content of the corpus counts, not its path
         del matters["chosen_by"]
-        return digest({"pretraining": without(matters, base="", other_tokenizer="", teacher="")})
+        return digest({"pretraining": without(matters, **_NEWER)})
 
     @property
     def tokenizer_key(self) -> str:
@@ -109,9 +117,14 @@ class Pretraining:
 
     @property
     def planned(self) -> dict[str, Any]:
-        """What the records of its cells say of it, should it fail."""
+        """The part of its cells' records that describes it if it fails."""
         budget = {self.budget.unit: self.budget.amount}
         return {"budget": budget, "seed": self.seed, "corpus": self.corpus_name, "corpus_sha256": self.corpus_sha256}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Entries of its manifest that are not measured."""
+        return {"corpus": self.corpus_name} | ({"tuning": dict(self.tuning)} if self.tuning else {})
 
     @property
     def group(self) -> str:

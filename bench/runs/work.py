@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +28,18 @@ from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.runs import artefacts
 from ptmbench.bench.runs.artefacts import COST, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.results import failure_of, intact, loaded, unfinished_of
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
+from ptmbench.bench.runs.tuning import trials
+from ptmbench.bench.runs.tuning.trials import Trial
 from ptmbench.models.text.corpus import CorpusError
-from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
+from ptmbench.models.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from ptmbench.bench.runs.answers import Context
 
 CORPUS = "corpus"
 """Code of a failure that the corpus caused."""
-FAILED = ".failed.json"
-"""Suffix of the note of a failed artefact, after the name of its result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,52 +88,6 @@ class Unmade(Exception):
         self.status, self.reason = status, {"code": code, "text": text}
 
 
-def unfinished_of(out: Path, cell: Cell) -> Path:
-    """Folder of the training states of a cell, until it has a record."""
-    return out / "unfinished" / cell.key[:12]
-
-
-def failure_of(out: Path, artefact: Artefact) -> Path:
-    """File with the reason why an artefact failed. A cell has the reason in its record instead."""
-    place = artefact.place(out)
-    return place.with_name(place.name + FAILED)
-
-
-def intact(out: Path, artefact: Artefact) -> bool:
-    """Whether the sealed result of ``artefact`` exists and can be read; otherwise it is made again."""
-    place = artefact.place(out)
-    try:
-        if isinstance(artefact, TokenizerTraining):
-            return bool(_loaded(place))
-        if isinstance(artefact, Pretraining):
-            return bool(checkpoint.read(place))
-        if isinstance(artefact, AdaptedModel):
-            return bool(checkpoint.read(artefact.checkpoint(out))) and (place / COST).exists()
-    except (checkpoint.CheckpointError, TokenizerError, OSError):
-        return False
-    return place.exists()
-
-
-def settled(out: Path, plan: Plan) -> set[str]:
-    """Keys of the artefacts of ``plan`` that are made or have failed."""
-    cells = recorded(out)
-    return {
-        one.key
-        for one in plan.artefacts
-        if (one.key[:12] in cells if isinstance(one, Cell) else failure_of(out, one).exists() or intact(out, one))
-    }
-
-
-def recorded(out: Path) -> set[str]:
-    """The first twelve digits of the keys of all cells that have a record."""
-    return {path.name.split(".")[-2] for path in (out / "records").glob("*.json")}
-
-
-@lru_cache(maxsize=8)
-def _loaded(path: Path) -> Tokenizer:
-    return Tokenizer.load(path)
-
-
 class Worker:
     """Makes artefacts of ``plan`` in the folder ``out``."""
 
@@ -142,6 +96,7 @@ class Worker:
         self._makers: dict[str, Callable[[Any], str]] = {
             TokenizerTraining.kind: self._train_tokenizer,
             Pretraining.kind: self._pretrain,
+            Trial.kind: self._try,
             AdaptedModel.kind: self._adapt,
             artefacts.TransformedModel.kind: self._adapt,
             Cell.kind: self._cell,
@@ -249,7 +204,7 @@ class Worker:
             raise Unmade("failed", "checkpoint", str(error)) from error
 
     def _tokenizer(self, key: str) -> Tokenizer:
-        return _loaded(self.plan.by_key[key].place(self.out))
+        return loaded(self.plan.by_key[key].place(self.out))
 
     def _overlap(self, cell: Cell) -> Any:
         """The overlap of the cell's reported split with its training data, not part of the cell's time and cost."""
@@ -312,31 +267,41 @@ class Worker:
         return self._made(piece, adapt) or f"{piece.title}: done"
 
     def _pretrain(self, pretraining: Pretraining) -> str:
-        failed = self._made(pretraining, lambda: self._pretrained_now(pretraining))
+        failed = self._made(pretraining, lambda: self._train(pretraining, pretraining.place(self.out)))
         if failed:
             return failed
         about = self._checkpoint(pretraining.key).about
         return f"{pretraining.title}: {about['steps']} steps, loss {about['loss']:.3f}"
 
-    def _pretrained_now(self, pretraining: Pretraining) -> None:
+    def _try(self, trial: Trial) -> str:
+        def attempt() -> None:
+            vocabulary = self._tokenizer(trial.pretraining.tokenizer_key).vocabulary
+            trials.make(trial, self.out, self._train, vocabulary)
+
+        return self._made(trial, attempt) or f"{trial.title}: {trials.told(trial, self.out)}"
+
+    def _train(self, pretraining: Pretraining, folder: Path) -> checkpoint.Checkpoint:
+        """Train what ``pretraining`` says, and leave its checkpoint in ``folder``."""
         from ptmbench.bench.data import corpora
         from ptmbench.bench.engine import distribute
         from ptmbench.bench.engine.recipe import recipe_of
         from ptmbench.bench.runs import pretrain
 
         tokenizer = self._tokenizer(pretraining.tokenizer_key)
-        pretrain.pretrain(
+        corpus, held_out = corpora.parts(pretraining.corpus, tokenizer, pretraining.held_out)
+        return pretrain.pretrain(
             pretraining.model,
             pretraining.size,
-            corpus=corpora.load(pretraining.corpus, tokenizer),
+            corpus=corpus,
+            held_out=held_out,
             tokenizer=tokenizer,
             budget=pretraining.budget,
-            out=pretraining.place(self.out),
+            out=folder,
             recipe=recipe_of(pretraining.recipe),
             seed=pretraining.seed,
             base=self._checkpoint(pretraining.base) if pretraining.base else None,
             teacher=self._checkpoint(pretraining.teacher) if pretraining.teacher else None,
-            about={"corpus": pretraining.corpus_name},
+            about=pretraining.about,
             strategy=distribute.strategy_of(self.job.strategy),
             save_every=self.job.save_every,
             warn=say,

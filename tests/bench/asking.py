@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from ptmbench.bench.commands.options import built
-from ptmbench.bench.options import EvaluateOptions, PretrainOptions, RunOptions
+from ptmbench.bench.options import EvaluateOptions, PretrainOptions, RunOptions, TuneOptions
 
 Options = TypeVar("Options")
 
@@ -21,6 +21,13 @@ def run_suite(**values: Any) -> int:
     from ptmbench.bench.runs import run
 
     return run.run_suite(options(RunOptions, **values))
+
+
+def tune(**values: Any) -> int:
+    """`bench.runs.tuning.tune.tune` with ``values``."""
+    from ptmbench.bench.runs.tuning.tune import tune as work
+
+    return work(options(TuneOptions, **values))
 
 
 def evaluate(**values: Any) -> int:

@@ -20,8 +20,9 @@ from ptmbench.bench.runs import run, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.pretrain import pretrain_command
+from ptmbench.bench.runs.results import failure_of, intact
 from ptmbench.bench.runs.suites import Stage, demo
-from ptmbench.bench.runs.work import Worker, failure_of, intact
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard import record, tables
 from ptmbench.tasks import microworld
 from tests.bench import asking

@@ -13,7 +13,8 @@ from ptmbench.bench.runs import estimate, limits
 from ptmbench.bench.runs.artefacts import AdaptedModel, Row
 from ptmbench.bench.runs.limits import FLOOR, UNKNOWN, Limits
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.work import Job, unfinished_of
+from ptmbench.bench.runs.results import unfinished_of
+from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard import record
 from tests.bench.test_broken_files import TASK, clone, ptmbench  # noqa: F401
 from tests.bench.test_schedule import WORDS, cell

@@ -19,8 +19,9 @@ from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import Given
 from ptmbench.bench.runs.estimate import _cell as estimated
 from ptmbench.bench.runs.executors import ray as on_ray
+from ptmbench.bench.runs.results import failure_of
 from ptmbench.bench.runs.schedule import Schedule
-from ptmbench.bench.runs.work import Worker, failure_of
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard import record
 from ptmbench.models import UnknownModel
 from ptmbench.models.card import Size

@@ -21,10 +21,11 @@ from ptmbench.bench.runs import lineage, pretrain, run, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given
 from ptmbench.bench.runs.execute import remove_unneeded, set_failures_aside
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.results import failure_of, intact, settled
 from ptmbench.bench.runs.schedule import Schedule
 from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.bench.runs.work import Job, Worker, failure_of, intact, settled
+from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard import record, tables
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking, test_schedule
@@ -43,7 +44,8 @@ def base(text, tmp_path_factory):
 
 def test_keys_of_pretrainings_without_a_base_are_what_they_were():
     matters = {name: value for name, value in asdict(BERT).items() if name not in ("corpus", "corpus_name")}
-    del matters["base"], matters["other_tokenizer"], matters["teacher"], matters["chosen_by"]
+    for newer in ("base", "other_tokenizer", "teacher", "held_out", "tuning", "chosen_by"):
+        del matters[newer]
     assert BERT.key == digest({"pretraining": matters})
     continued = replace(BERT, base=BERT.key)
     assert continued.key != BERT.key and replace(BERT, base="checkpoint:x").key not in (continued.key, BERT.key)

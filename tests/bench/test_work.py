@@ -5,7 +5,8 @@ import pytest
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.runs.execute import _ended, set_failures_aside
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.work import Job, Worker, failure_of, intact, settled
+from ptmbench.bench.runs.results import failure_of, intact, settled
+from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard import record
 from tests.bench.test_schedule import BERT, CELLS, WORDS
 

@@ -27,8 +27,10 @@ from ptmbench.bench.errors import EnvironmentProblem
 from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.executors import Died, Done, Event, Ready
 from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.results import failure_of
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
-from ptmbench.bench.runs.work import Job, Worker, failure_of
+from ptmbench.bench.runs.tuning.trials import Trial
+from ptmbench.bench.runs.work import Job, Worker
 
 Files = Mapping[str, bytes]
 """Path below a run folder to content."""
@@ -74,8 +76,8 @@ class Remote:
 
     def _other_data(self, piece: Artefact) -> str:
         """What to tell when this machine's files are not those that the plan was made with, else ""."""
-        if isinstance(piece, AdaptedModel):
-            return self._other_data(piece.cell)
+        if isinstance(piece, AdaptedModel | Trial):
+            return self._other_data(piece.cell if isinstance(piece, AdaptedModel) else piece.pretraining)
         if isinstance(piece, Pretraining | TokenizerTraining):
             where, right = ", ".join(piece.corpus), [piece.corpus_sha256]
             found = [corpora.fingerprint([Path(file) for file in piece.corpus])]

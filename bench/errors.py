@@ -62,7 +62,7 @@ STATUSES = {
     "ptmbench.tasks.task.BrokenTask": ENVIRONMENT,
     "ptmbench.bench.errors.EnvironmentProblem": ENVIRONMENT,
     "ptmbench.tasks.task.DataError": ENVIRONMENT,
-    "ptmbench.models.text.corpus.CorpusError": ENVIRONMENT,
+    "ptmbench.models.text.pieces.CorpusError": ENVIRONMENT,
     "ptmbench.models.text.tokenizers.TokenizerError": ENVIRONMENT,
     "ptmbench.models.published.PublishedError": ENVIRONMENT,
     "ptmbench.bench.engine.checkpoint.CheckpointError": ENVIRONMENT,

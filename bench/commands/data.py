@@ -1,5 +1,5 @@
-"""``data make``, ``fetch``, ``ls``, ``check``: the data folder, before anything is trained on it; ``annotate`` and
-``tokenise``: a corpus."""
+"""``data make``, ``fetch``, ``ls``, ``check``: the data folder, before anything is trained on it; ``corpus``,
+``annotate`` and ``tokenise``: text to pre-train on."""
 
 import shlex
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from ptmbench.bench.options import KINDS
 
 @click.group()
 def data() -> None:
-    """Make the embedded data, fetch official data, list or check a folder, annotate and tokenise a corpus."""
+    """Make the embedded data, fetch official data, list or check a folder; make, annotate and tokenise a corpus."""
 
 
 @data.command()
@@ -235,6 +235,38 @@ def tokenise(
             err=True,
         )
     click.echo(out)
+
+
+@data.command()
+@click.argument("name", metavar="NAME", type=Name("corpora"))
+@click.option("--data", "folder", type=Existing("data folder", folder=True), required=True, help="Data folder.")
+@click.option("--out", type=Location("folder"), help="Folder of the corpus (default: corpora/NAME in the data folder).")
+@click.option("--json", "as_json", is_flag=True, help="The manifest as JSON on stdout.")
+def corpus(name: str, folder: Path, out: Path | None, as_json: bool) -> None:
+    """Make the corpus of the recipe NAME from the sources in a data folder. `ls corpora` lists them.
+
+    Writes corpus.txt, which `--corpus` takes, heldout.txt for measuring, and recipe.json, which says where every part
+    comes from and what was left out. docs/corpora.md tells more.
+    """
+    from ptmbench.bench.console import progress
+    from ptmbench.bench.data import making, recipes
+
+    recipe = recipes.load(name)
+    out = out or folder / "corpora" / name
+    with progress("Cleaning", sum(len(source.files) for source in recipe.sources), unit="files", brief=True) as bar:
+        made = making.make(name, recipe, folder, out, done=lambda path: bar.advance(1, file=path))
+    if as_json:
+        from ptmbench.bench.commands.files import dumps
+
+        click.echo(dumps(made))
+        return
+    for source, steps in made["steps"].items():
+        told = ", ".join(f"{amount['words']} {step}" for step, amount in steps.items() if amount["words"])
+        click.echo(f"{source}, words: {told}.", err=True)
+    for found in made["found_twice"]:
+        click.echo(f"Left out: {found['file']}, {100 * found['share']:.1f} % of it in {found['stands_in']}.", err=True)
+    click.echo(f"{made['corpus']['documents']} documents, {made['corpus']['words']} words.", err=True)
+    click.echo(out / making.CORPUS)
 
 
 def _expected() -> Iterator[dict[str, Any]]:

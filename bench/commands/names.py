@@ -22,7 +22,9 @@ FOLDERS = {
     "transforms": "bench/adapt/transforms",
     "conditions": "bench/adapt/conditions",
     "suites": "bench/runs/suites",
+    "corpora": "bench/data/recipes",
 }
+_ONE = {"corpora": "corpus"}
 
 
 def source(kind: str, name: str) -> Path:
@@ -71,7 +73,7 @@ def summary(kind: str, name: str) -> str:
     "--json", "as_json", is_flag=True, help="One JSON object on stdout: kind to a list of names and summaries."
 )
 def ls(kind: str | None, as_json: bool) -> None:
-    """List models, objectives, tasks, adaptations, transforms, conditions or suites; all of them without KIND."""
+    """List models, objectives, tasks, adaptations, transforms, conditions, suites or corpora; all without KIND."""
     kinds = (kind,) if kind else tuple(FOLDERS)
     found = {kind: [{"name": name, "summary": summary(kind, name)} for name in names(kind)] for kind in kinds}
     if as_json:
@@ -99,7 +101,7 @@ def ls(kind: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def info(name: str, vocabulary: int, as_json: bool) -> None:
     """Show everything about NAME: a model's card and sizes, a task's sheet, an adaptation's, transform's or condition's
-    settings, an objective, a suite; or what the checkpoint in the folder NAME is."""
+    settings, an objective, a suite, a corpus; or what the checkpoint in the folder NAME is."""
     if (Path(name) / "manifest.json").is_file():
         _checkpoint(Path(name), as_json)
         return
@@ -118,7 +120,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         click.echo(dumps(dict(sheets)))
         return
     for kind, sheet in sheets:
-        click.echo(f"{found[kind]} ({kind[:-1]})\n\n{docstring(kind, _file(kind, found[kind]))}\n")
+        click.echo(f"{found[kind]} ({_ONE.get(kind, kind[:-1])})\n\n{docstring(kind, _file(kind, found[kind]))}\n")
         for key, value in sheet.items():
             _entry(key, value)
 
@@ -233,6 +235,23 @@ def _suite(name: str, vocabulary: int) -> dict[str, Any]:
     return values | {"budget": flags(suite.budget), "budgets": budgets}
 
 
+def _corpus(name: str, vocabulary: int) -> dict[str, Any]:
+    from ptmbench.bench.data import recipes
+
+    recipe = recipes.load(name)
+    sources = {
+        source.name: {"title": source.title, "licence": source.licence, "url": source.url, "files": len(source.files)}
+        for source in recipe.sources
+    }
+    return {
+        "summary": recipe.summary,
+        "version": recipe.version,
+        "sources": sources,
+        "held_out": list(recipe.held_out),
+        "made_by": f"ptmbench data corpus {name} --data DIR",
+    }
+
+
 _SHEETS = {
     "models": _model,
     "objectives": lambda name, vocabulary: {},
@@ -241,6 +260,7 @@ _SHEETS = {
     "transforms": _transform,
     "conditions": _condition,
     "suites": _suite,
+    "corpora": _corpus,
 }
 
 

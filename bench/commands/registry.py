@@ -8,11 +8,12 @@ from collections.abc import Iterable
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """The names of one kind ("models", "objectives", "tasks", "adaptations", "transforms", "conditions" or "suites"),
-    as its own registry lists them."""
+    """The names of one kind ("models", "objectives", "tasks", "adaptations", "transforms", "conditions", "suites" or
+    "corpora"), as its own registry lists them."""
     from ptmbench import models, tasks
     from ptmbench.bench import adapt
     from ptmbench.bench.adapt import conditions, transforms
+    from ptmbench.bench.data import recipes
     from ptmbench.bench.runs import suites
 
     registries = {
@@ -23,6 +24,7 @@ def names(kind: str) -> tuple[str, ...]:
         "transforms": transforms.names,
         "conditions": conditions.names,
         "suites": suites.names,
+        "corpora": recipes.names,
     }
     return registries[kind]()
 

@@ -61,6 +61,7 @@ from ptmbench.bench.options import BOUNDS, STRATEGIES, EvaluateOptions, Pretrain
     type=Existing("result of a tuning"),
     metavar="FOLDER",
     help="Folder of `ptmbench tune`: pre-train each model with the recipe found there.",
+)
 @cell_options
 @pretraining_options
 def run(**options: Any) -> int:

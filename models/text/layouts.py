@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from unicodedata import category
 
-_TITLE = re.compile(r"\s*= [^=].* =\s*")
-_HEADING = re.compile(
+TITLE = re.compile(r"\s*= [^=].* =\s*")
+HEADING = re.compile(
     r"\s*(?:(?i:chapter|book|part|volume|letter)\s+(?:[IVXLC]+|\d+|(?i:the\s+)?[A-Z][A-Za-z-]+)\b.{0,60}"
     r"|[IVXLC]+\.?|\d{1,3}\.?)\s*"
 )
@@ -47,9 +47,9 @@ def layout(name: str, first: Sequence[str]) -> str:
     if name.endswith(".pairs.tsv"):
         return "pairs"
     text = [line for line in first if line.strip()]
-    if name.endswith(".tokens") or (text and _TITLE.fullmatch(text[0])):
+    if name.endswith(".tokens") or (text and TITLE.fullmatch(text[0])):
         return "wikitext"
-    headings = sum(bool(_HEADING.fullmatch(line)) for line in text)
+    headings = sum(bool(HEADING.fullmatch(line)) for line in text)
     # Few lines of wrapped prose end where a sentence does; headings and verse are too few to matter.
     closed = sum(bool(_END.search(line)) for line in text)
     if len(text) >= 20 and closed < 0.6 * len(text) and max(map(len, text)) < 200:
@@ -65,11 +65,11 @@ def opening(layout: str, lines: Sequence[str]) -> int | None:
         return next((i for i, (before, _) in enumerate(pairwise(lines), 1) if not before.strip()), None)
     if layout == "wikitext":
         blank = [not line.strip() for line in lines]
-        titles = (i for i in range(1, len(lines) - 1) if blank[i - 1] and blank[i + 1] and _TITLE.fullmatch(lines[i]))
+        titles = (i for i in range(1, len(lines) - 1) if blank[i - 1] and blank[i + 1] and TITLE.fullmatch(lines[i]))
         return next(titles, None)
     paragraphs, after_empty = 0, True  # a paragraph holds at least one sentence
     for i, line in enumerate(lines):
-        if _HEADING.fullmatch(line):
+        if HEADING.fullmatch(line):
             if paragraphs >= _LEAST:
                 return i
             paragraphs = 0
@@ -136,7 +136,7 @@ def _wikitext(lines: Iterable[str]) -> Iterator[list[str]]:
     document, after_empty = [], True
     for line, following in pairwise(chain(lines, [""])):
         # Rows of tables (" = Played , W = ") look like titles; only titles stand between empty lines.
-        if after_empty and not following.strip() and _TITLE.fullmatch(line):
+        if after_empty and not following.strip() and TITLE.fullmatch(line):
             yield document
             document = []
         document += sentences(line)
@@ -158,7 +158,7 @@ def _plain(lines: Iterable[str]) -> Iterator[list[str]]:
 def _book(lines: Iterable[str], wrapped: bool) -> Iterator[list[str]]:
     document, paragraph = [], []
     for line in lines:
-        heading = bool(_HEADING.fullmatch(line))
+        heading = bool(HEADING.fullmatch(line))
         if heading or not wrapped or not line.strip():
             document += sentences(" ".join(paragraph))
             paragraph = []

@@ -24,6 +24,9 @@ SUFFIXES = (".txt", ".tokens", ".jsonl", ".pairs.tsv")
 """What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
 SIDECAR = ".layers.jsonl"
 """What the name of a text's annotation adds to the text's (`models.text.annotations`)."""
+HELD_OUT = "heldout.txt"
+"""Text for measuring, which is not read from a folder: it lies next to the text that models train on
+(`bench.data.making`)."""
 VECTORS = ("entity2id.txt", "entity2vec.vec")
 """The files of a folder of vectors (`models.text.vectors`), which are no text."""
 
@@ -86,7 +89,9 @@ def expand(files: Sequence[Path]) -> list[Path]:
 
 
 def _is_text(name: str) -> bool:
-    return name.removesuffix(".gz").endswith(SUFFIXES) and not name.endswith(SIDECAR) and name not in VECTORS
+    return (
+        name.removesuffix(".gz").endswith(SUFFIXES) and not name.endswith(SIDECAR) and name not in (HELD_OUT, *VECTORS)
+    )
 
 
 def file_hash(path: Path) -> bytes:
@@ -138,6 +143,14 @@ def readable(path: Path) -> Iterator[None]:
         raise CorpusError(f"{path}, {error}") from error
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of ``path``, of a gzip file what it unpacks to; `CorpusError` for what reading can raise."""
+    with readable(path), path.open("rb") as raw:
+        packed = path.suffix == ".gz"
+        yield io.BufferedReader(_Unpacked(raw, path.stat().st_size), 2**16) if packed else raw
+
+
 class _Unpacked(io.RawIOBase):
     """The bytes that a gzip ``file`` of ``size`` bytes unpacks to; `ValueError` beyond `SMALL` and `RATIO`."""
 
@@ -158,9 +171,7 @@ class _Unpacked(io.RawIOBase):
 def _parts(path: Path, size: int) -> Iterator[Part]:
     """The text of ``path``: parts of about ``size`` characters, each of which ends where a document does."""
     empty = True
-    with readable(path), path.open("rb") as raw:
-        packed = path.suffix == ".gz"
-        binary = io.BufferedReader(_Unpacked(raw, path.stat().st_size), 2**16) if packed else raw
+    with opened(path) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8-sig")  # universal line ends, with or without a BOM
         rest = file.readlines(_SHOWN)
         kind, number = layout(path.name, rest), 1

@@ -20,6 +20,7 @@ FOLDERS = {
     "tasks": "tasks",
     "adaptations": "bench/adapt",
     "suites": "bench/runs/suites",
+    "corpora": "bench/data/recipes",
     "baselines": "bench/baselines",
 }
 BREAKS = {
@@ -97,6 +98,7 @@ def test_lists_go_on_beside_a_broken_file(how, clone, breaking):
         ("tasks", ("info", "broken")),
         ("tasks", ("run", "demo", "--tasks", "broken", "--models", "majority", "--no-baselines", "--dry-run")),
         ("suites", ("run", "broken")),
+        ("corpora", ("data", "corpus", "broken", "--data", "data")),
         ("adaptations", ("run", "demo", "--adaptation", "broken", "--dry-run")),
         ("baselines", ("run", "demo", "--models", "broken", "--tasks", "sst2", "--dry-run")),
     ],

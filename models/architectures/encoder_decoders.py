@@ -20,6 +20,7 @@ from ptmbench.models.layers.config import (
     TableConfig,
     WavesConfig,
 )
+from ptmbench.models.layers.fused_config import FusedBlockConfig, FusedDecoderConfig, FusedEncoderConfig
 from ptmbench.models.layers.stream_config import StreamAttentionConfig, StreamDecoderConfig
 
 Pair = tuple[EncoderConfig, DecoderConfig]
@@ -65,6 +66,24 @@ def prophetnet(size: Size, vocabulary: int, *, streams: int = 2) -> Pair:
     stack = replace(base.stack, block=replace(base.stack.block, attention=attention))
     table = TableConfig(rows=streams, width=size.width, start=NORMAL)
     return encoder, StreamDecoderConfig(embeddings=base.embeddings, stack=stack, streams=table)
+
+
+def fused(size: Size, vocabulary: int, *, memory: int, drop_net: float = 1.0) -> Pair:
+    """BERT-fused translation: BART's network, every block of which also attends to vectors of width ``memory`` that
+    another encoder gives for the source (`models.layers.fused`).
+
+    Source: Zhu et al. (2020), section 4. ``drop_net`` is its p.
+    """
+    encoder, decoder = bart(size, vocabulary)
+    other = AttentionConfig(width=size.width, heads=size.heads, memory=memory, start=NORMAL)
+
+    def stack(base: StackConfig) -> StackConfig:
+        return replace(base, block=FusedBlockConfig(**vars(base.block), other=other, drop_net=drop_net))
+
+    return (
+        FusedEncoderConfig(embeddings=encoder.embeddings, stack=stack(encoder.stack), pooled=encoder.pooled),
+        FusedDecoderConfig(embeddings=decoder.embeddings, stack=stack(decoder.stack)),
+    )
 
 
 def pegasus(size: Size, vocabulary: int) -> Pair:

@@ -138,30 +138,38 @@ class Block(Layer):
         the self-attention looks at these keys and values (from `read`) and at none of ``x``. ``told`` [N, D] is added
         to what attention gives.
         """
-        config, own = self.config, None
-        first = drop.at(1)
+        own = None
 
         def attend(x: tf.Tensor) -> tf.Tensor:
             nonlocal own
-            x = self.through("before_attention", x)
-            h, own = self.attention(x, bias, rows=rows, drop=drop, memory=seen, past=past)
-            h = first(self.through("after_attention", h))
+            h, own = self.attended(x, bias, rows, drop, seen, past)
             return h if told is None else h + told
 
-        def look(x: tf.Tensor) -> tf.Tensor:
-            h, _ = self.cross(x, absent, rows=rows, drop=drop.at(2), memory=memory)
-            return drop(self.through("after_cross", h), 3)
-
-        place = 4 if config.cross is not None else 2
-
-        def feed(x: tf.Tensor) -> tf.Tensor:
-            h = self.feed_forward(self.through("before_feed_forward", x), drop=drop.at(place))
-            return drop(self.through("after_feed_forward", h), place + config.feed_forward.inner_dropout)
-
         x = self._added(x, attend, self.attention_norm)
-        if config.cross is not None:
-            x = self._added(x, look, self.cross_norm)
-        return self._added(x, feed, self.norm), own
+        if self.config.cross is not None:
+            drop = drop.at(2)
+            x = self._added(
+                x, partial(self.looked, absent=absent, rows=rows, drop=drop, memory=memory), self.cross_norm
+            )
+        return self._added(x, partial(self.fed, drop=drop.at(2)), self.norm), own
+
+    def attended(
+        self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, seen: Any = None, past: Any = None
+    ) -> tuple[tf.Tensor, Pair]:
+        """What the self-attention adds to its input [N, D], and its keys and values."""
+        x = self.through("before_attention", x)
+        h, own = self.attention(x, bias, rows=rows, drop=drop, memory=seen, past=past)
+        return drop(self.through("after_attention", h), 1), own
+
+    def looked(self, x: tf.Tensor, absent: tf.Tensor, rows: Rows, drop: Drop, memory: Any) -> tf.Tensor:
+        """What the cross-attention adds to its input [N, D]."""
+        h, _ = self.cross(x, absent, rows=rows, drop=drop, memory=memory)
+        return drop(self.through("after_cross", h), 1)
+
+    def fed(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
+        """What the feed-forward layer adds to its input [N, D]."""
+        h = self.feed_forward(self.through("before_feed_forward", x), drop=drop)
+        return drop(self.through("after_feed_forward", h), int(self.config.feed_forward.inner_dropout))
 
     def read(self, x: tf.Tensor, rows: Rows, *given: Any) -> Any:
         """What the self-attention reads off x [N, D], without its result; ``given`` goes to its ``read``."""

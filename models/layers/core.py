@@ -185,6 +185,8 @@ class Layer(Seams, keras.layers.Layer):
     CASTS = True
     """Whether Keras casts the arguments to the dtype that the layer computes in. Layers that take a ``bias`` of scores,
     which stays float32, leave casting to the layers inside them."""
+    FIXED: tuple[str, ...] = ()
+    """Names of the layer's own weights that do not learn."""
 
     def __init__(self, config: Config, **kwargs: Any):
         super().__init__(autocast=self.CASTS, **kwargs)
@@ -201,7 +203,8 @@ class Layer(Seams, keras.layers.Layer):
         `Config.parts`."""
         starts = self.starts()
         for name, dims in self.config.weights().items():
-            setattr(self, name, self.add_weight(dims, initializer(starts.get(name, ZEROS)), name=name))
+            start = initializer(starts.get(name, ZEROS))
+            setattr(self, name, self.add_weight(dims, start, trainable=name not in self.FIXED, name=name))
         for name, _ in self.config.parts():
             part = getattr(self, name)
             if not part.built:

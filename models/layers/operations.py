@@ -8,13 +8,11 @@ numbers is computed in float32 whatever comes in: the statistics of norms, softm
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import SimpleNamespace
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ptmbench.models.layers.products import product
@@ -30,7 +28,8 @@ _watched: ContextVar[list[tf.Tensor] | None] = ContextVar("watched", default=Non
 
 @contextmanager
 def rematerialising(yes: bool) -> Iterator[None]:
-    """Whether `block` rematerialises in what is traced inside: a matter of the training, which no layer has to know."""
+    """Whether layers rematerialise (`core.recomputed`) in what is traced inside: a matter of the training, which no
+    layer has to know."""
     token = _rematerialise.set(yes)
     try:
         yield
@@ -52,22 +51,6 @@ def watching() -> Iterator[list[tf.Tensor]]:
         yield found
     finally:
         _watched.reset(token)
-
-
-def block(function: Callable, x: tf.Tensor, weights: SimpleNamespace, *others: tf.Tensor) -> tf.Tensor:
-    """``function(x, weights, *others)``, one of many equal layers.
-
-    Under `rematerialising` only the inputs are kept for the backward pass, which computes the rest again (Chen et al.,
-    2016). All that gradients flow to has to be an argument.
-    """
-    if not _rematerialise.get():
-        return function(x, weights, *others)
-    names, values = zip(*vars(weights).items(), strict=True)
-
-    def again(x: tf.Tensor, values: tuple, *others: tf.Tensor) -> tf.Tensor:
-        return function(x, SimpleNamespace(**dict(zip(names, values, strict=True))), *others)
-
-    return tf.recompute_grad(again)(x, tuple(tf.convert_to_tensor(value) for value in values), *others)
 
 
 def shape(tensor: tf.Tensor) -> list[Any]:
@@ -206,26 +189,3 @@ def relative_shift(scores: tf.Tensor, keys: Any) -> tf.Tensor:
     batch, heads, queries, columns = shape(scores)
     shifted = tf.reshape(scores, [batch, heads, columns, queries])[:, :, 1:]
     return tf.reshape(shifted, [batch, heads, queries, columns - 1])[:, :, :, :keys]
-
-
-class Weights:
-    """Names and starts the weights of one place: ``weight("kernel", 4, 8)`` is the variable ``{place}kernel``. Kernels
-    begin normal with standard deviation 0.02."""
-
-    def __init__(self, layer: keras.layers.Layer, place: str):
-        self.layer, self.place = layer, place
-
-    def __call__(self, part: str, *dims: int, start: Any = "zeros") -> keras.Variable:
-        return self.layer.add_weight(dims, start, name=f"{self.place}{part}")
-
-    def dense(self, part: str, rows: int, columns: int) -> dict[str, keras.Variable]:
-        """Kernel and bias of a dense layer."""
-        kernel = self(f"{part}_kernel", rows, columns, start=keras.initializers.RandomNormal(stddev=0.02))
-        return {f"{part}_kernel": kernel, f"{part}_bias": self(f"{part}_bias", columns)}
-
-    def norm(self, part: str, width: int) -> dict[str, keras.Variable]:
-        """Scale and bias of a layer-norm."""
-        return {
-            f"{part}_scale": self(f"{part}_scale", width, start="ones"),
-            f"{part}_bias": self(f"{part}_bias", width),
-        }

@@ -236,6 +236,18 @@ class Decoder(Layer):
         logits = product(x, table, transposed=True)
         return tf.reshape(logits, [*rows, logits.shape[-1]])
 
+    def _flat(self, memory: Any) -> tuple[tf.Tensor, ...]:
+        """The vectors [B * T, W] that every block looks at, of each ``memory`` [B, T, W]: here of one."""
+        return (tf.reshape(memory, [-1, self.width]),)
+
+    def _read(self, block: Any, flat: tuple[tf.Tensor, ...], rows: Rows) -> Any:
+        """The keys and values that ``block`` looks at, of what `_flat` gives for (B, T) = ``rows``."""
+        return block.cross.read(*flat, rows)
+
+    def _looking(self, read: Any) -> dict[str, Any]:
+        """Arguments for a block that looks at what it has ``read``."""
+        return {"memory": read}
+
     def hidden(
         self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None, first: Any = None
     ) -> list[tf.Tensor]:
@@ -248,18 +260,17 @@ class Decoder(Layer):
         self._check_length(rows[1])
         bias = future_bias(rows[1]) if self.config.distances is None else self.distances(length=rows[1])
         positions = None if first is None else first[:, None] + tf.range(rows[1])  # [B, S]
-        memory = tf.reshape(memory, [-1, self.width])  # [B * T, D]
+        flat = self._flat(memory)
         absent = padding_bias(tokens)  # [B, 1, 1, T]
         x = self.embeddings(targets, positions=positions, table=self.token_embedding.value, drop=drop)  # [B * S, D]
         layers = [x]
         for index, block in enumerate(self.stack):
 
-            def apply(x: tf.Tensor, bias: tf.Tensor, memory: tf.Tensor, block: Any = block, index: int = index) -> Any:
-                read = block.cross.read(memory, Rows(*source))
-                place = drop.at(10 * (index + 1))
-                return block(x, bias, rows=Rows(*rows), drop=place, memory=read, absent=absent)[0]
+            def apply(x: tf.Tensor, bias: tf.Tensor, *flat: tf.Tensor, block: Any = block, index: int = index) -> Any:
+                read, place = self._read(block, flat, Rows(*source)), drop.at(10 * (index + 1))
+                return block(x, bias, rows=Rows(*rows), drop=place, absent=absent, **self._looking(read))[0]
 
-            x = recomputed(apply, layers[-1], bias, memory)
+            x = recomputed(apply, layers[-1], bias, *flat)
             layers.append(self.stack.through("between", x, index=index))
         return [*layers[:-1], self._ended(layers[-1], drop)]
 
@@ -279,10 +290,10 @@ class Decoder(Layer):
         """What `step` needs of ``memory`` [B, T, D], the encoding of ``tokens`` [B, T]: each layer's keys and values of
         it; and a past without any (see `models.pretrainable.Writer`)."""
         batch, source = shape(tokens)
-        flat, heads = tf.reshape(memory, [-1, self.width]), self.config.stack.block.attention.heads  # [B * T, D]
-        cross = [block.cross.read(flat, Rows(batch, source)) for block in self.stack]
-        none = tf.zeros([batch, heads, 0, self.width // heads], flat.dtype)
-        return (padding_bias(tokens), cross), [(none, none) for _ in cross]
+        flat, heads = self._flat(memory), self.config.stack.block.attention.heads
+        read = [self._read(block, flat, Rows(batch, source)) for block in self.stack]
+        none = tf.zeros([batch, heads, 0, self.width // heads], flat[0].dtype)
+        return (padding_bias(tokens), read), [(none, none) for _ in read]
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
@@ -297,7 +308,8 @@ class Decoder(Layer):
         place = tf.fill([1, 1], length - 1)
         x, grown = self.embeddings(written[:, :, -1], positions=place, table=self.token_embedding.value), []
         for index, (block, read, before) in enumerate(zip(self.stack, cross, past, strict=True)):
-            x, kept = block(x, bias, rows=Rows(batch, beam), memory=read, absent=absent, past=before)
+            given = self._looking(read)
+            x, kept = block(x, bias, rows=Rows(batch, beam), absent=absent, past=before, **given)
             x = self.stack.through("between", x, index=index)
             grown.append(kept)
         return self._logits(self._ended(x), [batch, beam]), grown

@@ -23,9 +23,10 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.models import load as model
-from ptmbench.models.architectures.encoder_decoders import bart
-from ptmbench.models.architectures.transformer_fused import Decoder, Encoder, mixed
+from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import Size
+from ptmbench.models.layers.core import NO_DROP, Drop
+from ptmbench.models.layers.fused import mixed
 from ptmbench.models.layers.transformers import built
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load, microworld
@@ -37,63 +38,50 @@ SMALL = Size(layers=2, width=8, heads=2, inner=12, length=10)
 WORDS = Vocabulary(size=60)
 SOURCES = np.array([[2, 40, 41, 42, 3], [2, 50, 3, 0, 0]], np.int32)
 TARGETS = np.array([[2, 30, 31], [2, 33, 3]], np.int32)
-NAMES = (
-    ("stack/layer_0/", "layer_0_"),
-    ("stack/layer_1/", "layer_1_"),
-    ("embeddings/norm/", "embedding_norm_"),
-    ("embeddings/", ""),
-    ("/table", ""),
-    ("attention/query_key_value/", "qkv_"),
-    ("attention/projection/", "output_"),
-    ("cross/query/", "cross_q_"),
-    ("cross/key_value/", "cross_kv_"),
-    ("cross/projection/", "cross_output_"),
-    ("feed_forward/", ""),
-    ("inner/", "inner_"),
-    ("outer/", "outer_"),
-    ("norm/", "norm_"),
-)
-"""The places of BART's weights, and what they are called here."""
 
 
 def drawn(*layers):
     """Weights large enough to tell every term of a sum."""
     rng = np.random.default_rng(5)
     for variable in {id(v): v for layer in layers for v in layer.trainable_variables}.values():
-        variable.assign(rng.normal(float(variable.path.endswith("_scale")), 0.4, variable.shape))
+        variable.assign(rng.normal(float(variable.path.endswith("/scale")), 0.4, variable.shape))
 
 
 def small(drop_net=0.0, memory=6):
-    encoder = Encoder(SMALL, WORDS.size, memory, drop_net)
+    ours, theirs = encoder_decoders.fused(SMALL, WORDS.size, memory=memory, drop_net=drop_net)
+    encoder = built(ours, name="fused_encoder")
     encoder.dropout = 0.0
-    decoder = Decoder(SMALL, encoder)
+    decoder = built(theirs, encoder, name="fused_decoder")
     drawn(encoder, decoder)
     return encoder, decoder, np.random.default_rng(6).normal(size=(2, 5, memory)).astype(np.float32)
 
 
-def normalised(x, w, name):
+def normalised(x, norm):
     centred = x - x.mean(-1, keepdims=True)
-    scale, bias = getattr(w, f"{name}_scale").numpy(), getattr(w, f"{name}_bias").numpy()
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale + bias
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * norm.scale.numpy() + norm.bias.numpy()
 
 
-def linear(x, w, name):
-    return x @ getattr(w, f"{name}_kernel").numpy() + getattr(w, f"{name}_bias").numpy()
+def linear(x, layer):
+    return x @ layer.kernel.numpy() + layer.bias.numpy()
 
 
-def attended(q, k, v, seen, w, name):
+def attended(q, k, v, seen, attention):
     """Head by head: q [S, D], k and v [T, D], seen [S, T]."""
     parts = []
     for head in np.split(np.arange(8), 2):
         scores = np.where(seen, q[:, head] @ k[:, head].T / 2.0, -np.inf)  # the root of 4 columns
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         parts.append(weights / weights.sum(-1, keepdims=True) @ v[:, head])
-    return linear(np.concatenate(parts, -1), w, name)
+    return linear(np.concatenate(parts, -1), attention.projection)
+
+
+def looked(x, memory, seen, attention):
+    return attended(linear(x, attention.query), *np.split(linear(memory, attention.key_value), 2, -1), seen, attention)
 
 
 def fed(x, w):
-    inner = linear(x, w, "inner")
-    return normalised(x + linear(inner * (1 + erf(inner / 2**0.5)) / 2, w, "outer"), w, "norm")
+    inner = linear(x, w.feed_forward.inner)
+    return normalised(x + linear(inner * (1 + erf(inner / 2**0.5)) / 2, w.feed_forward.outer), w.norm)
 
 
 def by_hand(encoder, decoder, source, target, memory, share):
@@ -102,28 +90,29 @@ def by_hand(encoder, decoder, source, target, memory, share):
     memory, here = memory[: len(source)], np.ones((1, len(source)), bool)
 
     def begun(layer, tokens):
-        vectors = encoder.token_embedding.numpy()[tokens] + layer.positions.numpy()[: len(tokens)]
-        return normalised(vectors, layer, "embedding_norm")
+        positions = layer.embeddings.positions.table.numpy()[: len(tokens)]
+        return normalised(encoder.token_embedding.numpy()[tokens] + positions, layer.embeddings.norm)
+
+    def mixed(own, other):
+        return (1 - share) * own + share * other
 
     x = begun(encoder, source)
-    for w in encoder.blocks:
-        own = attended(*np.split(linear(x, w, "qkv"), 3, -1), here, w, "output")
-        keys = np.split(linear(memory, w, "memory_kv"), 2, -1)
-        other = attended(linear(x, w, "memory_q"), *keys, here, w, "memory_output")
-        x = fed(normalised(x + (1 - share) * own + share * other, w, "attention_norm"), w)
+    for w in encoder.stack:
+        own = attended(*np.split(linear(x, w.attention.query_key_value), 3, -1), here, w.attention)
+        x = fed(normalised(x + mixed(own, looked(x, memory, here, w.other)), w.attention_norm), w)
     y, past = begun(decoder, target), np.tri(len(target), dtype=bool)
-    for w in decoder.blocks:
-        y = normalised(y + attended(*np.split(linear(y, w, "qkv"), 3, -1), past, w, "output"), w, "attention_norm")
-        own = attended(linear(y, w, "cross_q"), *np.split(linear(x, w, "cross_kv"), 2, -1), here, w, "cross_output")
-        keys = np.split(linear(memory, w, "memory_kv"), 2, -1)
-        other = attended(linear(y, w, "memory_q"), *keys, here, w, "memory_output")
-        y = fed(normalised(y + (1 - share) * own + share * other, w, "cross_norm"), w)
+    for w in decoder.stack:
+        own = attended(*np.split(linear(y, w.attention.query_key_value), 3, -1), past, w.attention)
+        y = normalised(y + own, w.attention_norm)
+        both = mixed(looked(y, x, here, w.cross), looked(y, memory, here, w.other))
+        y = fed(normalised(y + both, w.cross_norm), w)
     return y @ encoder.token_embedding.numpy().T
 
 
 def logits(encoder, decoder, memory, seed=None):
     tokens = tf.constant(SOURCES)
-    return decoder(tf.constant(TARGETS), encoder(tokens, memory, seed=seed), memory, tokens, seed).numpy()
+    encoded = encoder({"tokens": tokens, "memory": memory}, seed=seed).tokens
+    return decoder(tf.constant(TARGETS), (encoded, memory), tokens, seed).numpy()
 
 
 @pytest.mark.parametrize("counts", [1.0, 0.0])
@@ -139,16 +128,13 @@ def test_layers_are_the_papers_equations(counts):
 def test_without_the_memory_it_is_barts_network():
     encoder, decoder, memory = small()
     encoder.fused.assign(0.0)
-    reader, writer = bart(SMALL, WORDS.size)
+    reader, writer = encoder_decoders.bart(SMALL, WORDS.size)
     other = built(reader, name="encoder")
     other.dropout = 0.0
     over = built(writer, other, name="decoder")
     ours = {v.path: v for v in (*encoder.weights, *decoder.weights)}
     for variable in over.weights:
-        path = variable.path
-        for new, old in NAMES:
-            path = path.replace(new, old)
-        variable.assign(ours[f"fused_{path}"])
+        variable.assign(ours[f"fused_{variable.path}"])
     tokens = tf.constant(SOURCES)
     expected = over(tf.constant(TARGETS), other({"tokens": tokens}).tokens, tokens).numpy()
     assert logits(encoder, decoder, memory) == pytest.approx(expected, abs=1e-5)
@@ -163,7 +149,9 @@ def test_drop_net_takes_one_the_other_or_both():
         """[N, 2, D]: what two layers take at each of N steps."""
         pair = tf.constant([own]), tf.constant([other])
         return tf.map_fn(
-            lambda seed: tf.concat([mixed(*pair, fused, drop_net, seed, salt) for salt in (7, 17)], axis=0),
+            lambda seed: tf.concat(
+                [mixed(*pair, fused, drop_net, Drop(0.0, seed, place)) for place in (7, 17)], axis=0
+            ),
             seeds,
             fn_output_signature=tf.float32,
         )
@@ -179,7 +167,7 @@ def test_drop_net_takes_one_the_other_or_both():
     assert {layer for step in taken(seeds[:50], 1.0, 0.0) for layer in step} == {both}
     assert {layer for step in taken(seeds[:50], 1.0, 1.0) for layer in step} == {own, other}
     assert {layer for step in taken(seeds[:50], 0.0, 1.0) for layer in step} == {own}  # the first stage
-    writing = mixed(tf.constant([own]), tf.constant([other]), 1.0, 0.6, None, 7)
+    writing = mixed(tf.constant([own]), tf.constant([other]), 1.0, 0.6, NO_DROP)
     assert tuple(writing.numpy()[0].tolist()) == both
 
 
@@ -255,7 +243,7 @@ def test_a_translator_has_a_shape_of_its_own():
     assert made.size == Size(layers=1, width=32, heads=1, inner=128, length=96)
     _, made = decoding("bert", own_layers=3, own_width=48)
     assert made.size == Size(layers=3, width=48, heads=1, inner=192, length=96) and made.memory == 32
-    assert len(made.encoder.blocks) == len(made.decoder.blocks) == 3
+    assert len(made.encoder.stack.blocks) == len(made.decoder.stack.blocks) == 3
     assert of_fused.Own(own_width=192).shape(32, 2, 9).heads == 3 and of_fused.Own().shape(200, 2, 9).heads == 2
     assert made.decode({"tokens": SOURCES, "targets": TARGETS}).shape == (2, 3, 60)
 

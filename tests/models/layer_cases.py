@@ -20,6 +20,7 @@ from ptmbench.models.architectures import (
 )
 from ptmbench.models.card import Size
 from ptmbench.models.layers import config as configs
+from ptmbench.models.layers import fused as _fused  # noqa: F401
 from ptmbench.models.layers import recurrent_config, translator  # noqa: F401
 from ptmbench.models.layers.config import LinearConfig, NormConfig, TableConfig
 from ptmbench.models.layers.transformers import built
@@ -30,12 +31,14 @@ SIZE = Size(layers=2, width=32, heads=2, inner=48, length=40)
 WORDS = 60
 TOKENS = np.array([[2, 40, 41, 42, 43, 3], [2, 50, 51, 3, 0, 0]], np.int32)
 TARGETS = np.array([[2, 44, 45, 46], [2, 52, 53, 3]], np.int32)
+MEMORY = np.random.default_rng(2).normal(size=(2, 6, 12)).astype(np.float32)
 PLACES, NUMBERS = np.array([[0, 1, 2, 3], [0, 1, 0, 1]], np.int32), np.array([[0, 0, 0, 0], [0, 0, 1, 1]], np.int32)
-DECODERS = ("decoder", "prophetnet", "hibert_decoder")
+DECODERS = ("decoder", "prophetnet", "hibert_decoder", "fused_decoder")
 SPECIAL = ("mpnet", "unilm_v2", "xlnet", "transformer_xl", "cloze", "hibert", "star_transformer")
 SPECIAL += ("universal_transformer", "prophetnet", "hibert_decoder")
 """Networks of models that none of the three usual ones is enough for."""
-NETWORKS = ("encoder", "causal", "decoder", *(pytest.param(name, marks=pytest.mark.slow) for name in SPECIAL))
+NETWORKS = ("encoder", "causal", "decoder", "fused_decoder")
+NETWORKS += tuple(pytest.param(name, marks=pytest.mark.slow) for name in SPECIAL)
 CONVERTED = (
     *("bert", "roberta", "spanbert", "structbert", "infoword", "albert", "electra"),
     *("gpt", "gpt2", "ctrl", "bart", "mass", "pegasus", "t5", "t5_1_1"),
@@ -92,11 +95,17 @@ def every_config():
         "t5_encoder": t5[0],
         "gated_decoder": gated[1],
     }
+    found["fused_encoder"], found["fused_decoder"] = fused(SIZE, WORDS)
     found |= {f"{name}_embeddings": found[name].embeddings for name in ("encoder", "ctrl")}
     for name in SPECIAL:
         model = described(name)
         found[name] = model.decoder if name in DECODERS else model.encoder
     return found | recurrent_configs()
+
+
+def fused(size, words):
+    """Encoder and decoder over a second memory, `MEMORY`."""
+    return encoder_decoders.fused(size, words, memory=MEMORY.shape[-1])
 
 
 def described(name):
@@ -149,7 +158,8 @@ def heads():
 def layer_of(name, config):
     """The layer of ``config``, with its weights."""
     if name in DECODERS:
-        return built(config, built(described(name).encoder, name="encoder"), name="layer")
+        theirs = every_config()["fused_encoder"] if name == "fused_decoder" else described(name).encoder
+        return built(config, built(theirs, name="encoder"), name="layer")
     if isinstance(config, recurrent_config.AttendingConfig):
         return built(config, built(every_config()["cove"], name="encoder"), name="layer")
     if not isinstance(config, configs.DecoderConfig):
@@ -169,13 +179,20 @@ def network(kind, seed=0):
     keras.utils.set_random_seed(seed)
     tokens = keras.Input([None], dtype="int32", name="tokens")
     if kind in DECODERS:
-        ours, theirs = encoder_decoders.bart(SIZE, WORDS) if kind == "decoder" else described(kind).layers
+        plain = {"decoder": encoder_decoders.bart, "fused_decoder": fused}.get(kind)
+        ours, theirs = plain(SIZE, WORDS) if plain else described(kind).layers
         encoder = built(ours, name="encoder")
         layer = built(theirs, encoder, name="decoder")
-        more = [keras.Input([None], dtype="int32", name=name) for name in ("targets", "places", "numbers")]
-        more, encoding = more[: len(inputs(kind)) - 1], encoder({"tokens": tokens})
-        asked = (*more, encoding.tokens) if kind == "hibert_decoder" else (*more, encoding.tokens, tokens)
-        model = keras.Model([tokens, *more], layer(*asked))
+        targets = keras.Input([None], dtype="int32", name="targets")
+        if kind == "fused_decoder":
+            more = [keras.Input([None, MEMORY.shape[-1]], name="memory")]
+            asked = ((encoder({"tokens": tokens, "memory": more[0]}).tokens, more[0]), tokens)
+        elif kind == "hibert_decoder":
+            more = [keras.Input([None], dtype="int32", name=name) for name in ("places", "numbers")]
+            asked = (*more, encoder({"tokens": tokens}).tokens)
+        else:
+            more, asked = [], (encoder({"tokens": tokens}).tokens, tokens)
+        model = keras.Model([tokens, targets, *more], layer(targets, *asked))
     else:
         made = {"encoder": encoders.bert, "causal": decoders.gpt2}.get(kind)
         made = made(SIZE, WORDS) if made else described(kind).encoder
@@ -188,9 +205,8 @@ def network(kind, seed=0):
 
 
 def inputs(kind):
-    if kind == "hibert_decoder":
-        return [TOKENS, TARGETS, PLACES, NUMBERS]
-    return [TOKENS, TARGETS] if kind in DECODERS else TOKENS
+    more = {"hibert_decoder": [PLACES, NUMBERS], "fused_decoder": [MEMORY]}.get(kind, [])
+    return [TOKENS, TARGETS, *more] if kind in DECODERS else TOKENS
 
 
 def answers(model, kind):

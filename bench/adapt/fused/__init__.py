@@ -1,7 +1,7 @@
 """Fused: a translator of its own, every layer of which also looks at what a frozen encoder makes of the source.
 
 BERT-fused NMT; Zhu et al. (2020); survey, section 7.5: the pre-trained model as extra memory. Encoder and decoder are
-fresh (`models.architectures.transformer_fused` has the equations), the pre-trained encoder reads the source once and
+fresh (`models.layers.fused` has the equations), the pre-trained encoder reads the source once and
 never learns. ``drop_net`` is the paper's p, 1 as in the authors' script.
 
 The authors begin from a translator that has learnt without the pre-trained encoder, and only what looks at that is new
@@ -20,6 +20,7 @@ from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Decoder, Network
 from ptmbench.bench.adapt.seq2seq import turn
 from ptmbench.bench.adapt.settings import Learning
+from ptmbench.models.architectures.encoder_decoders import fused
 from ptmbench.models.card import Size
 from ptmbench.tasks.forms import Form
 
@@ -64,12 +65,8 @@ class Own(Learning):
 def flops(translator: Size, memory: int, vocabulary: int, length: float, targets: float) -> float:
     """FLOPs of one forward pass of ``translator`` for one row, without the frozen encoder, whose vectors are ``memory``
     wide: ``targets`` tokens of the decoder over ``length`` of the source."""
-    D, F, L = translator.width, translator.inner, translator.layers
-    kept = 2 * 2 * memory * D  # keys and values of what is frozen, once per source token, in each layer of both
-    encoder = 2 * (6 * D * D + 2 * D * F) + kept + 2 * 4 * length * D
-    read = kept + 2 * 2 * D * D  # and in the decoder of the translator's own encoding
-    decoder = 2 * (8 * D * D + 2 * D * F) + 4 * targets * D + 2 * 4 * length * D
-    return length * L * (encoder + read) + targets * (L * decoder + 2 * D * vocabulary)
+    encoder, decoder = fused(translator, vocabulary, memory=memory)
+    return encoder.flops(length) + decoder.decoding_flops(targets, length, vocabulary)
 
 
 class Fused(Adaptation):

@@ -9,16 +9,17 @@ from ptmbench.bench.adapt.fused import Own, flops
 from ptmbench.bench.adapt.seq2seq import turn
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.step import TrainStep
-from ptmbench.models.architectures.transformer_fused import Decoder, Encoder
+from ptmbench.models.architectures.encoder_decoders import fused
 from ptmbench.models.costs import Model
 from ptmbench.models.layers.core import sinusoids
+from ptmbench.models.layers.fused import FusedDecoder, FusedEncoder, built
 from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Writer:
     """``decode``, and `models.pretrainable.Writer`, of a translator beside a frozen encoder, which has no dropout."""
 
-    def __init__(self, frozen: Any, encoder: Encoder, decoder: Decoder):
+    def __init__(self, frozen: Any, encoder: FusedEncoder, decoder: FusedDecoder):
         self.frozen, self.encoder, self.decoder = frozen, encoder, decoder
         self.step = decoder.step
 
@@ -26,18 +27,18 @@ class Writer:
         """The translator's own vectors [B, T, D] of ``tokens`` [B, T], and the frozen encoder's [B, T, W], which reads
         ``channels`` too."""
         memory = tf.stop_gradient(self.frozen({**channels, "tokens": tokens}).tokens)
-        return self.encoder(tokens, memory, seed=seed), memory
+        return self.encoder({"tokens": tokens, "memory": memory}, seed=seed).tokens, memory
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T] and channels."""
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         targets = tf.convert_to_tensor(batch["targets"], tf.int32)
-        return self.decoder(targets, *self._read(tokens, batch, seed), tokens, seed)
+        return self.decoder(targets, self._read(tokens, batch, seed), tokens, seed)
 
     def begin(self, tokens: Any, **channels: Any) -> tuple[Any, Any]:
         """Reads ``tokens`` [B, T], once, with both encoders."""
         tokens = tf.convert_to_tensor(tokens, tf.int32)
-        return self.decoder.begin(*self._read(tokens, channels, None), tokens)
+        return self.decoder.begin(self._read(tokens, channels, None), tokens)
 
 
 class Decoding(parts.NewDecoding):
@@ -48,9 +49,10 @@ class Decoding(parts.NewDecoding):
         encoder = network.encoder
         self.memory, self.words = encoder.width, vocabulary.size
         self.size = settings.shape(encoder.width, encoder.depth, encoder.length)
-        self.encoder = Encoder(self.size, vocabulary.size, self.memory, settings.drop_net)
+        ours, theirs = fused(self.size, vocabulary.size, memory=self.memory, drop_net=settings.drop_net)
+        self.encoder = built(ours, name="fused_encoder")
         self.encoder.dropout = settings.dropout
-        self.decoder = Decoder(self.size, self.encoder)
+        self.decoder = built(theirs, self.encoder, name="fused_decoder")
         # What says whether the memory counts goes with the weights: the best ones may be of the first stage.
         self.own = [*self.encoder.trainable_variables, *self.decoder.trainable_variables, self.encoder.fused]
         self.own = list({id(variable): variable for variable in self.own}.values())  # the decoder's hold the encoder's
@@ -60,7 +62,8 @@ class Decoding(parts.NewDecoding):
     def begin(self) -> None:
         """Gives the weights, freshly drawn, what they begin with: positions as waves."""
         for part in (self.encoder, self.decoder):
-            part.positions.assign(sinusoids(tuple(part.positions.shape)))
+            positions = part.embeddings.positions.table
+            positions.assign(sinusoids(tuple(positions.shape)))
 
     def decode_flops(self, model: Model, length: int, targets: float) -> float:
         """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of both encoders."""

@@ -22,6 +22,7 @@ from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Decoder, Network
 from ptmbench.bench.adapt.settings import Learning
+from ptmbench.models.architectures.encoder_decoders import bart
 from ptmbench.models.card import Size
 from ptmbench.models.costs import Model
 from ptmbench.tasks.forms import Form
@@ -56,11 +57,7 @@ def decoder_on(network: Network, layers: int) -> Decoder:
 def topped_flops(model: Model, vocabulary: int, decoder: Size, length: float, targets: float) -> float:
     """FLOPs of one row under a new decoder of the shape ``decoder`` on the encoder of ``model``: ``targets`` tokens of
     the one over ``length`` of the other, with so many tokens in the ``vocabulary``."""
-    D, F = decoder.width, decoder.inner
-    layer = 2 * (6 * D * D + 2 * D * F) + 4 * targets * D + 4 * length * D
-    memory = 2 * 2 * D * D  # keys and values of cross-attention, once per input token
-    read = model.encoder_flops(length) + length * decoder.layers * memory
-    return read + targets * (decoder.layers * layer + 2 * D * vocabulary)
+    return model.encoder_flops(length) + bart(decoder, vocabulary)[1].decoding_flops(targets, length, vocabulary)
 
 
 def turn(steps: int, settings: Any) -> int:

@@ -101,37 +101,17 @@ def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
     return ours
 
 
-_PLACES = {
-    "qkv_": "attention/query_key_value/",
-    "output_": "attention/projection/",
-    "inner_": "feed_forward/inner/",
-    "outer_": "feed_forward/outer/",
-    "attention_norm_": "attention_norm/",
-    "norm_": "norm/",
-}
-"""How weights begin that an architecture names by itself, and where the same ones are in a `models.layers` block."""
-
-
-def _blocks(encoder: Any) -> list[Any]:
-    """The layers of ``encoder``, wherever its architecture keeps them; [] where they are none."""
+def _blocks(encoder: Any) -> list[Block]:
+    """The Transformer layers of ``encoder``; [] where it has none."""
     stack = getattr(encoder, "stack", None)
-    return getattr(encoder, "blocks", None) or (list(stack) if isinstance(stack, Stack) else [])
+    return list(stack) if isinstance(stack, Stack) else []
 
 
-def _weights(block: Any) -> dict[str, Any]:
+def _weights(block: Block) -> dict[str, Any]:
     """The weights of one layer by their paths below it."""
-    if isinstance(block, Block):
-        return {weight.path.split(f"/{block.name}/", 1)[1]: weight for weight in block.weights}
-    named = {name: value for name, value in vars(block).items() if value is not None}
-    parts = {name: name.rpartition("_") for name in named}
-    return {_PLACES.get(f"{parts[n][0]}_", f"{parts[n][0]}/") + parts[n][2]: weight for n, weight in named.items()}
+    return {weight.path.split(f"/{block.name}/", 1)[1]: weight for weight in block.weights}
 
 
 def _inner(encoder: Any) -> int:
     """The width of the encoder's feed-forward layers, 0 where it has none."""
-    for block in _blocks(encoder):
-        if isinstance(block, Block):
-            return block.config.feed_forward.inner
-        kernel = getattr(block, "inner_kernel", None)
-        return 0 if kernel is None else int(kernel.shape[1])
-    return 0
+    return next((block.config.feed_forward.inner for block in _blocks(encoder)), 0)

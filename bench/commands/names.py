@@ -24,7 +24,12 @@ FOLDERS = {
     "suites": "bench/runs/suites",
     "corpora": "bench/data/recipes",
 }
-_ONE = {"corpora": "corpus"}
+_SINGULAR = {"corpora": "corpus"}
+
+
+def one_of(kind: str) -> str:
+    """The singular of a key of `FOLDERS`."""
+    return _SINGULAR.get(kind, kind[:-1])
 
 
 def source(kind: str, name: str) -> Path:
@@ -120,7 +125,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         click.echo(dumps(dict(sheets)))
         return
     for kind, sheet in sheets:
-        click.echo(f"{found[kind]} ({_ONE.get(kind, kind[:-1])})\n\n{docstring(kind, _file(kind, found[kind]))}\n")
+        click.echo(f"{found[kind]} ({one_of(kind)})\n\n{docstring(kind, _file(kind, found[kind]))}\n")
         for key, value in sheet.items():
             _entry(key, value)
 

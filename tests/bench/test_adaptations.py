@@ -133,7 +133,7 @@ def test_a_predictor_answers_the_same_after_a_way_through_the_disk(task, method,
     assert sum(each) == pytest.approx(answers.flops) and len(each) == 6
     made.save(tmp_path / "kept", {"cell": "x"})
     made.network.reset(random_weights(*made.own, 9), 9)
-    with pytest.raises(RuntimeError, match="has learnt something else since"):
+    with pytest.raises(RuntimeError, match="has been trained again"):
         made.answer(examples)
     again = predictor.load(checkpoint.read(tmp_path / "kept")).answer(examples)
     assert again.predictions == answers.predictions and again.flops == answers.flops

@@ -211,9 +211,9 @@ def test_evaluate_takes_a_second_checkpoint(saved, world, tmp_path, monkeypatch)
         planned(beside=())
     with pytest.raises(UsageError, match=r"reads word2vec besides.*glove is glove"):
         planned("stacked:beside=word2vec")
-    with pytest.raises(UsageError, match=r"No cell reads glove.*stacked:beside=glove"):
+    with pytest.raises(UsageError, match=r"No cell reads the extra encoder glove.*stacked:beside=glove"):
         planned("features")
-    with pytest.raises(UsageError, match=r"No cell reads glove.*for tagging tasks"):
+    with pytest.raises(UsageError, match=r"No cell reads the extra encoder glove.*and a tagging task"):
         planned(tasks=("cola",))
     with pytest.raises(UsageError, match="reads word tokens, but a cell asks for tokenizer=bpe"):
         planned("stacked:tokenizer=bpe")

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench.adapt import heads, loop, settings
-from ptmbench.bench.adapt.built import adapted
+from ptmbench.bench.adapt.built import adapted, traced
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.stacked import Own
@@ -183,9 +183,8 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
     flair, tagger = tokens * 2 * 2 * 2 * 6 * 24, words * 2 * 2 * 4 * 8 * (12 + 8 + 8)
     assert made.forward_flops(rows) == flair + tagger and made.training_flops(rows) == flair + 3 * tagger
     beside = (Neighbour("flair", SHAPE, CHARACTERS),)
-    turned = adapted.__wrapped__(
-        "glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), settings.baked(Own(beside="flair", hidden=8)), beside
-    )
+    chosen = settings.baked(Own(beside="flair", hidden=8))
+    turned = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, None)
     codec = codecs.Codec(TASK, WORDS, CHOSEN, ())
     codec.join([CHARACTERS])
     other = codec.rows(planted(12))  # the same tokens, in the other order
@@ -195,7 +194,7 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
 def test_weights_of_one_name_in_two_models_do_not_meet():
     beside = (Neighbour("word2vec", WIDE, WORDS),)
     chosen = settings.baked(Own(beside="word2vec", hidden=8))
-    made = adapted.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside)
+    made = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, None)
     arrays = {name: vectors(*array.shape) for name, array in made.arrays().items()}
     both = [name for name in arrays if f"beside_1/{name}" in arrays]
     assert both and all(arrays[name].shape == arrays[f"beside_1/{name}"].shape for name in both)

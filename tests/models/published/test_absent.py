@@ -36,6 +36,7 @@ def distributions(network):
     places = np.array([3, 5], np.int32)
     if network.fill is not None:
         found["fill"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": places})
+    if network.fill is not None and network.decode is None:  # decoders begin after a mark in the first place
         found["fill the first place"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": 0 * places})
     if network.decode is not None:
         found["decode"] = network.decode({"tokens": tokens, "targets": targets})

@@ -281,7 +281,7 @@ class PretrainOptions(_Checked):
         super().__post_init__()
         _check_seconds(self.save_every)
         if self.training.tuned:
-            raise UsageError("One pre-training takes its recipe as it is given. Leave tuned out, and give the recipe.")
+            raise UsageError("A single pre-training takes its recipe from --set. Leave tuned out, and give the recipe.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,7 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
 
 
 def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:
-    """Records by model and adaptation. Perplexities and minimal pairs are asked of a model as it is, without an
+    """Records by model and adaptation. Perplexities and minimal pairs are asked of a model without an
     adaptation, so these scores stand in every row of the model instead of making a row of their own; not in rows of
     transformed models, which would have others."""
     models: dict[tuple, dict[str, list[Record]]] = {}

@@ -7,7 +7,7 @@ The first line runs on the embedded microworld, which has no dependency treebank
 
 docs/signal.md explains what each instrument measures, its chance level and its cost. Encoders stay frozen, and a small
 head learns from at most 500 examples: what a score says comes from pre-training, or from the random weights of the
-twin, which is asked in the same way. Minimal pairs and bits per byte are asked of models as they are.
+twin, which is asked in the same way. Minimal pairs and bits per byte are asked of models without training.
 
 The models are those of the survey's table 2 that learn from running text, and ELMo.
 """

@@ -132,7 +132,11 @@ CONTRACT = {
         MODEL.replace('loss="L_MLM + L_NSP",', ""),
         "missing 1 required keyword-only argument: 'loss'",
     ),
-    "objective": ("models", MODEL.replace('("mlm", "nsp")', '("mlm", "npp")'), "names 'npp', which has no file"),
+    "objective": (
+        "models",
+        MODEL.replace('("mlm", "nsp")', '("mlm", "npp")'),
+        "names 'npp', which is no objective. Nearest: nsp.",
+    ),
     "rate": ("models", MODEL.replace("LEARNING_RATE = 2e-3", 'LEARNING_RATE = "2e-3"'), "LEARNING_RATE is a number"),
     "no build": ("models", MODEL.replace("def build(", "def made("), "It has no function build(size, vocabulary)."),
     "no description": (

@@ -78,12 +78,7 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
     across = _scale([math.log10(cost) for cost in (*(dot.cost for dot in dots), *labels)], left, _PLANE[0] - right)
     low, high = _round(min(scores), max(scores))
     up = _scale([low, high], _PLANE[1] - bottom, top)
-    parts = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
-        y = f"{up(value):.1f}"
-        parts.append(f'<line class="axis" x1="{left}" x2="{_PLANE[0] - right}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{value:g}</text>')
+    parts = _levels(low, high, up, left, _PLANE[0] - right)
     for cost, text in labels.items():
         x = f"{across(math.log10(cost)):.1f}"
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{top}" y2="{_PLANE[1] - bottom}"/>')
@@ -129,12 +124,7 @@ def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
     up = _scale([low, high], height - bottom, top)
     start = left + (_TWIN if any(line.twin for line in lines) else _DODGE * len(lines))
     across = _scale([math.log10(cost) for cost in labels], start, width - right - _DODGE * len(lines) / 2)
-    parts = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
-        y = f"{up(value):.1f}"
-        parts.append(f'<line class="axis" x1="{left}" x2="{width - right}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{value:g}</text>')
+    parts = _levels(low, high, up, left, width - right)
     for cost, text in ((cost, text) for cost, text in labels.items() if text):
         x = f"{across(math.log10(cost)):.1f}"
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{top}" y2="{height - bottom}"/>')
@@ -201,6 +191,16 @@ def _scale(values: Sequence[float], start: float, end: float):
     if low == high:
         return lambda value: (start + end) / 2
     return lambda value: start + (end - start) * (value - low) / (high - low)
+
+
+def _levels(low: float, high: float, up: Callable[[float], float], left: float, right: float) -> list[str]:
+    """Five horizontal lines of an axis from ``low`` to ``high``, each with its value."""
+    parts = []
+    for value in (low + (high - low) * i / 4 for i in range(5)):
+        y = f"{up(value):.1f}"
+        parts.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{value:g}</text>')
+    return parts
 
 
 def _round(low: float, high: float) -> tuple[float, float]:

@@ -1,15 +1,18 @@
 """The recipe of a pre-training: batch, length, optimizer, schedule, precision; and which values are allowed."""
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.rates import SCHEDULES
 from ptmbench.bench.errors import UsageError, brief
 
 if TYPE_CHECKING:
     from ptmbench.models.card import Size
+    from ptmbench.models.text.tokenizers import Vocabulary
 
 CHOICES: dict[str, tuple] = {
     "schedule": tuple(SCHEDULES),
@@ -34,6 +37,13 @@ MOST = {"batch": 2**16, "length": 2**17, "accumulate": 2**16}
 MOST_TOKENS = 2**24
 """Maximum number of tokens per step: every array of a batch has an element for each."""
 
+BATCH = 32
+"""Sequences per step where a budget in minutes does not tell how many tokens it pays for."""
+LEAST_BATCH = 4
+"""Minimum number of sequences per step that a budget gives."""
+STEP_TOKENS = 0.5
+"""Tokens per step, as a multiple of the square root of the tokens of the budget (`batch_of`)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -42,8 +52,8 @@ class Recipe:
     A model's file may set its own peak learning rate as ``LEARNING_RATE`` and its changes to `ADAM` as ``ADAM``. All
     other defaults are the same for all models. None means the value of the model (`resolved`).
 
-    - ``batch``: sequences per optimizer step. They are divided among replicas, and each replica processes its share in
-      ``accumulate`` parts.
+    - ``batch``: sequences per optimizer step; None for the number that fits the budget (`batch_of`). They are divided
+      among replicas, and each replica processes its share in ``accumulate`` parts.
     - ``length``: tokens per sequence.
     - ``schedule``: of the learning rate; ``warmup`` is the share of the steps with a rising rate.
     - ``optimizer``: "adagrad" updates only the rows of an embedding table that a batch looked up, which makes a step of
@@ -60,7 +70,7 @@ class Recipe:
       pass.
     """
 
-    batch: int = 32
+    batch: int | None = None
     length: int = 128
     learning_rate: float | None = None
     schedule: str = "linear"
@@ -80,9 +90,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
-            if not LEAST[name] <= getattr(self, name) <= most:
+            if (value := getattr(self, name)) is not None and not LEAST[name] <= value <= most:
                 raise UsageError(f"{name} takes a number of at least {LEAST[name]} and at most {most}.")
-        check_step(self.batch, self.length, UsageError)
+        check_step(self.batch or 1, self.length, UsageError)
 
 
 def check_step(batch: int, length: int, problem: type[Exception]) -> None:
@@ -124,7 +134,7 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
     # -0.0 + 0 is 0.0: both must give the same key
     changes = {name: value + 0 if type(value) is float else value for name, value in changes.items()}
     recipe = replace(Recipe(), **changes)
-    if recipe.batch % recipe.accumulate:
+    if recipe.batch and recipe.batch % recipe.accumulate:
         raise UsageError(
             f"A batch of {recipe.batch} cannot be split into accumulate={recipe.accumulate} equal parts. "
             f"Take a multiple of {recipe.accumulate} for batch."
@@ -132,11 +142,33 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
     return recipe
 
 
-def resolved(recipe: Recipe, module: Any, shape: "Size") -> Recipe:
-    """``recipe`` with each None replaced by the value of a model's ``module`` at ``shape``: the peak learning rate and
-    Adam's settings. With Adagrad, Adam's settings stay None."""
+def resolved(recipe: Recipe, module: Any, shape: "Size", budget: Budget, vocabulary: "Vocabulary") -> Recipe:
+    """``recipe`` with each None replaced: the batch by the one that fits ``budget``, the peak learning rate and Adam's
+    settings by the values of a model's ``module`` at ``shape``. With Adagrad, Adam's settings stay None."""
     own = adam_of(recipe, module) | {"learning_rate": peak_rate(module, shape, recipe.optimizer)}
+    if recipe.batch is None:
+        own["batch"] = batch_of(recipe, budget, module.describe(shape, vocabulary).training_flops(recipe.length))
     return replace(recipe, **{name: value for name, value in own.items() if getattr(recipe, name) is None})
+
+
+def batch_of(recipe: Recipe, budget: Budget, flops_per_row: float) -> int:
+    """Sequences per step for ``budget``: the power of two whose tokens are nearest to half the square root of the
+    tokens that the budget pays for, at ``flops_per_row`` training FLOPs a sequence.
+
+    A constant batch spends a small budget on few steps, and a large one on steps whose gradients are more exact than
+    they need to be. docs/pretraining.md has the measurements. The least is 4 sequences. A budget in minutes gives
+    `BATCH`.
+    """
+    if budget.unit == "minutes":
+        return BATCH * recipe.accumulate
+    if budget.unit == "steps":  # b = c sqrt(steps b) for b tokens per step
+        tokens = STEP_TOKENS**2 * budget.steps
+    else:
+        paid = budget.tokens if budget.unit == "tokens" else budget.flops / flops_per_row * recipe.length
+        tokens = STEP_TOKENS * math.sqrt(paid)
+    most = min(MOST["batch"], MOST_TOKENS // recipe.length) // recipe.accumulate
+    parts = 2 ** max(0, round(math.log2(max(tokens, 1) / recipe.length / recipe.accumulate)))
+    return min(max(parts, math.ceil(LEAST_BATCH / recipe.accumulate)), max(most, 1)) * recipe.accumulate
 
 
 def adam_of(recipe: Recipe, module: Any) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def pretrain(
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
-    recipe = resolved(recipe, module, shape)
+    recipe = resolved(recipe, module, shape, budget, tokenizer.vocabulary)
     _check_teacher(teacher, model, size, recipe.length, tokenizer)
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
     tokens_per_step = recipe.batch * recipe.length

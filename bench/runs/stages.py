@@ -11,7 +11,7 @@ from ptmbench.bench.engine import checkpoint as checkpoints
 from ptmbench.bench.engine.budget import Budget, rungs
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.engine.networks import sized
-from ptmbench.bench.engine.recipe import adam_of, recipe_of
+from ptmbench.bench.engine.recipe import adam_of, recipe_of, resolved
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import TrainingOptions
 from ptmbench.bench.runs import teachers
@@ -19,6 +19,7 @@ from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given
 from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.runs.trainings import FIRST, Draw, Pretraining, TokenizerTraining, tokenizer_key
 from ptmbench.bench.runs.tuning.tuned import Tuned
+from ptmbench.models.text.tokenizers import Vocabulary
 
 Planned = TypeVar("Planned", bound=Artefact)
 
@@ -130,7 +131,7 @@ class Trainings:
                     tokenizer=kind,
                     vocabulary=vocabulary,
                     budget=budget,
-                    recipe=recipe_for(model, changes),
+                    recipe=recipe_for(model, size, changes, budget, vocabulary),
                     seed=draw.seed,
                     base=base,
                     other_tokenizer="" if cut.key == own else cut.key,
@@ -197,9 +198,13 @@ class _Text:
         self.sha256, self.name = corpora.fingerprint(files), corpora.name_of(files)
 
 
-def recipe_for(model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``changes`` to the recipe with Adam's settings of ``model``, so that they are part of the key."""
-    return {**changes, **adam_of(recipe_of(changes), models.load(model))}
+def recipe_for(model: str, size: str, changes: Mapping[str, Any], budget: Budget, vocabulary: int) -> dict[str, Any]:
+    """``changes`` to the recipe with the batch for ``budget`` and Adam's settings of ``model``, so that they are part
+    of the key. The batch is that of a tokenizer with as many tokens as were asked for, ``vocabulary``."""
+    module, recipe = models.load(model), recipe_of(changes)
+    shape = sized(module, size, recipe.length)
+    batch = resolved(recipe, module, shape, budget, Vocabulary(size=vocabulary)).batch
+    return {**changes, "batch": batch, **adam_of(recipe, module)}
 
 
 def pretrained_in(folder: Path) -> Checkpoint:

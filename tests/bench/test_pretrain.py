@@ -18,16 +18,18 @@ from ptmbench.bench.engine import checkpoint, place
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import SCHEDULES, rate_at
-from ptmbench.bench.engine.recipe import ADAM, Recipe, adam_of, recipe_of, resolved
+from ptmbench.bench.engine.recipe import ADAM, BATCH, LEAST_BATCH, Recipe, adam_of, batch_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import Stop, Unfinished
 from ptmbench.bench.errors import CELLS_FAILED, OK, Diverged, EnvironmentProblem, UsageError
 from ptmbench.bench.runs import pretrain
 from ptmbench.models.objective import Sampler
-from ptmbench.models.text.tokenizers import Tokenizer
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from tests.bench import asking
 from tests.bench.processes import made_text
 
 STEPS = 12
+FLOPS = 1e9
+"""Of a row, in the tests of the batch."""
 
 
 @pytest.fixture(scope="module")
@@ -317,10 +319,38 @@ def test_a_models_file_names_what_it_changes_of_adam(name):
     own, shape = getattr(module, "ADAM", {}), next(iter(module.SIZES.values()))
     assert all(value != ADAM[key] for key, value in own.items())
     recipe_of(own)  # values that fit
-    full = resolved(Recipe(), module, shape)
+    trained = module, shape, Budget(tokens=2**20), Vocabulary(size=300)
+    full = resolved(Recipe(), *trained)
     assert {key: getattr(full, key) for key in ADAM} == ADAM | own == adam_of(full, module)
-    assert resolved(recipe_of({"beta2": 0.5}), module, shape).beta2 == 0.5
-    assert resolved(recipe_of({"optimizer": "adagrad"}), module, shape).beta2 is None
+    assert resolved(recipe_of({"beta2": 0.5}), *trained).beta2 == 0.5
+    assert resolved(recipe_of({"optimizer": "adagrad"}), *trained).beta2 is None
+
+
+@pytest.mark.parametrize(
+    "changes, budget, batch",
+    [
+        ({}, {"tokens": 2**20}, 4),  # 1024 / 2 tokens per step, in rows of 128
+        ({"length": 64}, {"tokens": 2**20}, 8),
+        ({"length": 64}, {"flops": 2**20 / 64 * FLOPS}, 8),  # the same tokens
+        ({"length": 64}, {"steps": 2**11}, 8),  # the same again, because 2**11 steps of 512 tokens are 2**20
+        ({"length": 64}, {"tokens": 2e6}, 8),  # 707 tokens are nearer to 512 than to 1024, by their ratio
+        ({"length": 64}, {"tokens": 2.2e6}, 16),
+        ({"length": 512}, {"tokens": 10_000}, LEAST_BATCH),
+        ({"length": 64, "accumulate": 3}, {"tokens": 2**20}, 6),  # each third is a power of two
+        ({"length": 512, "accumulate": 3}, {"tokens": 10_000}, 6),
+        ({"length": 512}, {"tokens": 137_000_000_000}, 256),  # as BERT had
+        ({"length": 2**15}, {"tokens": 10**18}, 2**9),  # as many as a step may have
+        ({}, {"minutes": 5}, BATCH),
+    ],
+)
+def test_the_batch_follows_from_the_budget(changes, budget, batch):
+    assert batch_of(recipe_of(changes), Budget(**budget), FLOPS) == batch
+
+
+def test_a_pre_training_takes_the_batch_of_its_budget(text, tmp_path):
+    made = train(text, tmp_path / "out", budget=Budget(tokens=12_000), recipe=recipe_of({"length": 8}))
+    assert made.about["recipe"]["batch"] == 8  # 55 tokens in rows of 8
+    assert made.about["steps"] == 12_000 // 64
 
 
 def test_the_recipe_of_a_checkpoint_has_adams_settings(text, tmp_path):

@@ -111,9 +111,10 @@ def _until(pretraining: Pretraining, step: int, vocabulary: Vocabulary) -> dict[
     """What is known of a training that diverged at ``step``."""
     recipe, module = recipe_of(pretraining.recipe), models.load(pretraining.model)
     shape = sized(module, pretraining.size, recipe.length)
+    recipe = resolved(recipe, module, shape, pretraining.budget, vocabulary)
     each = recipe.batch * module.describe(shape, vocabulary).training_flops(recipe.length)
     tokens = step * recipe.batch * recipe.length
-    return {"recipe": asdict(resolved(recipe, module, shape)), "steps": step, "tokens": tokens, "flops": step * each}
+    return {"recipe": asdict(recipe), "steps": step, "tokens": tokens, "flops": step * each}
 
 
 def _body(trial: Trial, about: Mapping[str, Any], held_out: Mapping[str, Any], diverged: str | None) -> dict[str, Any]:

@@ -130,10 +130,11 @@ def search_of(planned: Pretraining, options: TuneOptions, first: Rung) -> Search
         )
     module, recipe = models.load(planned.model), recipe_of(planned.recipe)
     shape = sized(module, planned.size, recipe.length)
-    own = resolved(recipe, module, shape)
+    vocabulary = Vocabulary(size=planned.vocabulary)
+    own = resolved(recipe, module, shape, planned.budget, vocabulary)
     tried = [{}, *(draw.changes(own) for draw in space.draws(options.trials - 1, options.seed, own))]
     largest = max(own.batch, *(one["batch"] for one in tried[1:]))
-    each = largest * module.describe(shape, Vocabulary(size=planned.vocabulary)).training_flops(recipe.length)
+    each = largest * module.describe(shape, vocabulary).training_flops(recipe.length)
     budget = halving.part(planned.budget, first.share)
     steps = steps_of(budget, largest * recipe.length, each)
     if steps < LEAST_STEPS:

@@ -35,7 +35,7 @@ CARD = Card(
     tokenizer="wordpiece",
     corpus="English Wikipedia (4,500M subwords, 140M entities), TransE over Wikidata (5M entities, 24M triples)",
     parameters="114M",
-    reference="the authors' BertForPreTraining (thunlp/ERNIE, 514cbe4), term by term",
+    reference="the authors' BertForPreTraining (thunlp/ERNIE 514cbe4)",
     licence="MIT",
     reads=("tokens", "segments", "entities"),
     reported=(Reported(task="open_entity", metric="micro_f1", value=75.56, source="Zhang et al. (2019), table 3"),),

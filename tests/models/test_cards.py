@@ -56,10 +56,12 @@ def test_what_the_network_is_held_against_is_in_the_tests(name):
         assert classes or name == "unilm_v2"
         assert all(f"transformers.{one}" in held for one in classes), reference
         assert f'"{name}"' in held or re.search(rf"\b{name}\b", held), f"tests/models/references never names {name}"
+    elif commit := re.search(r"the authors' (\w+) \(([\w-]+/[\w-]+ [0-9a-f]{7})\)", reference):
+        assert all(part in held for part in commit.groups()), f"tests/models/references never names {commit[0]}"
     else:
         assert "NumPy" in reference or "term by term" in reference, (
-            f"{models.paths()[name]}: the card's reference names neither a class of transformers nor equations in "
-            'NumPy. Where no test compares the network, it is "none".'
+            f"{models.paths()[name]}: the card's reference names no class of transformers, no commit of the authors' "
+            'code and no equations in NumPy. Where no test compares the network, it is "none".'
         )
         own = (file.read_text() for file in tests.rglob("test_*.py") if file.name not in OF_EVERY_MODEL)
         assert any(re.search(rf"\b{name}\b", text) for text in own), f"tests/models has no test of {name}'s equations"

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.models import frozen
-from tests.models.frozen import distillation, networks, recurrent, regions, word_vectors, xlm
+from tests.models.frozen import distillation, ernie_thu, networks, recurrent, regions, word_vectors, xlm
 
-OURS = networks.OURS | distillation.OURS | recurrent.OURS | regions.OURS | word_vectors.OURS | xlm.OURS
+_MODULES = (distillation, ernie_thu, networks, recurrent, regions, word_vectors, xlm)
+OURS = {name: compute for module in _MODULES for name, compute in module.OURS.items()}
 
 
 @pytest.mark.parametrize(

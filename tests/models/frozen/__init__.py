@@ -9,9 +9,9 @@ One file for each comparison, NAME.npz, with
     given/     inputs that no seed gives, such as masks that the reference drew
     expected/  what the reference computed
 
-The functions in `distillation`, `networks`, `recurrent` and `word_vectors` compute the same with our networks. They are
-compared with the files by `tests.models.test_frozen`, and with the reference itself by the tests in
-`tests/models/references`, which write the files when pytest has ``--freeze``.
+Each module of this package has functions that compute the same with our networks, as ``OURS`` by the files' names.
+`tests.models.test_frozen` compares them with the files. The tests in `tests/models/references` compare them with the
+reference itself, and write the files when pytest has ``--freeze``.
 """
 
 import json

@@ -15,6 +15,7 @@ reference itself, and write the files when pytest has ``--freeze``.
 """
 
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ TOLERANCE = 2e-5
 def weight(name: str, shape: tuple[int, ...], deviation: float = 0.1) -> np.ndarray:
     """The weight called ``name`` in the reference: normal, scales of norms around 1."""
     drawn = np.random.default_rng(zlib.crc32(name.encode())).normal(0.0, deviation, shape)
-    return (drawn + (len(shape) == 1 and name.endswith("weight"))).astype(np.float32)
+    scale = name.endswith("weight") or re.search(r"norm\w*/vars/0$", name)  # in torch; in Keras
+    return (drawn + bool(len(shape) == 1 and scale)).astype(np.float32)
 
 
 @dataclass(frozen=True)

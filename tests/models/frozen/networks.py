@@ -274,16 +274,22 @@ def imported(frozen: Frozen, path: Path) -> tuple:
     """Our network as `import` reads it from the folder that the reference saved, and its `published` folder."""
     from safetensors.numpy import save_file
 
-    from ptmbench.bench.engine import networks
-    from ptmbench.models.published import folder
-
     for name, value in frozen.given.items():
         if name.endswith(".json"):
             (path / name).write_text(str(value), encoding="utf-8")
     save_file(frozen.weights, path / "model.safetensors", metadata={"format": "pt"})
+    return loaded(path)
+
+
+def loaded(path: Path) -> tuple:
+    """The network of the published folder ``path``, and the folder. Every array there has to have its place here."""
+    from ptmbench.bench.engine import networks
+    from ptmbench.models.published import folder
+
     found = folder.read(path)
     built = models.load(found.model).build(found.size, found.tokenizer.vocabulary)
-    read, _, _ = found.weights({v.path: tuple(v.shape) for v in built.loss.variables})
+    read, absent, unused = found.weights({v.path: tuple(v.shape) for v in built.loss.variables})
+    assert not unused and not any(name.startswith("encoder/") for name in absent), (unused, absent)
     networks.assign([v for v in built.loss.variables if v.path in read], read)
     return built, found
 

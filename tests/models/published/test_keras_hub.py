@@ -1,4 +1,7 @@
-"""Presets of keras-hub: saved by the package itself with random weights, and read with the same vectors."""
+"""Presets of keras-hub: imported, encoded with and exported; and presets that cannot be read.
+
+`tests/models/references/test_keras_hub.py` compares what our networks compute with what keras-hub does.
+"""
 
 import json
 
@@ -7,120 +10,12 @@ import numpy as np
 import pytest
 
 from ptmbench.bench.__main__ import main
-from ptmbench.models.published import PublishedError, Unsupported, _vocabulary, folder
-from tests.models.published import made
-
-TOLERANCE = 2e-5
-KINDS = {
-    "RobertaBackbone": "bytewise",
-    "DistilBertBackbone": "wordpiece",
-    "AlbertBackbone": "unigram",
-    "GPT2Backbone": "bytewise",
-    "BartBackbone": "bytewise",
-    "T5Backbone": "unigram",
-}
-
-
-def vocabulary(name, path):
-    """The assets of the tokenizer; how many pieces there are."""
-    assets = path / "assets" / "tokenizer"
-    assets.mkdir(parents=True)
-    if KINDS[name] == "unigram":
-        import sentencepiece
-
-        (path / "text").write_text("\n".join(made.TEXT), encoding="utf-8")
-        places = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
-        if name == "AlbertBackbone":
-            places = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "bos_piece": "[CLS]", "eos_piece": "[SEP]"}
-            places |= {"control_symbols": "[MASK]"}
-        sentencepiece.SentencePieceTrainer.train(
-            input=str(path / "text"), model_prefix=str(path / "x"), vocab_size=90, minloglevel=2, **places
-        )
-        (path / "x.model").rename(assets / "vocabulary.spm")
-        return 90 + (100 if name == "T5Backbone" else 0)
-    original = made.KINDS[KINDS[name]](path / "original")
-    model = json.loads(original.to_str())["model"]
-    if KINDS[name] == "wordpiece":
-        pieces = sorted(model["vocab"], key=model["vocab"].get)
-        (assets / "vocabulary.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
-        settings = {"registered_name": "keras_hub>DistilBertTokenizer", "config": {"lowercase": True}}
-        (path / "tokenizer.json").write_text(json.dumps(settings))
-        return len(pieces)
-    if name == "GPT2Backbone":
-        model["vocab"] |= {"<|endoftext|>": len(model["vocab"])}
-    (assets / "vocabulary.json").write_text(json.dumps(model["vocab"]))
-    merges = "\n".join(" ".join(pair) for pair in model["merges"])
-    (assets / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", encoding="utf-8")
-    return len(model["vocab"])
-
-
-def backbone(name, count, **changes):
-    """A backbone of the package whose weights are random everywhere, norms and biases too."""
-    hub = pytest.importorskip("keras_hub")
-    settings = {"vocabulary_size": count, "num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 24}
-    if name != "T5Backbone":
-        settings["max_sequence_length"] = 40
-    own = {"AlbertBackbone": {"embedding_dim": 8}, "T5Backbone": {"use_gated_activation": False}}
-    network = getattr(hub.models, name)(**settings | own.get(name, {}) | changes)
-    rng = np.random.default_rng(0)
-    for variable in network.weights:
-        variable.assign(variable.numpy() + rng.normal(0, 0.1, variable.shape))
-    return network
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_a_preset_gives_the_same_vectors_here(name, tmp_path):
-    """Of one row with padding and one without; of the encoder and, where there is one, of the pooler."""
-    from ptmbench.bench.engine import networks
-
-    network = backbone(name, vocabulary(name, tmp_path))
-    network.save_to_preset(str(tmp_path))
-    found = folder.read(tmp_path)
-    built = networks.build(found.model, found.size, found.tokenizer, 0)
-    read, absent, unused = found.weights({v.path: tuple(v.shape) for v in built.loss.variables})
-    assert not unused and not any(path.startswith("encoder/") for path in absent)
-    networks.assign(built.loss.variables, {v.path: v.numpy() for v in built.loss.variables} | read)
-    built.encoder.dropout = 0.0
-    texts = ["The dog sleeps, walking on.", "walking"]
-    rows = found.tokenizer.encode(texts)
-    places, _ = _vocabulary.permutation(found.tokenizer)
-    longest = max(map(len, rows))
-    tokens = np.array([[*ids, *[0] * (longest - len(ids))] for ids in rows], np.int32)
-    present = tokens > 0
-    theirs = np.where(present, np.array([p or 0 for p in places])[tokens], 0)
-    second = (np.arange(longest) > 3) & present
-    given = {"token_ids": theirs, "padding_mask": present.astype("int32"), "segment_ids": second.astype("int32")}
-    if name in ("BartBackbone", "T5Backbone"):
-        given = {
-            f"{half}_{key}": given[key] for half in ("encoder", "decoder") for key in ("token_ids", "padding_mask")
-        }
-    else:
-        given = {key.name: given[key.name] for key in network.inputs}
-    expected = network(given)
-    expected = {k: v.numpy() for k, v in expected.items()} if isinstance(expected, dict) else expected.numpy()
-    encoding = built.encoder({"tokens": tokens, "segments": second.astype(np.int32)})
-    if isinstance(expected, dict):
-        sequence = expected.get("encoder_sequence_output", expected.get("sequence_output"))
-        if "pooled_output" in expected:
-            assert np.abs(encoding.pooled.numpy() - expected["pooled_output"]).max() < TOLERANCE
-    else:
-        sequence = expected
-    scale = max(1, np.abs(sequence).max())
-    gap = np.abs(encoding.tokens.numpy() - sequence)[present].max()
-    assert gap < TOLERANCE * scale
-    if isinstance(expected, dict) and "decoder_sequence_output" in expected:
-        logits = built.decode({"tokens": tokens, "targets": tokens}).numpy()
-        table, hidden = read["encoder/embeddings/tokens/table"], expected["decoder_sequence_output"]
-        factor = hidden.shape[-1] ** -0.5 if name == "T5Backbone" else 1.0
-        known = hidden @ table.T * factor
-        whole = present[:, :, None] & np.ones_like(known, bool)
-        whole[..., list(found.tokenizer.vocabulary.absent)] = False  # keras-hub has no such rows
-        assert np.abs(logits - known)[whole].max() < TOLERANCE * max(1, np.abs(known).max())
+from ptmbench.models.published import PublishedError, Unsupported, folder
+from tests.models.published.presets import save
 
 
 def test_import_and_encode_take_a_preset(tmp_path):
-    network = backbone("RobertaBackbone", vocabulary("RobertaBackbone", tmp_path / "p"))
-    network.save_to_preset(str(tmp_path / "p"))
+    save("roberta", tmp_path / "p")
     with h5py.File(tmp_path / "p" / "model.weights.h5", "a") as file:  # as older releases of Keras spell it
         place = "layers/transformer_encoder_1/_self_attention_layer/"
         file.move(f"{place}query_dense", f"{place}_query_dense")
@@ -142,7 +37,7 @@ def test_the_tanh_form_of_gelu_is_refused(name, tmp_path):
 
 
 def test_damaged_and_foreign_presets_are_sentences(tmp_path):
-    backbone("RobertaBackbone", vocabulary("RobertaBackbone", tmp_path)).save_to_preset(str(tmp_path))
+    save("roberta", tmp_path)
     file = tmp_path / "model.weights.h5"
     content, config = file.read_bytes(), (tmp_path / "config.json").read_text()
 

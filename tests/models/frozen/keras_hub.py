@@ -1,0 +1,69 @@
+"""Our networks as `import` reads them from presets of keras-hub, and what they compute for two rows of tokens.
+
+Besides config.json and the tokenizer's files, a preset has model.weights.h5. Its weights are drawn from the names of
+its data sets.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import h5py
+import numpy as np
+
+from tests.models.frozen import Frozen
+from tests.models.frozen.networks import loaded
+
+NAMES = ("albert", "bart", "distilbert", "gpt2", "roberta", "t5")
+WEIGHTS = "model.weights.h5"
+
+
+def files(path: Path) -> dict[str, np.ndarray]:
+    """The files of the preset in ``path`` without its weights, by their places there, as bytes."""
+    found = [path / "config.json", path / "tokenizer.json", *sorted((path / "assets" / "tokenizer").iterdir())]
+    contents = {str(file.relative_to(path)): file.read_bytes() for file in found if file.is_file()}
+    return {name: np.frombuffer(content, np.uint8) for name, content in contents.items()}
+
+
+def rows(pieces: int) -> dict[str, np.ndarray]:
+    """``token_ids`` of keras-hub, below ``pieces``, ``padding_mask`` and ``segment_ids`` [2, 9]: the second row is
+    padded after 6."""
+    present = np.arange(9) < np.array([[9], [6]])
+    tokens = np.random.default_rng(0).integers(5, pieces, (2, 9)) * present
+    segments = (np.arange(9) > 3) & present
+    parts = {"token_ids": tokens, "padding_mask": present, "segment_ids": segments}
+    return {name: part.astype(np.int32) for name, part in parts.items()}
+
+
+def vectors(frozen: Frozen) -> dict[str, np.ndarray]:
+    """``hidden`` [2, 9, D] of the encoder, where there is a pooler ``pooled`` [2, D], and where there is a decoder
+    ``logits`` [2, 9, V] by the ids of keras-hub. Padding is zeros."""
+    from ptmbench.models.published import _vocabulary
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        for name, content in frozen.given.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content.tobytes())
+        with h5py.File(path / WEIGHTS, "w") as file:
+            for name, value in frozen.weights.items():
+                file[name] = value
+        built, read = loaded(path)
+    places, pieces = _vocabulary.permutation(read.tokenizer)
+    ours = np.full(pieces, -1)  # by the ids of keras-hub
+    for number in range(len(places)):
+        if number not in read.tokenizer.vocabulary.absent:
+            ours[places[number]] = number
+    given = rows(pieces)
+    present = given["padding_mask"][..., None]
+    tokens = (ours[given["token_ids"]] * given["padding_mask"]).astype(np.int32)
+    encoding = built.encoder({"tokens": tokens, "segments": given["segment_ids"]})
+    found = {"hidden": np.asarray(encoding.tokens) * present}
+    if read.model == "albert":
+        found["pooled"] = np.asarray(encoding.pooled)
+    if read.model in ("bart", "t5"):
+        found["logits"] = np.asarray(built.decode({"tokens": tokens, "targets": tokens}))[..., ours] * present
+    return found
+
+
+OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {f"keras_hub_{name}": vectors for name in NAMES}

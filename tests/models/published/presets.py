@@ -1,0 +1,74 @@
+"""Small presets as keras-hub saves them: random weights, and vocabularies of a few sentences."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.models.published import made
+
+BACKBONES = {
+    "roberta": "RobertaBackbone",
+    "distilbert": "DistilBertBackbone",
+    "albert": "AlbertBackbone",
+    "gpt2": "GPT2Backbone",
+    "bart": "BartBackbone",
+    "t5": "T5Backbone",
+}
+"""The classes whose presets our networks compute, by the models' names here."""
+
+
+def save(name: str, path: Path) -> Any:
+    """Save a preset of the model ``name`` in the folder ``path``; returns the backbone."""
+    hub = pytest.importorskip("keras_hub")
+    settings = {"vocabulary_size": _vocabulary(name, path), "num_layers": 2, "num_heads": 2, "hidden_dim": 16}
+    settings |= {"intermediate_dim": 24} | {
+        "albert": {"embedding_dim": 8, "max_sequence_length": 40},
+        "t5": {"use_gated_activation": False},
+    }.get(name, {"max_sequence_length": 40})
+    network = getattr(hub.models, BACKBONES[name])(**settings)
+    network.save_to_preset(str(path))
+    return network
+
+
+def _vocabulary(name: str, path: Path) -> int:
+    """Write the files of a tokenizer below ``path``. Returns how many pieces it has."""
+    assets = path / "assets" / "tokenizer"
+    assets.mkdir(parents=True)
+    if name in ("albert", "t5"):
+        return _unigram(name, assets / "vocabulary.spm")
+    if name == "distilbert":
+        model = json.loads(made.wordpiece(path / "original").to_str())["model"]
+        pieces = sorted(model["vocab"], key=model["vocab"].get)
+        (assets / "vocabulary.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+        settings = {"registered_name": "keras_hub>DistilBertTokenizer", "config": {"lowercase": True}}
+        (path / "tokenizer.json").write_text(json.dumps(settings))
+        return len(pieces)
+    model = json.loads(made.bytewise(path / "original").to_str())["model"]
+    if name == "gpt2":
+        model["vocab"] |= {"<|endoftext|>": len(model["vocab"])}
+    (assets / "vocabulary.json").write_text(json.dumps(model["vocab"]))
+    merges = "\n".join(" ".join(pair) for pair in model["merges"])
+    (assets / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", encoding="utf-8")
+    return len(model["vocab"])
+
+
+def _unigram(name: str, file: Path) -> int:
+    """Train a model of sentencepiece. Unicode is not normalised: the table for that would be 200 KB."""
+    import sentencepiece
+
+    places = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    if name == "albert":
+        places = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "bos_piece": "[CLS]", "eos_piece": "[SEP]"}
+        places |= {"control_symbols": "[MASK]"}
+    with file.open("wb") as model:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(made.TEXT),
+            model_writer=model,
+            vocab_size=90,
+            normalization_rule_name="identity",
+            minloglevel=2,
+            **places,
+        )
+    return 90 + (100 if name == "t5" else 0)

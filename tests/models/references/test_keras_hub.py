@@ -1,0 +1,40 @@
+"""Presets of keras-hub: saved by the package itself, with the same vectors and logits here."""
+
+from importlib.metadata import version
+
+import h5py
+import pytest
+
+from ptmbench.models.published import folder
+from tests.models.frozen import keras_hub as ours
+from tests.models.frozen import weight
+from tests.models.published.presets import save
+
+pytestmark = pytest.mark.reference
+
+
+@pytest.mark.parametrize("name", ours.NAMES)
+def test_a_preset_gives_the_same_vectors_here(name, tmp_path, hold):
+    network, shapes = save(name, tmp_path), {}
+    with h5py.File(tmp_path / ours.WEIGHTS, "a") as file:
+        file.visititems(lambda key, part: shapes.update({key: part.shape} if isinstance(part, h5py.Dataset) else {}))
+        for key, shape in shapes.items():
+            file[key][...] = weight(key, shape)
+    network.load_weights(str(tmp_path / ours.WEIGHTS))
+    rows = ours.rows(network.vocabulary_size)
+    present = rows["padding_mask"][..., None]
+    given = {name: rows[name.removeprefix("encoder_").removeprefix("decoder_")] for name in network.input}
+    found = network(given)
+    if not isinstance(found, dict):
+        found = {"sequence_output": found}
+    found = {key: value.numpy() for key, value in found.items()}
+    expected = {"hidden": found.get("encoder_sequence_output", found.get("sequence_output")) * present}
+    if "pooled_output" in found:
+        expected["pooled"] = found["pooled_output"]
+    if (hidden := found.get("decoder_sequence_output")) is not None:
+        scale = hidden.shape[-1] ** -0.5 if name == "t5" else 1.0  # a language model scales; the backbone ends before
+        expected["logits"] = hidden @ network.token_embedding.embeddings.numpy().T * scale * present
+    read = folder.read(tmp_path)
+    assert read.model == name
+    packages = ", ".join(f"{package} {version(package)}" for package in ("keras-hub", "keras", "tensorflow"))
+    hold(f"keras_hub_{name}", packages, shapes, expected, **ours.files(tmp_path))

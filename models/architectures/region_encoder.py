@@ -14,7 +14,8 @@ from ptmbench.models.layers.config import LinearConfig, TableConfig
 from ptmbench.models.layers.region_config import RegionEncoderConfig, RegionsConfig
 
 FEATURES = 2048
-"""F for a vocabulary without pictures: the number of the authors' released network for VQA."""
+"""F for a vocabulary without pictures: ``visual_embedding_dim`` in the authors' configurations for VQA. Their
+configurations for NLVR2 have 1024."""
 REGIONS = 36
 """Regions of a picture that pre-training reads: the first ones, padded where there are fewer."""
 

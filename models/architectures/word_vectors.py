@@ -5,6 +5,8 @@ Le and Mikolov (2014). The survey's first axis begins with them; they are encode
 and adaptation serves them too. Their layers are in `models.layers.vectors`.
 """
 
+from dataclasses import replace
+
 from ptmbench.models.card import Size
 from ptmbench.models.layers.vectors_config import (
     ParagraphsConfig,
@@ -15,6 +17,21 @@ from ptmbench.models.layers.vectors_config import (
     table,
 )
 from ptmbench.models.text.tokenizers import Vocabulary
+
+SIZES = {
+    "tiny": Size(layers=0, width=128, length=4096),
+    "mini": Size(layers=0, width=256, length=4096),
+    "small": Size(layers=0, width=512, length=4096),
+    "base": Size(layers=0, width=1000, length=4096),
+}
+"""Of models that have tables of words alone."""
+WINDOW_SIZES = {name: replace(size, inner=size.width) for name, size in SIZES.items()}
+"""Of models with a hidden layer over the words of a window."""
+PARAGRAPH_SIZES = {
+    name: replace(SIZES[name], layers=1, inner=texts)
+    for name, texts in (("tiny", 20_000), ("mini", 50_000), ("small", 200_000), ("base", 2_000_000))
+}
+"""Of models with vectors of texts: ``inner`` texts have a vector of their own, more share them."""
 
 
 def words(size: Size, vocabulary: int) -> WordVectorsConfig:

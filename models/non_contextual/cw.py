@@ -41,12 +41,7 @@ CARD = Card(
     reported=(Reported(task="conll2003", metric="f1", value=87.4, source=_TABLE_4),),
 )
 
-SIZES = {
-    "tiny": Size(layers=0, width=128, inner=128, length=4096),
-    "mini": Size(layers=0, width=256, inner=256, length=4096),
-    "small": Size(layers=0, width=512, inner=512, length=4096),
-    "base": Size(layers=0, width=1000, inner=1000, length=4096),
-}
+SIZES = word_vectors.WINDOW_SIZES
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:

@@ -40,12 +40,7 @@ CARD = Card(
     reported=(Reported(task="conll2003", metric="f1", value=88.3, source=_TABLE_4),),
 )
 
-SIZES = {
-    "tiny": Size(layers=0, width=128, length=4096),
-    "mini": Size(layers=0, width=256, length=4096),
-    "small": Size(layers=0, width=512, length=4096),
-    "base": Size(layers=0, width=1000, length=4096),
-}
+SIZES = word_vectors.SIZES
 
 LEARNING_RATE = 1e-2
 """That of `word2vec`, another pair of tables."""

@@ -35,12 +35,7 @@ CARD = Card(
     optimizer="SGD",
 )
 
-SIZES = {
-    "tiny": Size(layers=0, width=128, inner=128, length=4096),
-    "mini": Size(layers=0, width=256, inner=256, length=4096),
-    "small": Size(layers=0, width=512, inner=512, length=4096),
-    "base": Size(layers=0, width=1000, inner=1000, length=4096),
-}
+SIZES = word_vectors.WINDOW_SIZES
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> WindowModel:

@@ -43,13 +43,7 @@ CARD = Card(
     ),
 )
 
-# ``inner`` is the number of texts that have a vector of their own; more share them.
-SIZES = {
-    "tiny": Size(layers=1, width=128, inner=20_000, length=4096),
-    "mini": Size(layers=1, width=256, inner=50_000, length=4096),
-    "small": Size(layers=1, width=512, inner=200_000, length=4096),
-    "base": Size(layers=1, width=1000, inner=2_000_000, length=4096),
-}
+SIZES = word_vectors.PARAGRAPH_SIZES
 
 LEARNING_RATE = 1e-2
 """That of `word2vec`, whose loss it has."""

@@ -21,8 +21,9 @@ ELTEC = Source(
 )
 BOOKS = Source(
     name="books_en",
-    title="A part of 100 English Novels 1.4, 1839-1915 (Computational Stylistics Group)",
-    licence="public domain",
+    title="26 of the 100 English Novels 1.4, 1839-1915 (Computational Stylistics Group)",
+    # The collection states no licence. E. M. Forster died in 1970, all other authors by 1939.
+    licence="public domain in the USA; in the EU all but Forster's novel, which is protected until the end of 2040",
     url="https://github.com/computationalstylistics/100_english_novels",
     files=listed("books_en"),
     clean=cleaning.book,
@@ -30,8 +31,8 @@ BOOKS = Source(
 WIKITEXT = Source(
     name="wikitext-2",
     title="WikiText-2: verified good and featured articles of Wikipedia (Merity et al., 2017)",
-    licence="CC BY-SA 3.0",
-    url="https://arxiv.org/abs/1609.07843",
+    licence="CC BY-SA 3.0",  # the authors name no version; Wikipedia's was 3.0 when they took the articles
+    url="https://wikitext.smerity.com/wikitext-2-v1.zip",
     files=listed("wikitext-2"),
     clean=cleaning.articles,
 )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.layers import recurrent  # noqa: F401  the layers that configurations name
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import WindowRankingConfig

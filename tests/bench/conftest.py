@@ -1,5 +1,6 @@
 """Fixtures of many test files: the microworld, its tokenizer, what a small cell is run with, a text to pre-train on."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
 from tests.bench.cells import SHAPE
 from tests.bench.processes import made_text
+from tests.bench.serving import Server
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +38,12 @@ def text(tmp_path_factory):
     files = (made_text(tmp_path_factory.mktemp("text") / "corpus.txt"),)
     tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", 300))
     return SimpleNamespace(files=files, tokenizer=tokenizer, corpus=corpora.load(tuple(map(str, files)), tokenizer))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = Server()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()

@@ -15,6 +15,7 @@ from ptmbench.tasks.forms import Form, Marked
 from ptmbench.tasks.metrics.accuracy import accuracy
 from ptmbench.tasks.metrics.correlation import correlation
 from ptmbench.tasks.task import DataError, Example, Source, Task
+from tests.bench.files import written
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Source(citation="-", licence="-", url="-", survey="")
@@ -44,19 +45,14 @@ def task(monkeypatch: pytest.MonkeyPatch):
     return put
 
 
-def _write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def test_classification(tmp_path: Path, task) -> None:
     task(Form.CLASSIFICATION, labels=("yes", "no"))
-    gold = _write(tmp_path / "my-dev-file.txt", "yes\ta\nno\tb\nno\tc\n")
-    guess = _write(tmp_path / "guess.tsv", "\ufeffindex\tprediction\r\n0\tyes\r\n1\tno\r\n2\tyes\r\n\r\n")
+    gold = written(tmp_path / "my-dev-file.txt", "yes\ta\nno\tb\nno\tc\n")
+    guess = written(tmp_path / "guess.tsv", "\ufeffindex\tprediction\r\n0\tyes\r\n1\tno\r\n2\tyes\r\n\r\n")
     assert score("made_up", gold, guess) == pytest.approx(
         {"task": "made_up", "examples": 3, "accuracy": 200 / 3, "headline": 200 / 3}
     )
-    gold = _write(tmp_path / "test.tsv", "label\ttext\nyes\ta\nno\tb\nno\tc\n")  # its name says which layout it has
+    gold = written(tmp_path / "test.tsv", "label\ttext\nyes\ta\nno\tb\nno\tc\n")  # its name says which layout it has
     assert score("made_up", gold, guess)["accuracy"] == pytest.approx(200 / 3)
 
 
@@ -74,16 +70,16 @@ def test_classification(tmp_path: Path, task) -> None:
 )
 def test_classification_refuses(tmp_path: Path, task, text: str, message: str) -> None:
     task(Form.CLASSIFICATION, labels=("yes", "no"))
-    gold = _write(tmp_path / "gold.tsv", "yes\ta\nno\tb\n")
+    gold = written(tmp_path / "gold.tsv", "yes\ta\nno\tb\n")
     with pytest.raises(DataError, match=message):
-        score("made_up", gold, _write(tmp_path / "guess.tsv", text))
+        score("made_up", gold, written(tmp_path / "guess.tsv", text))
 
 
 def test_a_gold_file_without_answers_is_refused_under_its_own_name(tmp_path: Path, task) -> None:
     task(Form.CLASSIFICATION, labels=("yes",))
-    guess = _write(tmp_path / "guess.tsv", "index\tprediction\n0\tyes\n")
+    guess = written(tmp_path / "guess.tsv", "index\tprediction\n0\tyes\n")
     with pytest.raises(DataError, match=r"gold\.tsv has no answer for 0"):
-        score("made_up", _write(tmp_path / "gold.tsv", "\ttext\n"), guess)
+        score("made_up", written(tmp_path / "gold.tsv", "\ttext\n"), guess)
 
     def refuse(folder: Path, split: str) -> list[Example]:
         raise DataError(f"{folder / 'dev.tsv'}, line 1: bad.")
@@ -99,11 +95,11 @@ def test_regression(tmp_path: Path, task) -> None:
         return [Example(id=str(n), inputs=("x",), gold=float(n)) for n in range(3)]
 
     task(Form.REGRESSION, metrics=(correlation,), headline="pearson+spearman", read=read)
-    gold = _write(tmp_path / "gold.tsv", "")
-    guess = _write(tmp_path / "guess.tsv", "index\tprediction\n0\t0.5\n1\t1\n2\t1.5\n")
+    gold = written(tmp_path / "gold.tsv", "")
+    guess = written(tmp_path / "guess.tsv", "index\tprediction\n0\t0.5\n1\t1\n2\t1.5\n")
     assert score("made_up", gold, guess)["headline"] == pytest.approx(100)
     with pytest.raises(DataError, match="line 4: 'x' is not a number"):
-        score("made_up", gold, _write(guess, "index\tprediction\n0\t0.5\n1\t1\n2\tx\n"))
+        score("made_up", gold, written(guess, "index\tprediction\n0\t0.5\n1\t1\n2\tx\n"))
 
 
 def test_choice(tmp_path: Path, task) -> None:
@@ -111,8 +107,8 @@ def test_choice(tmp_path: Path, task) -> None:
         return [Example(id=str(n), inputs=("c", "a", "b"), gold=n % 2) for n in (7, 4)]
 
     task(Form.CHOICE, read=read)
-    gold, guess = _write(tmp_path / "gold", ""), tmp_path / "guess.jsonl"
-    _write(guess, '{"idx": 4, "label": 0}\n{"idx": 7, "label": 0}\n')
+    gold, guess = written(tmp_path / "gold", ""), tmp_path / "guess.jsonl"
+    written(guess, '{"idx": 4, "label": 0}\n{"idx": 7, "label": 0}\n')
     assert score("made_up", gold, guess)["accuracy"] == 50
     for text, message in (
         ('{"idx": 7, "label": 0}\n', "no prediction for 4"),
@@ -128,7 +124,7 @@ def test_choice(tmp_path: Path, task) -> None:
         ("{", "line 1: this is not JSON"),
     ):
         with pytest.raises(DataError, match=message):
-            score("made_up", gold, _write(guess, text))
+            score("made_up", gold, written(guess, text))
 
 
 STSB = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
@@ -151,9 +147,9 @@ GOLD = {
 def test_what_predict_wrote(tmp_path: Path, file: str) -> None:
     """Its lines, in any order, are predictions of every form."""
     name, right, wrong, message = WRITTEN[file]
-    gold, guess = _write(tmp_path / file, GOLD[file]), tmp_path / "guess.jsonl"
+    gold, guess = written(tmp_path / file, GOLD[file]), tmp_path / "guess.jsonl"
     told = [json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(right)]
-    assert score(name, gold, _write(guess, "\n".join(reversed(told))))["headline"] == pytest.approx(100)
+    assert score(name, gold, written(guess, "\n".join(reversed(told))))["headline"] == pytest.approx(100)
     for rows, said in (
         ([json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(wrong)], message),
         ([told[0], told[0]], "line 2: the id 0 is there twice"),
@@ -162,24 +158,24 @@ def test_what_predict_wrote(tmp_path: Path, file: str) -> None:
         ([*told, told[0].replace('"0"', '"9"', 1)], "has a prediction for 9, which"),
     ):
         with pytest.raises(DataError, match=said):
-            score(name, gold, _write(guess, "\n".join(rows)))
+            score(name, gold, written(guess, "\n".join(rows)))
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "-Infinity", "9" * 400, "true", '"1_0"', '"1"'])
 def test_what_is_no_number_is_said(tmp_path: Path, value: str) -> None:
     """A whole number of 400 digits was a traceback."""
-    gold = _write(tmp_path / "dev.tsv", GOLD["dev.tsv"])
+    gold = written(tmp_path / "dev.tsv", GOLD["dev.tsv"])
     rows = f'{{"id": "0", "prediction": {value}}}\n{{"id": "1", "prediction": 1}}\n'
     with pytest.raises(DataError, match="guess, line 1: the prediction .* is not a number"):
-        score("stsb", gold, _write(tmp_path / "guess", rows))
+        score("stsb", gold, written(tmp_path / "guess", rows))
     with pytest.raises(DataError, match="guess, line 2: .* is not a number"):
-        score("stsb", gold, _write(tmp_path / "guess", f"index\tprediction\n0\t{value[:40]}_0\n1\t1\n"))
+        score("stsb", gold, written(tmp_path / "guess", f"index\tprediction\n0\t{value[:40]}_0\n1\t1\n"))
 
 
 def test_numbers_as_ids_are_texts(tmp_path: Path) -> None:
-    gold = _write(tmp_path / "dev.tsv", GOLD["dev.tsv"])
+    gold = written(tmp_path / "dev.tsv", GOLD["dev.tsv"])
     rows = '{"id": 1, "prediction": 1}\n{"id": 0, "prediction": 4}\n'
-    assert score("stsb", gold, _write(tmp_path / "guess", rows))["pearson"] == pytest.approx(100)
+    assert score("stsb", gold, written(tmp_path / "guess", rows))["pearson"] == pytest.approx(100)
 
 
 PACKED = {
@@ -201,7 +197,7 @@ PACKED = {
 @pytest.mark.parametrize("name", PACKED)
 def test_names_say_nothing_and_any_file_may_be_packed(tmp_path: Path, name: str) -> None:
     file, gold, guess = PACKED[name]
-    right = score(name, _write(tmp_path / file, gold), _write(tmp_path / "plain", guess))
+    right = score(name, written(tmp_path / file, gold), written(tmp_path / "plain", guess))
     assert right["headline"] == pytest.approx(100)
     odd = [("guess.jsonl", lambda text: text), ("guess.txt", lambda text: "\ufeff" + text.replace("\n", "\r\n"))]
     for called, spelled in odd:
@@ -217,42 +213,42 @@ def test_what_predict_wrote_beside_its_answers(tmp_path: Path) -> None:
     """No-answer scores of SQuAD 2.0, and the probabilities that SentiHood's areas are about."""
     asked = [{"id": "a", "question": "?", "answers": [{"text": "X", "answer_start": 0}], "is_impossible": False}]
     asked.append({"id": "b", "question": "?", "answers": [], "is_impossible": True})
-    gold = _write(
+    gold = written(
         tmp_path / "dev-v2.0.json",
         json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": asked}]}]}),
     )
     rows = [{"id": "a", "prediction": "X", "no_answer": 0.1}, {"id": "b", "prediction": "Y", "no_answer": 3.5}]
-    found = score("squad20", gold, _write(tmp_path / "guess", "\n".join(map(json.dumps, rows))))
+    found = score("squad20", gold, written(tmp_path / "guess", "\n".join(map(json.dumps, rows))))
     assert (found["f1"], found["best_f1"]) == (50, 100)
     texts = [{"id": 1, "text": "LOCATION1 is safe", "opinions": []}]
     texts[0]["opinions"] = [{"target_entity": "LOCATION1", "aspect": "safety", "sentiment": "Positive"}]
-    gold = _write(tmp_path / "sentihood-test.json", json.dumps(texts))
+    gold = written(tmp_path / "sentihood-test.json", json.dumps(texts))
     examples = tasks.load("sentihood").read(tmp_path, "test")
     rows = [{"id": e.id, "prediction": "None", "scores": [0.9, 0.1 * (e.gold == "Positive"), 0]} for e in examples]
     guess = tmp_path / "sentihood.test.jsonl"
-    found = score("sentihood", gold, _write(guess, "\n".join(map(json.dumps, rows))))
+    found = score("sentihood", gold, written(guess, "\n".join(map(json.dumps, rows))))
     assert (found["aspect_accuracy"], found["sentiment_accuracy"]) == (0, 100)
     with pytest.raises(DataError, match='line 1: "scores" must be 3 numbers'):
-        score("sentihood", gold, _write(guess, json.dumps(rows[0] | {"scores": [1]})))
+        score("sentihood", gold, written(guess, json.dumps(rows[0] | {"scores": [1]})))
 
 
 def test_a_class_that_no_solved_text_has(tmp_path: Path, task) -> None:
     texts = (Marked("x", (0, 1)), Marked("y", (0, 1), "P1"), Marked("z", (0, 1), "P2"))
     task(Form.FEW_SHOT, read=lambda folder, split: [Example(id="0", inputs=texts, gold="P1")])
-    gold, guess = _write(tmp_path / "gold.json", ""), tmp_path / "guess"
-    assert score("made_up", gold, _write(guess, '{"0": "P2"}'))["accuracy"] == 0
+    gold, guess = written(tmp_path / "gold.json", ""), tmp_path / "guess"
+    assert score("made_up", gold, written(guess, '{"0": "P2"}'))["accuracy"] == 0
     for text in ('{"0": "P3"}', '{"id": "0", "prediction": "P3"}'):
         with pytest.raises(DataError, match="the class 'P3' of 0 is none of P1, P2"):
-            score("made_up", gold, _write(guess, text))
+            score("made_up", gold, written(guess, text))
 
 
 def _squad(path: Path) -> Path:
     rows = [{"id": key, "question": "?", "answers": [{"text": text, "answer_start": 0}]} for key, text in ("aX", "bY")]
-    return _write(path, json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": rows}]}]}))
+    return written(path, json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": rows}]}]}))
 
 
 def test_ranks_and_names_that_no_candidate_can_have(tmp_path: Path) -> None:
-    _write(tmp_path / "questions-words.txt", ": capitals\nathens greece rome italy\nparis france rome italy\n")
+    written(tmp_path / "questions-words.txt", ": capitals\nathens greece rome italy\nparis france rome italy\n")
     guess, right = tmp_path / "ranks.jsonl", {"id": "3", "prediction": 1.5, "best": "italy"}
     for value, best, message in (
         (3, "greece", None),  # six words, less the three that the question names
@@ -260,7 +256,7 @@ def test_ranks_and_names_that_no_candidate_can_have(tmp_path: Path) -> None:
         (2, "Italia", "'Italia', the best for 2, is none of its candidates"),
     ):
         row = {"id": "2", "prediction": value} | ({"best": best} if best else {})
-        _write(guess, f"{json.dumps(row)}\n{json.dumps(right)}\n")
+        written(guess, f"{json.dumps(row)}\n{json.dumps(right)}\n")
         if message is None:
             assert score("word_analogy", tmp_path, guess)["examples"] == 2
             continue
@@ -270,7 +266,7 @@ def test_ranks_and_names_that_no_candidate_can_have(tmp_path: Path) -> None:
 
 def test_squad(tmp_path: Path) -> None:
     gold, guess = _squad(tmp_path / "any name.json"), tmp_path / "pred.json"
-    found = score("squad11", gold, _write(guess, '{"b": "the y!", "a": ""}'))
+    found = score("squad11", gold, written(guess, '{"b": "the y!", "a": ""}'))
     assert found == {"task": "squad11", "examples": 2, "exact_match": 50.0, "f1": 50.0, "headline": 50.0}
     for text, message in (
         ('{"a": "x"}', "no prediction for b"),
@@ -283,119 +279,7 @@ def test_squad(tmp_path: Path) -> None:
         (f'{{"a": {"1" * 5000}}}', "not JSON"),
     ):
         with pytest.raises(DataError, match=message):
-            score("squad11", gold, _write(guess, text))
-
-
-CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsays VB I-VP O\n\nBonn NNP I-NP I-LOC\nBerlin NNP I-NP B-LOC\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "EU I-ORG I-ORG\nsays O O\n\n\nBonn I-LOC I-LOC\nBerlin B-LOC O\n",
-        "I-ORG\nO\n\nI-LOC\nO\n",
-        "-DOCSTART- O\n\nEU\tI-ORG\r\nsays\tO\r\n\r\nBonn\tI-LOC\r\nBerlin\tO",
-    ],
-)
-def test_tagging(tmp_path: Path, text: str) -> None:
-    found = score("conll2003", _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text))
-    words = 5 if "-DOCSTART-" in text else 4
-    assert found == pytest.approx(
-        {"task": "conll2003", "examples": 2, "precision": 100, "recall": 200 / 3, "f1": 80, "headline": 80}
-        | {"token_accuracy": 100 * (words - 1) / words}
-    )
-
-
-def test_a_line_docstart_is_a_word_as_for_conlleval(tmp_path: Path) -> None:
-    """By hand, from the script: it skips empty lines and -X- alone, so that a tag on the line counts as any other."""
-    gold = _write(tmp_path / "eng.testb", CONLL + "\n-DOCSTART- -X- O O\n\nParis NNP I-NP I-LOC\n")
-    guess = CONLL.replace("B-LOC", "O") + "\n-DOCSTART- -X- O I-LOC\n\nParis NNP I-NP I-LOC\n"
-    found = score("conll2003", gold, _write(tmp_path / "guess", guess))
-    assert (found["examples"], found["token_accuracy"]) == (3, pytest.approx(100 * 5 / 7))
-    assert (found["precision"], found["recall"]) == (75, 75)
-    with pytest.raises(DataError, match="guess, line 9: 'Q' is no tag"):
-        score("conll2003", gold, _write(tmp_path / "guess", guess.replace("-X- O I-LOC", "-X- O Q")))
-
-
-def test_conll2003_has_as_many_words_as_for_conlleval(tmp_path: Path) -> None:
-    """eng.testb: 46,666 (46,435 words and 231 lines -DOCSTART-), which is what published output of the script says."""
-    folder = ROOT.parent / "shared" / "data" / "conll2003"
-    if not folder.is_dir():
-        pytest.skip("no real data: ../shared/data/conll2003 is missing")
-    gold = tasks.load("conll2003").paths(folder.parent, "test")[0]
-    rows = gold.read_text(encoding="utf-8").split("\n")
-    place = next(n for n, row in enumerate(rows) if row.endswith(" O") and not row.startswith("-DOCSTART-"))
-    rows[place] = rows[place][:-1] + "I-PER"
-    found = score("conll2003", gold, _write(tmp_path / "guess", "\n".join(rows)))
-    assert found["token_accuracy"] == pytest.approx(100 * 46665 / 46666, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "EU O\nsays O\n\nBonn O\n",
-            "guess, line 5: expected 'Berlin' of .* line 7, but found the end of the sentence",
-        ),
-        ("EU O\nsays O\n\nParis O\nBerlin O\n", "line 4: expected 'Bonn' .* found 'Paris'"),
-        ("EU O\nsays O\n", "eng.testb, line 6: this sentence is number 2; the other file has none"),
-        ("EU O\nsays O\n\nBonn O\nBerlin O\n\nx O\n", "guess, line 7: this sentence is number 3"),
-    ],
-)
-def test_tagging_refuses_other_words(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        score("conll2003", _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text))
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "tag"),
-    [
-        ("EU\nsays\n\nBonn\nBerlin\n", 1, "EU"),
-        ("EU O\nsays VB\n\nBonn O\nBerlin O\n", 2, "VB"),
-        ("EU o\nsays O\n\nBonn O\nBerlin O\n", 1, "o"),
-        ("EU \0O\nsays O\n\nBonn O\nBerlin O\n", 1, r"\\x00O"),
-    ],
-)
-def test_what_is_no_tag_is_refused(tmp_path: Path, text: str, line: int, tag: str) -> None:
-    """conlleval takes it for a word outside of entities, so a file of words alone would score 0."""
-    gold, guess = _write(tmp_path / "eng.testb", CONLL), _write(tmp_path / "guess", text)
-    with pytest.raises(DataError, match=rf"guess, line {line}: '{tag}' is no tag: O, or B-"):
-        score("conll2003", gold, guess)
-    with pytest.raises(DataError, match="is no tag"):
-        score("conll2003", _write(gold, CONLL.replace("I-ORG", "VB")), guess)
-
-
-def test_predictions_in_the_format_of_gold_are_about_the_same_texts(tmp_path: Path) -> None:
-    """ABSA's ids are places in the list: other texts, or the same in another order, were scored against each other."""
-    pair = {
-        "aspects": [{"index": 0, "from": 0, "to": 1, "polarity": "POS", "term": ["x"]}],
-        "opinions": [{"index": 0, "from": 2, "to": 3, "term": ["y"]}],
-    }
-    rows = [{"raw_words": text, "words": text.split()} | pair for text in ("food is good", "staff was nice")]
-    gold, guess = _write(tmp_path / "test_convert.json", json.dumps(rows)), tmp_path / "guess.json"
-    assert score("absa", gold, _write(guess, json.dumps(rows)))["f1"] == 100
-    with pytest.raises(DataError, match="guess.json: 0 is about 'staff was nice', but in .* about 'food is good'"):
-        score("absa", gold, _write(guess, json.dumps(rows[::-1])))
-
-    opinion = {"target_entity": "LOCATION1", "aspect": "safety", "sentiment": "Positive"}
-    texts = [{"id": 7, "text": "LOCATION1 is safe", "opinions": [opinion]}]
-    gold = _write(tmp_path / "sentihood-test.json", json.dumps(texts))
-    assert score("sentihood", gold, _write(guess, json.dumps(texts)))["aspect_f1"] == 100
-    with pytest.raises(DataError, match="guess.json: 7-LOCATION1-general is there twice"):
-        score("sentihood", gold, _write(guess, json.dumps(texts * 2)))
-
-
-def test_a_line_that_begins_an_abstract_is_no_sentence(tmp_path: Path) -> None:
-    gold = _write(tmp_path / "Genia4EReval1.iob2", "###MEDLINE:1\n\nIL-2\tB-protein\n\n###MEDLINE:2\n\nbinds\tO\n")
-    guess = _write(tmp_path / "guess", "###MEDLINE:1\n\nIL-2\tO\n\n###MEDLINE:2\n\nbinds\tO\n")
-    found = score("jnlpba", gold, guess)
-    assert (found["examples"], found["token_accuracy"]) == (2, 50.0)
-
-
-def test_a_gold_file_of_words_alone_is_refused(tmp_path: Path) -> None:
-    gold = _write(tmp_path / "test.tsv", "a\tO\n\nDiana\n")
-    with pytest.raises(DataError, match="test.tsv, line 3: 'Diana' has no tag"):
-        score("ncbi_disease", gold, _write(tmp_path / "guess", "a\tO\n\nDiana\tO\n"))
+            score("squad11", gold, written(guess, text))
 
 
 def test_what_cannot_be_scored(tmp_path: Path) -> None:
@@ -409,7 +293,7 @@ def test_what_cannot_be_scored(tmp_path: Path) -> None:
 
 def test_scoring_imports_no_tensorflow(tmp_path: Path) -> None:
     _squad(tmp_path / "gold.json")
-    _write(tmp_path / "pred.json", '{"a": "X", "b": "Y"}')
+    written(tmp_path / "pred.json", '{"a": "X", "b": "Y"}')
     code = (
         "import sys; from pathlib import Path; from ptmbench.bench.scoring.score_files import score\n"
         f"f = Path({str(tmp_path)!r}); print(score('squad11', f / 'gold.json', f / 'pred.json')['f1'])\n"

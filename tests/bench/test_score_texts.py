@@ -9,51 +9,47 @@ import pytest
 from ptmbench.bench.scoring.score import keep_predictions
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.tasks.task import DataError, Example
-
-
-def _write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
+from tests.bench.files import written
 
 
 def test_generation(tmp_path: Path) -> None:
-    gold = _write(tmp_path / "test_2016_flickr.de", "ein Hund läuft im Park\nzwei Katzen\n")
-    found = score("multi30k", gold, _write(tmp_path / "guess", "ein Hund läuft im Park\nzwei Katzen\n"))
+    gold = written(tmp_path / "test_2016_flickr.de", "ein Hund läuft im Park\nzwei Katzen\n")
+    found = score("multi30k", gold, written(tmp_path / "guess", "ein Hund läuft im Park\nzwei Katzen\n"))
     assert (found["bleu"], found["chrf"]) == pytest.approx((100, 100)) and found["examples"] == 2
     with pytest.raises(DataError, match="has 2 references but .* has 1 lines: line 2 is the first"):
-        score("multi30k", gold, _write(tmp_path / "guess", "ein Hund\n"))
+        score("multi30k", gold, written(tmp_path / "guess", "ein Hund\n"))
 
 
 def test_generation_from_an_official_folder(tmp_path: Path) -> None:
     folder = tmp_path / "test"
     folder.mkdir()
-    _write(folder / "b.subject", "body\n\n@subject\nlunch now\n\n@ann0\nmeal\n")
-    _write(folder / "a.subject", "body\n\n@subject\nhello\n")
-    found = score("aeslc", folder, _write(tmp_path / "guess", "hello\nmeal\n"))
+    written(folder / "b.subject", "body\n\n@subject\nlunch now\n\n@ann0\nmeal\n")
+    written(folder / "a.subject", "body\n\n@subject\nhello\n")
+    found = score("aeslc", folder, written(tmp_path / "guess", "hello\nmeal\n"))
     assert (found["rouge1"], found["author_rouge1"]) == (100.0, 50.0)
 
 
 def test_references_are_read_from_official_json(tmp_path: Path) -> None:
     """The best of several references counts, and no reference is a line of JSON."""
     rows = [{"fname": str(n), "dialogue": "hi", "summary1": "they meet", "summary2": "lunch now"} for n in range(2)]
-    gold = _write(tmp_path / "dialogsum.test.jsonl", "\n".join(map(json.dumps, rows)))
-    guess = _write(tmp_path / "guess", "lunch now\nthey\n")
+    gold = written(tmp_path / "dialogsum.test.jsonl", "\n".join(map(json.dumps, rows)))
+    guess = written(tmp_path / "guess", "lunch now\nthey\n")
     assert score("dialogsum", gold, guess)["rouge1"] == pytest.approx((100 + 200 / 3) / 2)
     assert score("dialogsum", tmp_path, guess)["rouge1"] == pytest.approx((100 + 200 / 3) / 2)
     chats = [{"id": "1", "dialogue": "A: hi", "summary": "hi"}]
-    gold = _write(tmp_path / "any.json", json.dumps(chats, indent=1))
-    assert score("samsum", gold, _write(tmp_path / "guess", "hi\n"))["rouge1"] == 100
+    gold = written(tmp_path / "any.json", json.dumps(chats, indent=1))
+    assert score("samsum", gold, written(tmp_path / "guess", "hi\n"))["rouge1"] == 100
 
 
 def test_texts_of_several_lines_come_with_their_ids(tmp_path: Path) -> None:
     """As `predict` writes them, in any order: ROUGE-Lsum compares sentence by sentence, and a sentence is a line."""
     chats = [{"id": str(n), "dialogue": "A: hi", "summary": f"{n} comes\r\nall meet"} for n in (1, 2)]
-    gold = _write(tmp_path / "test.json", json.dumps(chats))
+    gold = written(tmp_path / "test.json", json.dumps(chats))
     told = [{"id": str(n), "prediction": f"comes all\n{n} meet"} for n in (2, 1)]
-    guess = _write(tmp_path / "samsum.test.jsonl", "\n".join(map(json.dumps, told)) + "\n")
+    guess = written(tmp_path / "samsum.test.jsonl", "\n".join(map(json.dumps, told)) + "\n")
     found = score("samsum", gold, guess)
     assert (found["rougeLsum"], found["rougeL"]) == pytest.approx((100, 75))
-    plain = _write(tmp_path / "guess", "comes all 1 meet\ncomes all 2 meet\n")
+    plain = written(tmp_path / "guess", "comes all 1 meet\ncomes all 2 meet\n")
     assert score("samsum", gold, plain)["rougeLsum"] == pytest.approx(75)
     for text, message in (
         (json.dumps(told[0]), "no prediction for 1 of"),
@@ -62,7 +58,7 @@ def test_texts_of_several_lines_come_with_their_ids(tmp_path: Path) -> None:
         ('{"id": "1", "prediction": "a", "id": "2"}', "line 1: the object has the key 'id' twice"),
     ):
         with pytest.raises(DataError, match=message):
-            score("samsum", gold, _write(guess, text))
+            score("samsum", gold, written(guess, text))
 
 
 TOLD = ["ein Hund läuft im Park", "zwei Katzen schlafen hier", "drei rote Autos fahren", "vier Vögel singen laut"]
@@ -76,7 +72,7 @@ def _rows(texts: list[str], ids: list) -> list[str]:
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1)])
 def test_json_lines_are_known_by_their_content_and_matched_by_their_ids(tmp_path: Path, name: str, order) -> None:
     """They were texts under any other name than .jsonl, and scored in the order of the file."""
-    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    gold = written(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
     for ids in ([str(n) for n in order], list(order)):
         rows = "\ufeff\n" + "".join(row + "\r\n" for row in _rows([TOLD[n] for n in order], ids))
         data = rows.encode()
@@ -86,7 +82,7 @@ def test_json_lines_are_known_by_their_content_and_matched_by_their_ids(tmp_path
 
 def test_what_a_run_keeps_can_be_scored(tmp_path: Path) -> None:
     """Its rows have gold, groups and more beside the prediction."""
-    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    gold = written(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
     examples = [Example(id=str(n), inputs=("x",), gold=(text,), group="g") for n, text in enumerate(TOLD)]
     kept = keep_predictions(tmp_path, "k" * 40, examples, TOLD)
     assert score("multi30k", gold, tmp_path / kept["file"])["bleu"] == pytest.approx(100)
@@ -101,15 +97,15 @@ def test_what_a_run_keeps_can_be_scored(tmp_path: Path) -> None:
     ],
 )
 def test_ids_that_are_not_the_lines_of_gold_are_refused(tmp_path: Path, ids: tuple[str, ...], message: str) -> None:
-    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    gold = written(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
     with pytest.raises(DataError, match=message):
-        score("multi30k", gold, _write(tmp_path / "guess", "\n".join(_rows(TOLD, ids))))
+        score("multi30k", gold, written(tmp_path / "guess", "\n".join(_rows(TOLD, ids))))
 
 
 @pytest.mark.parametrize("ids", [("1", "2", "3", "4"), ("13818513", "9", "x", "07")])
 def test_ids_that_say_nothing_of_lines_leave_the_order(tmp_path: Path, ids: tuple[str, ...], capsys) -> None:
-    gold = _write(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
-    assert score("multi30k", gold, _write(tmp_path / "guess", "\n".join(_rows(TOLD, ids))))["bleu"] == pytest.approx(
+    gold = written(tmp_path / "test_2016_flickr.de", "\n".join(TOLD) + "\n")
+    assert score("multi30k", gold, written(tmp_path / "guess", "\n".join(_rows(TOLD, ids))))["bleu"] == pytest.approx(
         100
     )
     assert "matched line by line" in capsys.readouterr().err
@@ -118,8 +114,8 @@ def test_ids_that_say_nothing_of_lines_leave_the_order(tmp_path: Path, ids: tupl
 @pytest.mark.parametrize("first", ["{ lacht } ja", "[ Applaus ]", "[1]", "{1}", '{"Hund"} ja', "{", "[", '"id"'])
 def test_a_text_may_begin_with_a_bracket(tmp_path: Path, first: str) -> None:
     texts = "\n".join([first, *TOLD]) + "\n"
-    gold = _write(tmp_path / "test_2016_flickr.de", texts)
-    assert score("multi30k", gold, _write(tmp_path / "guess", texts))["bleu"] == pytest.approx(100)
+    gold = written(tmp_path / "test_2016_flickr.de", texts)
+    assert score("multi30k", gold, written(tmp_path / "guess", texts))["bleu"] == pytest.approx(100)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +132,9 @@ def test_a_text_may_begin_with_a_bracket(tmp_path: Path, first: str) -> None:
     ],
 )
 def test_json_of_another_kind_is_no_text(tmp_path: Path, text: str, message: str) -> None:
-    gold = _write(tmp_path / "test_2016_flickr.de", "ein Hund\nzwei\n")
+    gold = written(tmp_path / "test_2016_flickr.de", "ein Hund\nzwei\n")
     with pytest.raises(DataError, match=f"guess.*{message}"):
-        score("multi30k", gold, _write(tmp_path / "guess", text))
+        score("multi30k", gold, written(tmp_path / "guess", text))
 
 
 @pytest.mark.parametrize("name", ["any.json", "any.json.gz", "references", "gold.txt"])
@@ -147,7 +143,7 @@ def test_gold_is_known_by_its_content(tmp_path: Path, name: str) -> None:
     chats = [{"id": str(n), "dialogue": "A: hi", "summary": text} for n, text in enumerate(TOLD)]
     data = json.dumps(chats, indent=1, ensure_ascii=False).encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    guess = _write(tmp_path / "guess", "\n".join(_rows(TOLD[::-1], ["3", "2", "1", "0"])))
+    guess = written(tmp_path / "guess", "\n".join(_rows(TOLD[::-1], ["3", "2", "1", "0"])))
     assert score("samsum", tmp_path / name, guess)["rouge2"] == pytest.approx(100)
     rows = "\n".join(json.dumps({"fname": str(n), "dialogue": "hi", "summary": t}) for n, t in enumerate(TOLD)).encode()
     (tmp_path / name).write_bytes(gzip.compress(rows) if name.endswith("gz") else rows)
@@ -160,22 +156,22 @@ def test_articles_are_known_by_their_content(tmp_path: Path) -> None:
     """CNN/DailyMail has two layouts; a packed file of JSON lines was read as a list of addresses."""
     row = json.dumps({"id": "7", "article": "long text", "highlights": "two cats"})
     (tmp_path / "test.jsonl.gz").write_bytes(gzip.compress(row.encode()))
-    guess = _write(tmp_path / "guess", '{"id": "7", "prediction": "two cats"}')
+    guess = written(tmp_path / "guess", '{"id": "7", "prediction": "two cats"}')
     assert score("cnn_dailymail", tmp_path / "test.jsonl.gz", guess)["rouge2"] == pytest.approx(100)
 
 
 def test_sources_are_no_references(tmp_path: Path) -> None:
     for language in ("en", "de"):
-        _write(tmp_path / f"test_2016_flickr.{language}", f"{language} a b c d\n")
-    guess = _write(tmp_path / "guess", "de a b c d\n")
+        written(tmp_path / f"test_2016_flickr.{language}", f"{language} a b c d\n")
+    guess = written(tmp_path / "guess", "de a b c d\n")
     assert score("multi30k", tmp_path, guess)["bleu"] == pytest.approx(100)
     with pytest.raises(DataError, match=r"flickr\.en holds no references, .* such as test_2016_flickr\.de"):
         score("multi30k", tmp_path / "test_2016_flickr.en", guess)
     with pytest.raises(DataError, match="name one file of it, such as newstest2014.de"):
         score("wmt", tmp_path, guess)
-    addresses = _write(tmp_path / "all_test.txt", "http://news/1\n")
+    addresses = written(tmp_path / "all_test.txt", "http://news/1\n")
     with pytest.raises(DataError, match="holds no references"):
         score("cnn_dailymail", addresses, guess)
-    talks = _write(tmp_path / "IWSLT14.TED.tst2012.de-en.en.xml", '<seg id="1"> a </seg>\n')
+    talks = written(tmp_path / "IWSLT14.TED.tst2012.de-en.en.xml", '<seg id="1"> a </seg>\n')
     with pytest.raises(DataError, match="holds no references"):
         score("iwslt14", talks, guess)

@@ -36,6 +36,13 @@ def cells(seeds=range(5), level=1.2, sd=0.03, task="sst2", salt=0, predictions=T
         yield found
 
 
+def noisy(drop, seeds=range(5), **changes):
+    """`cells` of a task under a condition, worse by ``drop``."""
+    condition = {"name": "misspellings", "settings": {"share": 0.2}, "version": 1}
+    task = {"name": "sst2@misspellings", "condition": condition}
+    return cells(seeds, level=0.9 - drop, task_=task, **changes)
+
+
 def side(folder, *groups):
     (folder / FOLDER).mkdir(parents=True)
     for group in groups:

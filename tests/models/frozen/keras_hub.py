@@ -4,7 +4,7 @@ Besides config.json and the tokenizer's files, a preset has model.weights.h5. It
 its data sets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,6 +25,13 @@ def files(path: Path) -> dict[str, np.ndarray]:
     return {name: np.frombuffer(content, np.uint8) for name, content in contents.items()}
 
 
+def write(kept: Mapping[str, np.ndarray], path: Path) -> None:
+    """Put `files` back below ``path``."""
+    for name, content in kept.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content.tobytes())
+
+
 def rows(pieces: int) -> dict[str, np.ndarray]:
     """``token_ids`` of keras-hub, below ``pieces``, ``padding_mask`` and ``segment_ids`` [2, 9]: the second row is
     padded after 6."""
@@ -42,9 +49,7 @@ def vectors(frozen: Frozen) -> dict[str, np.ndarray]:
 
     with TemporaryDirectory() as folder:
         path = Path(folder)
-        for name, content in frozen.given.items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_bytes(content.tobytes())
+        write(frozen.given, path)
         with h5py.File(path / WEIGHTS, "w") as file:
             for name, value in frozen.weights.items():
                 file[name] = value

@@ -19,10 +19,11 @@ BACKBONES = {
 """The classes whose presets our networks compute, by the models' names here."""
 
 
-def save(name: str, path: Path) -> Any:
-    """Save a preset of the model ``name`` in the folder ``path``; returns the backbone."""
+def save(name: str, path: Path, pieces: int | None = None) -> Any:
+    """Save a preset of the model ``name`` in the folder ``path``, where a tokenizer of so many ``pieces`` lies, or None
+    to train one. Returns the backbone."""
     hub = pytest.importorskip("keras_hub")
-    settings = {"vocabulary_size": _vocabulary(name, path), "num_layers": 2, "num_heads": 2, "hidden_dim": 16}
+    settings = {"vocabulary_size": pieces or _vocabulary(name, path), "num_layers": 2, "num_heads": 2, "hidden_dim": 16}
     settings |= {"intermediate_dim": 24} | {
         "albert": {"embedding_dim": 8, "max_sequence_length": 40},
         "t5": {"use_gated_activation": False},

@@ -14,6 +14,8 @@ from tests.models.references.differences import noted
 torch = pytest.importorskip("torch", reason="the reference needs torch")
 transformers = pytest.importorskip("transformers", reason="the reference needs transformers")
 
+ABOUT = f"transformers {transformers.__version__}, torch {torch.__version__}"
+"""What computed the arrays that are kept."""
 SIZE = Size(layers=2, width=32, heads=4, inner=64, length=160)
 VOCABULARY = Vocabulary(size=101)
 _DROPOUTS = (

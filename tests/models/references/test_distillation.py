@@ -5,8 +5,7 @@ import numpy as np
 from ptmbench.models import published
 from tests.models.frozen.distillation import TEACHER, batch
 from tests.models.frozen.networks import SIZE, VOCABULARY
-from tests.models.references.common import long, seeded, torch, transformers
-from tests.models.references.test_small_networks import ABOUT
+from tests.models.references.common import ABOUT, long, seeded, torch, transformers
 
 
 def network(cls, table: str, size):

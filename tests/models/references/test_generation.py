@@ -4,13 +4,16 @@ Both end a row's search when as many texts have ended as there are hypotheses (`
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.models import published
+from tests.models.frozen import networks as small
 from tests.models.references.common import (
+    ABOUT,
     SIZE,
     VOCABULARY,
     batch,
@@ -21,6 +24,7 @@ from tests.models.references.common import (
     transformers,
 )
 from tests.models.references.test_seq2seq import bart_like
+from tests.models.references.test_small_networks import network
 
 LONGEST = 24
 CLASSES = {
@@ -82,3 +86,41 @@ def test_the_same_texts(name):
             scores = theirs.sequences_scores.reshape(len(tokens), beam)
             assert difference(found.scores, scores) < 2e-4
     assert min(lengths) < LONGEST == max(lengths), lengths  # some texts ended, some were cut
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_beams(name, hold):
+    """Of tiny networks, as `tests.models.frozen` keeps them."""
+    built, shapes = network(name)
+    built.generation_config.forced_eos_token_id = None
+    tokens, expected = small.sources(), {}
+    # A random network hardly ever says [SEP]: the word that greedy decoding writes at the fourth place ends texts here.
+    search = partial(
+        built.generate,
+        input_ids=long(tokens),
+        attention_mask=long(tokens > 0),
+        do_sample=False,
+        suppress_tokens=[small.VOCABULARY.pad, small.VOCABULARY.cls],
+        max_new_tokens=small.LONGEST,
+        pad_token_id=small.VOCABULARY.pad,
+        decoder_start_token_id=small.VOCABULARY.cls,
+    )
+    end = int(search(num_beams=1, eos_token_id=small.VOCABULARY.sep)[0, 4])
+    for beam, penalty, repeats in small.SEARCHES:
+        found = search(
+            num_beams=beam,
+            num_return_sequences=beam,
+            early_stopping=beam > 1,
+            length_penalty=penalty,
+            no_repeat_ngram_size=repeats,
+            eos_token_id=end,
+            output_scores=True,
+            return_dict_in_generate=True,
+        )
+        texts = found.sequences.numpy()[:, 1:].reshape(len(tokens), beam, -1)
+        expected[f"{beam}/ids"] = small.until(texts, end)
+        if beam > 1:
+            expected[f"{beam}/scores"] = found.sequences_scores.reshape(len(tokens), beam)
+    lengths = {int((text > 0).sum()) for key, ids in expected.items() if "ids" in key for text in ids.reshape(-1, 10)}
+    assert min(lengths) < small.LONGEST == max(lengths), lengths  # some texts ended, some were cut
+    hold(f"beams_{name}", ABOUT, shapes, expected, end=end)

@@ -1,7 +1,6 @@
 """Tiny networks of `transformers`, whose numbers `tests.models.frozen` keeps for machines without it."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from tests.models.frozen import read, weight
 from tests.models.frozen.networks import DECODERS, FAR, POSITIONS, SIZE, SIZES, VOCABULARY, inputs
 from tests.models.published import made
 from tests.models.references import test_probabilities, test_prophetnet, test_templates, test_unilm
-from tests.models.references.common import long, seeded, torch, transformers
+from tests.models.references.common import ABOUT, long, seeded, torch, transformers
 
 CLASSES = {
     "albert": "AlbertForPreTraining",
@@ -40,7 +39,6 @@ CLASSES = {
     "unilm_v2": "BertForMaskedLM",
     "xlnet": "XLNetLMHeadModel",
 }
-ABOUT = f"transformers {transformers.__version__}, torch {torch.__version__}"
 
 
 def config_of(name: str) -> dict:
@@ -362,40 +360,3 @@ def test_folders(name, tmp_path, hold, request):
             expected["likelihood"], logits = likely[..., 0].detach(), logits[:, 1:]
         expected["probabilities"] = torch.log_softmax(logits.double(), -1).detach()
     hold(f"folder_{name}", ABOUT, shapes, expected, **given)
-
-
-@pytest.mark.parametrize("name", ["t5", "bart"])
-def test_beams(name, hold):
-    built, shapes = network(name)
-    built.generation_config.forced_eos_token_id = None
-    tokens, expected = ours.sources(), {}
-    # A random network hardly ever says [SEP]: the word that greedy decoding writes at the fourth place ends texts here.
-    search = partial(
-        built.generate,
-        input_ids=long(tokens),
-        attention_mask=long(tokens > 0),
-        do_sample=False,
-        suppress_tokens=[VOCABULARY.pad, VOCABULARY.cls],
-        max_new_tokens=ours.LONGEST,
-        pad_token_id=VOCABULARY.pad,
-        decoder_start_token_id=VOCABULARY.cls,
-    )
-    end = int(search(num_beams=1, eos_token_id=VOCABULARY.sep)[0, 4])
-    for beam, penalty, repeats in ours.SEARCHES:
-        found = search(
-            num_beams=beam,
-            num_return_sequences=beam,
-            early_stopping=beam > 1,
-            length_penalty=penalty,
-            no_repeat_ngram_size=repeats,
-            eos_token_id=end,
-            output_scores=True,
-            return_dict_in_generate=True,
-        )
-        texts = found.sequences.numpy()[:, 1:].reshape(len(tokens), beam, -1)
-        expected[f"{beam}/ids"] = ours.until(texts, end)
-        if beam > 1:
-            expected[f"{beam}/scores"] = found.sequences_scores.reshape(len(tokens), beam)
-    lengths = {int((text > 0).sum()) for key, ids in expected.items() if "ids" in key for text in ids.reshape(-1, 10)}
-    assert min(lengths) < ours.LONGEST == max(lengths), lengths  # some texts ended, some were cut
-    hold(f"beams_{name}", ABOUT, shapes, expected, end=end)

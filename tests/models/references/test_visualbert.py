@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.models.frozen import regions as ours
-from tests.models.references.common import long, seeded, torch, transformers
+from tests.models.references.common import ABOUT, long, seeded, torch, transformers
 
 
 def test_visualbert(hold):
@@ -50,5 +50,4 @@ def test_visualbert(hold):
             f"{name}_logits": chosen,
             f"{name}_related": related.numpy()[:, ::-1],  # their class 1 is "drawn"
         }
-    about = f"transformers {transformers.__version__}, torch {torch.__version__}"
-    hold("visualbert", about, shapes, expected)
+    hold("visualbert", ABOUT, shapes, expected)

@@ -34,8 +34,15 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         for line, text in enumerate(article.inputs[0].split("\n"), 1):
             text = text.strip()
             if len(text.split()) >= LEAST and not _HEADING.fullmatch(text):
-                size = len(text.encode())
-                found.append(Example(id=f"{article.id}-{line}", inputs=(text,), gold=size, group=article.id))
+                found.append(
+                    Example(
+                        id=f"{article.id}-{line}",
+                        inputs=(text,),
+                        gold=len(text.encode()),
+                        group=article.id,
+                        channels=article.channels,
+                    )
+                )
     count = len(found) if split == "train" else min(PASSAGES, len(found))
     yield from (found[place * len(found) // count] for place in range(count))
 

@@ -37,7 +37,8 @@ def read_first(folder: Path, split: str, *, pairs: int | None = None) -> Iterato
                 entry(path, line, pair, key)
                 for key in ("UID", "linguistics_term", "pairID", "sentence_good", "sentence_bad")
             )
-            yield Example(id=f"{name}-{number}", inputs=tuple(sentences), gold=Part(name, kind=phenomenon))
+            gold, spoken = Part(name, kind=phenomenon), {"languages": ("en", "en")}
+            yield Example(id=f"{name}-{number}", inputs=tuple(sentences), gold=gold, channels=spoken)
 
 
 read = read_first

@@ -22,7 +22,7 @@ from typing import Any
 from ptmbench.tasks.files import entry, json_lines, lines, malformed, pick
 from ptmbench.tasks.forms import BLANK, Form, Target
 from ptmbench.tasks.metrics.ranks import by_relation, ranking
-from ptmbench.tasks.task import DataError, Download, Example, Source, Task, UnknownTask
+from ptmbench.tasks.task import DataError, Download, Example, Mention, Source, Task, UnknownTask
 
 MASK = "[MASK]"
 WORDS = "vocabulary.txt|common_vocab_cased.txt"
@@ -53,9 +53,14 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
                 right[subject].add(word)
                 facts.append((line, fact, subject, word))
         for line, fact, subject, word in facts:
-            text = _sentence(path, line, fact, (templates or {}).get(relation))
+            template = (templates or {}).get(relation)
             gold = Target(word, words, () if templates is None else right[subject] - {word}, kind=relation)
-            yield Example(id=f"{relation}-{fact.get('uuid') or fact.get('id') or line}", inputs=(text,), gold=gold)
+            yield Example(
+                id=f"{relation}-{fact.get('uuid') or fact.get('id') or line}",
+                inputs=(_sentence(path, line, fact, template),),
+                gold=gold,
+                channels={"languages": ("en",), "entities": _mentions(fact, template)},
+            )
 
 
 def _templates(folder: Path, corpus: str) -> dict[str, str] | None:
@@ -84,6 +89,15 @@ def _sentence(path: Path, line: int, fact: dict[str, Any], template: str | None)
     if not isinstance(text, str) or text.count(MASK) != 1:
         raise malformed(path, line, f"the first of masked_sentences needs one {MASK}, not {text!r:.80}.")
     return text.replace(MASK, BLANK)
+
+
+def _mentions(fact: dict[str, Any], template: str | None) -> tuple[Mention, ...]:
+    """The subject of a fact that was put into ``template``, by its ``sub_uri``, an id of Wikidata. T-REx has it."""
+    symbol, subject = fact.get("sub_uri"), fact.get("sub_label")
+    if template is None or not isinstance(symbol, str) or not isinstance(subject, str) or not subject:
+        return ()
+    begin = template.replace("[Y]", BLANK).index("[X]")
+    return (Mention(0, begin, begin + len(subject), symbol.rpartition("/")[2]),)
 
 
 read = partial(read_corpus, corpus="TREx")

@@ -38,7 +38,7 @@ class Example:
     """What the example gives besides texts, by channel:
 
     entities   (`Mention`, ...), and so all annotations of characters
-    languages  a symbol for each of ``inputs``
+    languages  a symbol for each of ``inputs``; in a ranking one more, for the candidates, where it is known
     regions    R feature vectors of F numbers, for the regions of a picture
     boxes      R boxes: left, top, right and bottom as shares of the picture
     alignments for each of the R regions the words that name it, a tuple of `Mention`s, where it is known

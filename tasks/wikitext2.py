@@ -35,7 +35,8 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     bounds = [0, *starts[1:], len(rows)]  # what stands before the first title belongs to the first article
     for index, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
         if start < end:
-            yield Example(id=str(index), inputs=("".join(f"{row}\n" for row in rows[start:end]),))
+            text = "".join(f"{row}\n" for row in rows[start:end])
+            yield Example(id=str(index), inputs=(text,), channels={"languages": ("en",)})
 
 
 TASK = Task(

@@ -50,7 +50,8 @@ def read_pair(folder: Path, split: str, *, pair: str) -> Iterator[Example]:
         right.setdefault(source, set()).add(target)
     for line, source, target in own:
         gold = Target(target, candidates, right[source], kind=source)
-        yield Example(id=str(line), inputs=(source,), gold=gold, group=source)
+        spoken = {"languages": tuple(pair.split("-"))}  # of the word and of the candidates
+        yield Example(id=str(line), inputs=(source,), gold=gold, group=source, channels=spoken)
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

@@ -1,11 +1,18 @@
 """What an adaptation that learns nothing works with: a network as it is, and what it is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt.channels import Text
+from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.engine.cost import Traced, media_flops
 from ptmbench.models.card import Size
+from ptmbench.models.channels import CHANNELS
 from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -31,6 +38,11 @@ class Asked:
         return self.module.CARD.title
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """The channels that the network reads."""
+        return self.module.CARD.reads
+
+    @property
     def model(self) -> Model:
         """What the network is made of, and what it costs."""
         return self.module.describe(self.shape, self.tokenizer.vocabulary)
@@ -40,6 +52,10 @@ class Asked:
         model = self.model
         flops = {length: model.encoder_flops(length) for length in set(lengths)}
         return sum(flops[length] for length in lengths)
+
+    def media_flops(self, rows: Sequence[Any]) -> float:
+        """FLOPs that the pictures and sounds of ``rows``, which have ``arrays``, add to one pass of the encoder."""
+        return media_flops(self.model, rows)
 
     def embedding_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of their embeddings alone."""
@@ -56,3 +72,26 @@ class Asked:
         model, start = self.model, len(self.tokenizer.vocabulary.template.start)
         flops = {length: model.likelihood_flops(start + length) for length in set(lengths)}
         return float(sum(flops[length] for length in lengths))
+
+
+def filled(texts: Sequence[Text], length: int) -> dict[str, np.ndarray]:
+    """A batch of ``texts`` without special tokens: ``tokens`` [B, T] and the other channels, filled up with 0 to
+    ``length`` tokens."""
+    batch = stack([Row({"tokens": np.array(text.ids, np.int32), **text.channels()}, 0) for text in texts], multiple=1)
+    return {
+        name: np.pad(array, ((0, 0), (0, length - array.shape[1]))) if CHANNELS[name].axes == "BT" else array
+        for name, array in batch.items()
+    }
+
+
+def traced(function: Callable[[Mapping[str, tf.Tensor]], tf.Tensor]) -> Callable[[Mapping[str, Any]], np.ndarray]:
+    """``function`` of a batch, traced at the first call for all batches of the same arrays, however large."""
+    found: list[Traced] = []
+
+    def answered(batch: Mapping[str, Any]) -> np.ndarray:
+        if not found:
+            spec = {name: tf.TensorSpec([None] * np.ndim(array), array.dtype) for name, array in batch.items()}
+            found.append(Traced(lambda: tf.function(function, autograph=False).get_concrete_function(spec)))
+        return found[0]({name: tf.constant(array) for name, array in batch.items()}).numpy()
+
+    return answered

@@ -9,8 +9,10 @@ the example has no picture. So all tasks of a form share one traced step. Heads 
 reads the channels that it knows (`models.channels`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +77,44 @@ class Text(Sequence[int]):
             picture = picture._replace(named=np.zeros((len(ids), picture.named.shape[1]), bool))
         return Text(ids, whole, picture)
 
+    def hidden(self, places: Iterable[int], mask: int) -> "Text":
+        """The text with the id ``mask`` at ``places``, where tokens have the annotation of the whole text. A mention
+        that loses a token is gone as a whole, because its symbol would tell what is hidden."""
+        places = list(places)
+        ids, layers = self.ids.copy(), {}
+        for place in places:
+            ids[place] = mask
+        for name, (whole, tokens) in self.layers.items():
+            shown = tokens.copy()
+            for place in places:
+                begin, end = _mention(tokens, place)
+                shown[begin:end] = whole
+            layers[name] = Annotation(whole, shown)
+        picture = self.picture
+        if picture is not None:
+            named = picture.named.copy()
+            named[places] = False
+            picture = picture._replace(named=named)
+        return Text(ids, layers, picture)
+
+    def only(self, reads: Collection[str]) -> "Text":
+        """The text without channels that are not among ``reads``: what a model does not read makes no difference to
+        it."""
+        layers = {name: one for name, one in self.layers.items() if name in reads}
+        picture = self.picture
+        if picture is not None:
+            arrays = {name: array for name, array in picture.arrays.items() if name in reads}
+            known = "regions" in arrays and "alignments" in reads
+            named = picture.named if known else np.zeros((len(self.ids), len(arrays.get("regions", ()))), bool)
+            picture = Picture(arrays, named) if arrays else None
+        return Text(self.ids, layers, picture)
+
+    @property
+    def key(self) -> Hashable:
+        """Differs for texts that differ in a token or in a channel."""
+        arrays = self.channels()
+        return tuple(self.ids), *((name, array.shape, array.tobytes()) for name, array in sorted(arrays.items()))
+
     def channels(self) -> dict[str, np.ndarray]:
         """The arrays of a row except ``tokens`` and ``segments``: int32 [T] for each layer, float32 [R, W] for each
         channel of a picture, and ``alignments`` int32 [R, W], the positions of the tokens that mention each region,
@@ -127,6 +167,20 @@ def words(tokenizer: Tokenizer, example: Example, ids: list[int], owners: Sequen
     return annotated(tokenizer, example, ids, owners, offsets, of=range(len(example.inputs)))
 
 
+def in_words(
+    tokenizer: Tokenizer, example: Example, ids: list[int], owners: Sequence[int], count: int | None = None
+) -> Text:
+    """One text of the first ``count`` inputs of ``example``, or of all, which were divided at white space and encoded
+    word by word. ``owners`` has the word of each token. A mention covers all tokens of its words."""
+    if not tokenizer.numbers and not tokenizer.widths:
+        return Text(ids)
+    inputs = example.inputs[:count]
+    spans = [(number, *found.span()) for number, text in enumerate(inputs) for found in re.finditer(r"\S+", text)]
+    placed = [spans[owner] for owner in owners]
+    texts, offsets = [number for number, _, _ in placed], [(begin, end) for _, begin, end in placed]
+    return annotated(tokenizer, example, ids, texts, offsets, of=range(len(inputs)))
+
+
 def context(
     tokenizer: Tokenizer, example: Example, ids: list[int], offsets: Sequence[tuple[int, int]], first: int
 ) -> Text:
@@ -139,6 +193,67 @@ def context(
     owners = np.maximum(np.searchsorted(begins[:-1], [begin for begin, _ in offsets], side="right") - 1, 0)
     inside = [(begin - begins[n], end - begins[n]) for n, (begin, end) in zip(owners, offsets, strict=True)]
     return annotated(tokenizer, example, ids, owners + first, inside, of=pieces)
+
+
+class Quote(NamedTuple):
+    """A piece of a text that was put together for an example: ``text``, which is from character ``begin`` on of its
+    input ``number``, or which is of no input."""
+
+    text: str
+    example: Example
+    number: int | None = None
+    begin: int = 0
+
+    def stripped(self) -> "Quote":
+        """The piece without white space at its ends."""
+        before = len(self.text) - len(self.text.lstrip())
+        return self._replace(text=self.text.strip(), begin=self.begin + before)
+
+
+def spelled(quotes: Sequence[Quote]) -> str:
+    """The text that ``quotes`` are put together to."""
+    return "".join(quote.text for quote in quotes)
+
+
+def quoted(tokenizer: Tokenizer, quotes: Sequence[Quote], ids: list[int]) -> Text:
+    """One text of ``quotes``, whose `spelled` text was encoded to ``ids``. Tokens of no input have the annotation of
+    their whole example."""
+    if not tokenizer.numbers and not tokenizer.widths:
+        return Text(ids)
+    ((_, offsets),) = tokenizer.encode_with_offsets([spelled(quotes)])
+    begins = np.cumsum([0, *(len(quote.text) for quote in quotes)])
+    owners = np.maximum(np.searchsorted(begins[:-1], [begin for begin, _ in offsets], side="right") - 1, 0)
+    parts = [] if ids else [whole_of(tokenizer, quotes[0].example)]
+    for owner, group in groupby(range(len(ids)), lambda place: int(owners[place])):
+        places, (_, example, number, begin) = list(group), quotes[owner]
+        own = [ids[place] for place in places]
+        if number is None:
+            parts.append(whole_of(tokenizer, example).filled(own))
+            continue
+        moved = begin - int(begins[owner])
+        inside = [(offsets[place][0] + moved, offsets[place][1] + moved) for place in places]
+        parts.append(annotated(tokenizer, example, own, [number] * len(own), inside, of=[number]))
+    return joined(parts)
+
+
+def whole_of(tokenizer: Tokenizer, example: Example) -> Text:
+    """An empty text with the annotation and the picture of ``example`` as a whole."""
+    return annotated(tokenizer, example, [], [], [], of=range(len(example.inputs)))
+
+
+def without_picture(example: Example) -> Example:
+    """``example`` without its picture or sound."""
+    kept = {name: given for name, given in example.channels.items() if name not in (*_PICTURES, "alignments")}
+    return replace(example, channels=kept)
+
+
+def candidate_of(example: Example, text: str) -> Example:
+    """An example that is the candidate ``text`` of ``example``, which has a symbol for its candidates behind the
+    symbols of its inputs, or none. Other annotation of an example is not about its candidates."""
+    after = len(example.inputs)
+    given = {name: one[after] for name, one in example.channels.items() if name not in _PICTURES and len(one) > after}
+    spoken = {name: (one,) for name, one in given.items() if isinstance(one, str)}
+    return Example(id="", inputs=(text,), channels=spoken)
 
 
 def annotated(
@@ -191,6 +306,17 @@ def _spoken(example: Example, count: int) -> Example:
 
 _PICTURES = tuple(name for width in WIDTHS for name in media(width))
 """The channels of pictures and sounds."""
+
+
+def _mention(values: np.ndarray, place: int) -> tuple[int, int]:
+    """The tokens of the mention around ``place``, from the first to past the last: ``values`` are negative at all but
+    the first token of a mention."""
+    begin, end = place, place + 1
+    while begin > 0 and values[begin] < 0:
+        begin -= 1
+    while end < len(values) and values[end] < 0:
+        end += 1
+    return begin, end
 
 
 def _only(numbers: Sequence[int]) -> int:

@@ -14,6 +14,7 @@ from ptmbench.bench.adapt import surprises
 from ptmbench.bench.adapt.acceptability import Own
 from ptmbench.bench.adapt.acceptability import network as acceptability
 from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.engine import networks
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
@@ -126,7 +127,7 @@ def test_a_model_that_writes_hidden_sentences_is_asked_for_the_whole_sentence():
 
 def test_sentences_that_differ_in_one_token_share_the_row_without_it():
     ids = [list(range(40, 45)), [40, 41, 50, 43, 44]]
-    rows = acceptability.rows_of(TOKENIZER, ids, None)
+    rows = acceptability.rows_of(TOKENIZER, [Text(one) for one in ids], None)
     shared = {row: asked for row, asked in rows.items() if len(asked) > 1}
     assert len(rows) == 9 and list(shared.values()) == [[(0, 42), (1, 50)]]
     assert sorted(pair for asked in rows.values() for pair in asked) == sorted(
@@ -187,7 +188,9 @@ def test_a_vocabulary_without_a_start_symbol_finds_first_tokens_alike():
     question = asked("gpt", ("dogs bark", "a dog"))
     template = replace(TOKENIZER.vocabulary.template, start=())
     vocabulary = replace(TOKENIZER.vocabulary, template=template)
-    tokenizer = SimpleNamespace(vocabulary=vocabulary, encode_with_offsets=TOKENIZER.encode_with_offsets)
+    tokenizer = SimpleNamespace(
+        vocabulary=vocabulary, encode_with_offsets=TOKENIZER.encode_with_offsets, numbers={}, widths={}
+    )
     (found,) = scored(replace(question, tokenizer=tokenizer))
     for text, score in zip(("dogs bark", "a dog"), found, strict=True):
         ids = TOKENIZER.encode([text])[0]

@@ -27,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
 def test_pairs_stand_by_paradigm_with_the_acceptable_sentence_first(tmp_path: Path) -> None:
     found = tasks.load("blimp").examples(folder(tmp_path), "test")
     assert [one.id for one in found] == [f"{name}-{n}" for name in ("binding", "island") for n in range(5)]
+    assert found[6].channels == {"languages": ("en", "en")}
     assert found[6].inputs == ("Good 1.", "Bad 1.") and (found[6].gold, found[6].gold.kind) == ("island", "islands")
 
 

@@ -115,6 +115,21 @@ def test_lama_without_what_the_name_gives_away(tmp_path: Path) -> None:
         tasks.load("lama-wordnet")
 
 
+def test_the_subject_of_a_fact_is_a_mention_of_its_entity(tmp_path: Path) -> None:
+    facts = [
+        {"uuid": "1", "sub_label": "Italy", "sub_uri": "Q38", "obj_label": "Rome"},
+        {"uuid": "2", "sub_label": "Rome", "sub_uri": "http://www.wikidata.org/entity/Q220", "obj_label": "Oslo"},
+        {"uuid": "3", "sub_label": "Chad", "obj_label": "Oslo"},
+    ]
+    write_rows(_lama(tmp_path / "lama") / "TREx" / "P36.jsonl", *facts)
+    for template in ("The capital of [X] is [Y] .", "[Y] is the capital of [X] ."):
+        write_rows(tmp_path / "lama" / "relations.jsonl", {"relation": "P36", "template": template})
+        found = tasks.load("lama").examples(tmp_path, "test")
+        given = [[(e.inputs[m.text][m.begin : m.end], m.symbol) for m in e.channels["entities"]] for e in found]
+        assert given == [[("Italy", "Q38")], [("Rome", "Q220")], []]
+        assert all(e.channels["languages"] == ("en",) for e in found)
+
+
 def test_a_list_of_words_made_for_the_models_goes_first(tmp_path: Path) -> None:
     write_rows(_lama(tmp_path / "lama") / "vocabulary.txt", "Rome", "", "Lima")
     (first, second) = tasks.load("lama").examples(tmp_path, "test")

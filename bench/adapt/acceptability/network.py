@@ -1,16 +1,17 @@
 """Scores of sentences in TensorFlow: rows, one for each masked token where tokens are masked, and their sums."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from ptmbench.bench.adapt.acceptability import SCORES
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import Asked, filled, traced
+from ptmbench.bench.adapt.channels import Text
+from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.likelihood import network as likelihood
-from ptmbench.bench.adapt.surprises import Masked, encode, filled, masked, parts, surprises
-from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.adapt.surprises import ROUND, Masked, encode, masked, parts, surprises
+from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 
@@ -37,13 +38,12 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
     """The scores of both sentences of each pair, and the FLOPs of that."""
     kind = chosen(asked)
     with phase("encode"):
-        texts = [text for example in asked.report for text in example.inputs]
         room = asked.settings.length - asked.tokenizer.vocabulary.template.added(1)
-        encoded = [(ids[:room], words[:room]) for ids, words in encode(asked.tokenizer, texts)]
-        number: dict[tuple[int, ...], int] = {}
-        places = [number.setdefault(tuple(ids), len(number)) for ids, _ in encoded]
-        words = dict(zip(places, (words for _, words in encoded), strict=True))
-        sentences, words = list(map(list, number)), [words[place] for place in range(len(number))]
+        encoded = [(text[:room], words[:room]) for text, words in encode(asked.tokenizer, asked.report, asked.reads)]
+        number: dict[Hashable, int] = {}
+        places = [number.setdefault(text.key, len(number)) for text, _ in encoded]
+        distinct = dict(zip(places, encoded, strict=True))
+        sentences, words = (list(part) for part in zip(*(distinct[n] for n in range(len(number))), strict=True))
     with phase("evaluate"):
         if kind in ("likelihood", "gap"):
             scores, flops = _likelihoods(asked, sentences, kind)
@@ -56,7 +56,7 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 
 
 def rows_of(
-    tokenizer: Tokenizer, sentences: Sequence[list[int]], words: Sequence[list[int]] | None
+    tokenizer: Tokenizer, sentences: Sequence[Text], words: Sequence[list[int]] | None
 ) -> dict[Masked, list[tuple[int, int]]]:
     """For each token of ``sentences`` a row in which it is masked, and with ``words`` the later ones of its word. Two
     sentences that differ in one token share the row without it.
@@ -64,49 +64,46 @@ def rows_of(
     Returns the rows, each with the sentences that ask it and the token that each has in the place.
     """
     found: dict[Masked, list[tuple[int, int]]] = {}
-    for number, ids in enumerate(sentences):
-        for place, token in enumerate(ids):
-            row = masked(tokenizer, ids, place, words and words[number])
+    for number, text in enumerate(sentences):
+        for place, token in enumerate(text):
+            row = masked(tokenizer, text, place, words and words[number])
             found.setdefault(row, []).append((number, token))
     return found
 
 
-def _likelihoods(asked: Asked, sentences: Sequence[list[int]], kind: str) -> tuple[np.ndarray, float]:
+def _likelihoods(asked: Asked, sentences: Sequence[Text], kind: str) -> tuple[np.ndarray, float]:
     vocabulary, network = asked.tokenizer.vocabulary, asked.network
     start, first, ask = vocabulary.template.start, np.log(vocabulary.size - len(vocabulary.absent)), None
     if kind == "gap":  # decoders begin with [CLS], whatever the template
         start, ask = (vocabulary.cls,), network.gap_likelihood
     score = likelihood.scorer(network, asked.title, "a token from those before it", ask)
-    rows, found = [[*start, *ids] for ids in sentences], np.zeros(len(sentences))
+    rows, found = [text.filled(start) + text for text in sentences], np.zeros(len(sentences))
     for part in parts(list(map(len, rows))):
-        values = score(tf.constant(filled([rows[i] for i in part]))).numpy()
+        longest = max(1, *(len(rows[i]) for i in part))
+        values = score(filled([rows[i] for i in part], -(-longest // ROUND) * ROUND))
         found[part] = values[:, len(start) :].sum(axis=1, dtype=np.float64)  # padding has the value 0
     if not start:
-        found -= [first if ids else 0.0 for ids in sentences]
+        found -= [first if text else 0.0 for text in sentences]
     if kind == "gap":
         return found, sum(map(asked.model.gap_flops, map(len, rows)))
-    return found, asked.scoring_flops([len(ids) for ids in sentences])
+    return found, asked.scoring_flops([len(text) for text in sentences])
 
 
-def _originalities(asked: Asked, sentences: Sequence[list[int]]) -> tuple[np.ndarray, float]:
-    template = asked.tokenizer.vocabulary.template
-    rows = [template.lay([ids]) for ids in sentences]
-    begins = [template.begins([len(ids)])[0] for ids in sentences]
-    signature = {name: tf.TensorSpec([None, None], tf.int32) for name in ("tokens", "segments")}
-    score = Traced(lambda: tf.function(asked.network.originality, autograph=False).get_concrete_function(signature))
-    found = np.zeros(len(sentences))
-    for part in parts([len(tokens) for tokens, _ in rows]):
-        batch = {name: filled([rows[i][side] for i in part]) for side, name in enumerate(("tokens", "segments"))}
-        for i, values in zip(part, score({name: tf.constant(x) for name, x in batch.items()}).numpy(), strict=True):
+def _originalities(asked: Asked, sentences: Sequence[Text]) -> tuple[np.ndarray, float]:
+    vocabulary, length = asked.tokenizer.vocabulary, asked.settings.length
+    rows = [Row(layout(vocabulary, [text], length), number) for number, text in enumerate(sentences)]
+    begins = [vocabulary.template.begins([len(text)])[0] for text in sentences]
+    score, found = traced(asked.network.originality), np.zeros(len(sentences))
+    lengths = [len(row.arrays["tokens"]) for row in rows]
+    for part in parts(lengths):
+        for i, values in zip(part, score(stack([rows[i] for i in part], ROUND)), strict=True):
             found[i] = values[begins[i] : begins[i] + len(sentences[i])].sum(dtype=np.float64)
-    return found, asked.reading_flops([len(tokens) for tokens, _ in rows])
+    return found, asked.reading_flops(lengths) + asked.media_flops(rows)
 
 
-def _pseudo(
-    asked: Asked, sentences: Sequence[list[int]], words: Sequence[list[int]] | None
-) -> tuple[np.ndarray, float]:
+def _pseudo(asked: Asked, sentences: Sequence[Text], words: Sequence[list[int]] | None) -> tuple[np.ndarray, float]:
     found, rows = np.zeros(len(sentences)), rows_of(asked.tokenizer, sentences, words)
     for row, values in surprises(asked.network, rows):
         for (sentence, _), value in zip(rows[row], values, strict=True):
             found[sentence] += value
-    return found, asked.filling_flops([len(row.tokens) for row in rows])
+    return found, asked.filling_flops([len(row.tokens) for row in rows]) + asked.media_flops(list(rows))

@@ -54,17 +54,17 @@ class Codec(heads.Codec):
             sequences = [self._sequence([first, channels.joined(rest)] if rest else [first])]
             others = [-1]
             if learned:
-                sequences.append(self._candidate(ids, candidates[example.gold]))
+                sequences.append(self._candidate(ids, candidates[example.gold], examples[0]))
                 others = [number[name] for name in self.right[_question(example)]]
             rows.append(_row(sequences, number[example.gold], others, i))
         if not learned:
             texts = candidates.values()
-            rows += [_row([self._candidate(ids, text)], n, [-1], -1) for n, text in enumerate(texts)]
+            rows += [_row([self._candidate(ids, text, examples[0])], n, [-1], -1) for n, text in enumerate(texts)]
         return rows
 
-    def _candidate(self, ids: dict[str, list[int]], text: str) -> Row:
-        """A candidate serves all questions: no example annotates it."""
-        return self._sequence(channels.texts(self.tokenizer, Example(id="", inputs=(text,)), [ids[text]]))
+    def _candidate(self, ids: dict[str, list[int]], text: str, example: Example) -> Row:
+        """A candidate serves all questions, so each of them, such as ``example``, names the language of all."""
+        return self._sequence(channels.texts(self.tokenizer, channels.candidate_of(example, text), [ids[text]]))
 
     def _sequence(self, parts: list[channels.Text]) -> Row:
         return Row(layout(self.tokenizer.vocabulary, [part for part in parts if part], self.settings.length), 0)

@@ -2,6 +2,7 @@
 
 A row is the text as it is, the places of its blanks, and its label: the loss asks for what stands there under that
 label, writing goes under the other one. So all splits have the same rows, and none needs a rewriting to learn from.
+Channels are those of the text with all of its blanks: what a mention says of a blank goes for the old word alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import attributes, heads, parts
+from ptmbench.bench.adapt import attributes, channels, heads, parts
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.infill import Own
 from ptmbench.bench.errors import NotApplicable
@@ -43,7 +44,9 @@ class Codec(heads.Codec):
             blank = set(self.salience.places(words, label, wanted))
             places = [place for place, owner in enumerate(owners[:room]) if owner in blank]
             tokens, _ = template.lay([ids[:room]])
-            arrays = {
+            text = channels.in_words(self.tokenizer, examples[i], ids, owners, 1)[:room]
+            shown = text.hidden(places, self.tokenizer.vocabulary.mask)  # another word will stand there
+            arrays = channels.laid([shown], template).channels() | {
                 "tokens": np.array(tokens, np.int32),
                 "places": np.array([front + place for place in places], np.int32),
                 "targets": np.array([ids[place] for place in places], np.int32),

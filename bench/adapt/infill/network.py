@@ -1,14 +1,16 @@
 """Mask and infill in TensorFlow: the scores of pieces for blanks, and how blanks are filled."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt.asking import traced
 from ptmbench.bench.adapt.infill import Own
-from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.channels import CHANNELS, TEXT
 from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -22,7 +24,7 @@ class Decoding(parts.NewDecoding):
         self.network, self.vocabulary = network, vocabulary
         if network.encoder.causal or not self._tells_labels():
             raise NotApplicable("no-label", "because this model does not read the segments that say a text's label.")
-        self._traced: Any = None
+        self._best: Any = None
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Scores [B, M, V] of every piece for each of ``places`` [B, M] of ``tokens`` [B, T], the places from it on
@@ -34,14 +36,14 @@ class Decoding(parts.NewDecoding):
         shown = tf.where(blank, self.vocabulary.mask, tokens[:, None])
         flat = tf.reshape(shown, [-1, length])  # [B * M, T]
         labels = tf.repeat(tf.convert_to_tensor(batch["label"]), blanks)
-        logits = self._scores(flat, labels, tf.reshape(tf.maximum(places, 0), [-1]))
+        channels = {name: tf.repeat(batch[name], blanks, axis=0) for name in _channels(batch)}
+        logits = self._scores(flat, labels, tf.reshape(tf.maximum(places, 0), [-1]), channels)
         return tf.reshape(logits, [rows, blanks, logits.shape[-1]])
 
     def written(self, batch: dict[str, np.ndarray], write: Any = None) -> np.ndarray:
         """The pieces int32 [B, M] that are written into ``places`` under the other label, one after the other."""
-        if self._traced is None:
-            specs = [tf.TensorSpec([None, None], tf.int32), *[tf.TensorSpec([None], tf.int32)] * 2]
-            self._traced = Traced(lambda: tf.function(self._best, autograph=False).get_concrete_function(*specs))
+        if self._best is None:
+            self._best = traced(self._likeliest)
         tokens, places, other = batch["tokens"].copy(), batch["places"], 1 - batch["label"]
         row = np.arange(len(tokens))[:, None]
         there = places >= 0
@@ -50,8 +52,9 @@ class Decoding(parts.NewDecoding):
         for m in range(places.shape[1]):
             here = np.flatnonzero(there[:, m])
             if len(here):
-                asked = [tf.constant(array) for array in (tokens[here], other[here], places[here, m])]
-                found[here, m] = tokens[here, places[here, m]] = self._traced(*asked).numpy()
+                asked = {"tokens": tokens[here], "label": other[here], "places": places[here, m]}
+                asked |= {name: batch[name][here] for name in _channels(batch)}
+                found[here, m] = tokens[here, places[here, m]] = self._best(asked)
         return found
 
     def decode_flops(self, model: Model, length: int, targets: float) -> float:
@@ -59,17 +62,23 @@ class Decoding(parts.NewDecoding):
         scored = 2 * self.network.encoder.width * self.vocabulary.size
         return targets * (model.encoder_flops(length) + scored)
 
-    def _scores(self, tokens: tf.Tensor, label: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    def _scores(self, tokens: tf.Tensor, label: tf.Tensor, places: tf.Tensor, channels: dict[str, Any]) -> tf.Tensor:
         segments = tf.where(tf.equal(tokens, 0), 0, label[:, None])
-        return self.network.fill({"tokens": tokens, "segments": segments, "places": places})
+        return self.network.fill({**channels, "tokens": tokens, "segments": segments, "places": places})
 
-    def _best(self, tokens: tf.Tensor, label: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    def _likeliest(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The piece of text, no special token, that fits best: [B]."""
-        first = self.vocabulary.first
-        return tf.argmax(self._scores(tokens, label, places)[:, first:], axis=1, output_type=tf.int32) + first
+        first, channels = self.vocabulary.first, {name: batch[name] for name in _channels(batch)}
+        scores = self._scores(batch["tokens"], batch["label"], batch["places"], channels)
+        return tf.argmax(scores[:, first:], axis=1, output_type=tf.int32) + first
 
     def _tells_labels(self) -> bool:
         """Whether the network gives other scores to the same text of another label."""
         tokens = tf.fill([1, 4], self.vocabulary.mask)
-        one, other = (self._scores(tokens, tf.constant([label]), tf.constant([1])).numpy() for label in (0, 1))
+        one, other = (self._scores(tokens, tf.constant([label]), tf.constant([1]), {}).numpy() for label in (0, 1))
         return bool(np.any(one != other))
+
+
+def _channels(batch: Mapping[str, Any]) -> list[str]:
+    """What ``batch`` has besides texts."""
+    return [name for name in batch if name in CHANNELS and name not in TEXT]

@@ -1,28 +1,32 @@
 """Probabilities of texts in TensorFlow: windows, their scores, and sums."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt import channels
+from ptmbench.bench.adapt.asking import Asked, filled, traced
+from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.surprises import encode, masked, surprises
-from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.channels import TEXT
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.metrics.bits_per_byte import spelled
 from ptmbench.tasks.task import Example
 
 PSEUDO = "pseudo"
 """What ``extra["score"]`` of a task says that asks for pseudo-likelihoods."""
-Window = tuple[int, int, list[int]]
-"""An example's number, the first token to score, and the ids of the window without [CLS]."""
+Window = tuple[int, int, Text]
+"""An example's number, the first token to score, and the text of the window without [CLS]."""
 
 
-def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example]) -> list[Window]:
-    """The texts in pieces that a model can read.
+def windows(
+    tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], reads: Collection[str] = TEXT
+) -> list[Window]:
+    """The texts in pieces that a model can read, with the channels that it ``reads``.
 
     Texts longer than ``settings.length`` are read in windows ``settings.stride`` tokens apart, or a whole window where
     that is longer; each token is scored once, in the first window that holds it, with at least ``length - stride``
@@ -31,10 +35,10 @@ def windows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example
     room, found = settings.length - len(tokenizer.vocabulary.template.start), []
     stride = min(settings.stride, room)  # no token lies between two windows
     for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
-        scored = 0
-        while scored < len(ids):
+        text, scored = channels.texts(tokenizer, examples[i], [ids])[0].only(reads), 0
+        while scored < len(text):
             begin = 0 if scored == 0 else scored - (room - stride)
-            found.append((i, scored - begin, ids[begin : begin + room]))
+            found.append((i, scored - begin, text[begin : begin + room]))
             scored = begin + len(found[-1][2])
     return found
 
@@ -45,10 +49,10 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
         answers, flops = _pseudo(asked)
     else:
         with phase("encode"):
-            found = windows(asked.tokenizer, asked.settings, asked.report)
+            found = windows(asked.tokenizer, asked.settings, asked.report, asked.reads)
         with phase("evaluate"):
             answers = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
-        flops = asked.scoring_flops([len(ids) for _, _, ids in found])
+        flops = asked.scoring_flops([len(text) for _, _, text in found])
     if asked.task.extra.get("bytes"):
         more = unknown(asked.tokenizer, [example.inputs[0] for example in asked.report])
         answers = [(nats + own, *rest) for (nats, *rest), own in zip(answers, more, strict=True)]
@@ -90,19 +94,19 @@ def _pseudo(asked: Asked) -> tuple[list[tuple[float, int, int]], float]:
     texts = [example.inputs[0] for example in asked.report]
     with phase("encode"):
         room, rows = settings.length - tokenizer.vocabulary.template.added(1), {}
-        for number, (ids, words) in enumerate(encode(tokenizer, texts)):
-            for begin, places in around(len(ids), room, settings.stride):
-                window, own = ids[begin : begin + room], words[begin : begin + room]
+        for number, (text, words) in enumerate(encode(tokenizer, asked.report, asked.reads)):
+            for begin, places in around(len(text), room, settings.stride):
+                window, own = text[begin : begin + room], words[begin : begin + room]
                 for place in places:
                     row = masked(tokenizer, window, place - begin, own)
-                    rows.setdefault(row, []).append((number, ids[place]))
+                    rows.setdefault(row, []).append((number, text[place]))
     nats = np.zeros(len(texts))
     with phase("evaluate"):
         for row, values in surprises(network, rows):
             for (number, _), value in zip(rows[row], values, strict=True):
                 nats[number] -= value
     answers = [(float(n), len(text.split()), len(text)) for n, text in zip(nats, texts, strict=True)]
-    return answers, asked.filling_flops([len(row.tokens) for row in rows])
+    return answers, asked.filling_flops([len(row.tokens) for row in rows]) + asked.media_flops(list(rows))
 
 
 def signature(asked: Asked) -> str:
@@ -119,16 +123,14 @@ def signature(asked: Asked) -> str:
     )
 
 
-def scorer(network: Any, label: str, asked: str, ask: Callable | None = None) -> Traced:
-    """``tokens`` int32 [B, T] to ln p of each given those before it, by ``ask`` or the network's ``log_likelihood``,
-    traced when first called; `NotApplicable` for a model that cannot tell the probability of what is ``asked``."""
+def scorer(network: Any, label: str, asked: str, ask: Callable | None = None) -> Callable[..., np.ndarray]:
+    """A batch of ``tokens`` int32 [B, T] and other channels to ln p of each token given those before it, by ``ask`` or
+    the network's ``log_likelihood``, traced when first called; `NotApplicable` for a model that cannot tell the
+    probability of what is ``asked``."""
     ask = ask or network.log_likelihood
     if ask is None:
         raise NotApplicable("not-a-language-model", f"because {label} gives no probability of {asked}.")
-    signature = tf.TensorSpec([None, None], tf.int32)
-    return Traced(
-        lambda: tf.function(lambda tokens: ask({"tokens": tokens}), autograph=False).get_concrete_function(signature)
-    )
+    return traced(ask)
 
 
 def predictions(
@@ -148,10 +150,8 @@ def predictions(
     nats, start = np.zeros(len(examples)), tokenizer.vocabulary.template.start
     for first in range(0, len(windows), settings.batch):
         part = windows[first : first + settings.batch]
-        tokens = np.zeros((len(part), settings.length), np.int32)
-        for row, (_, _, ids) in zip(tokens, part, strict=True):
-            row[: len(start) + len(ids)] = [*start, *ids]
-        for (example, begin, _), values in zip(part, score(tokens).numpy(), strict=True):
+        batch = filled([text.filled(start) + text for _, _, text in part], settings.length)
+        for (example, begin, _), values in zip(part, score(batch), strict=True):
             nats[example] -= values[len(start) + begin :].sum()  # padding has the value 0
             if not start and begin == 0:
                 nats[example] += np.log(tokenizer.vocabulary.size - len(tokenizer.vocabulary.absent))

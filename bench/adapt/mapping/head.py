@@ -8,19 +8,19 @@ with r the mean cosine of a word with its k nearest ones in the other language: 
 question is less likely to be the answer to any of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import heads, parts
-from ptmbench.bench.adapt.heads import Row, against, stack
+from ptmbench.bench.adapt import channels, heads, parts
+from ptmbench.bench.adapt.heads import Row, against, layout, stack
 from ptmbench.bench.adapt.mapping import Own
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Rank
 from ptmbench.tasks.metrics.ranks import rank
-from ptmbench.tasks.task import Example, Task
+from ptmbench.tasks.task import Example, Mention, Task
 
 _ANSWER, _QUESTION = 1, 2
 
@@ -32,35 +32,48 @@ class Codec(heads.Codec):
     ``inside`` marks the tokens that are the word, and not the template's: 2 in questions, 1 in answers.
     """
 
-    STATE = ("known",)
     outputs = 1
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         self.tokenizer, self.settings, self.train = tokenizer, settings, train
-        self.known = tuple(dict.fromkeys(map(_question, train)))
+        self.known = _questions(train)
+
+    def state(self) -> dict[str, Any]:
+        given = {asked: (e.inputs, e.channels) for asked, e in self.known.items() if e.channels}
+        return {"known": tuple(self.known)} | ({"channels": given} if given else {})
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.known = {asked: Example(id="", inputs=(asked,)) for asked in state["known"]}
+        for asked, (inputs, given) in state.get("channels", {}).items():
+            layers = {
+                name: tuple(one if isinstance(one, str) else Mention(*one) for one in layer)
+                for name, layer in given.items()
+            }
+            self.known[asked] = Example(id="", inputs=tuple(inputs), channels=layers)
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         candidates = next((e.gold.candidates for e in examples), {})
-        questions = list(dict.fromkeys([*self.known, *map(_question, examples)]))
-        texts = list(dict.fromkeys([*questions, *candidates.values()]))
-        encoded = self.tokenizer.encode_words([text.split() for text in texts])
-        ids = {text: found for text, (found, _) in zip(texts, encoded, strict=True)}
+        questions = self.known | {k: e for k, e in _questions(examples).items() if k not in self.known}
+        offered = {text: channels.candidate_of(examples[0], text) for text in candidates.values()}
+        answers, words = self._words(offered, _ANSWER), self._words(questions, _QUESTION)
         if examples is not self.train:
-            rows = [_row([self._word(ids[text], _QUESTION)], text) for text in questions]
-            return rows + [_row([self._word(ids[text], _ANSWER)]) for text in candidates.values()]
-        return [
-            _row([self._word(ids[_question(e)], _QUESTION), self._word(ids[candidates[e.gold]], _ANSWER)])
-            for e in examples
-        ]
+            rows = [_row([word], text) for text, word in words.items()]
+            return rows + [_row([answers[text]]) for text in candidates.values()]
+        return [_row([words[_question(e)], answers[candidates[e.gold]]]) for e in examples]
 
-    def _word(self, ids: list[int], side: int) -> Row:
-        template = self.tokenizer.vocabulary.template
-        own = ids[: self.settings.length - template.added(1)]
-        tokens, segments = (np.array(part, np.int32) for part in template.lay([own]))
-        inside = np.zeros_like(tokens)
-        begin = template.begins([len(own)])[0]
-        inside[begin : begin + len(own)] = side
-        return Row({"tokens": tokens, "segments": segments, "inside": inside}, 0)
+    def _words(self, asked: Mapping[str, Example], side: int) -> dict[str, Row]:
+        """The row of each text. Its example has its channels."""
+        vocabulary, length = self.tokenizer.vocabulary, self.settings.length
+        encoded = self.tokenizer.encode_words([text.split() for text in asked])
+        found = {}
+        for (text, example), (ids, owners) in zip(asked.items(), encoded, strict=True):
+            own = channels.in_words(self.tokenizer, example, ids, owners)[: length - vocabulary.template.added(1)]
+            arrays = layout(vocabulary, [own], length)
+            arrays["inside"] = np.zeros_like(arrays["tokens"])
+            begin = vocabulary.template.begins([len(own)])[0]
+            arrays["inside"][begin : begin + len(own)] = side
+            found[text] = Row(arrays, 0)
+        return found
 
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
@@ -111,6 +124,14 @@ def _nearest(cosines: np.ndarray, count: int) -> np.ndarray:
 
 def _question(example: Example) -> str:
     return " ".join(example.inputs)
+
+
+def _questions(examples: Sequence[Example]) -> dict[str, Example]:
+    """The first example of each question. Words have no picture."""
+    found: dict[str, Example] = {}
+    for example in examples:
+        found.setdefault(_question(example), channels.without_picture(example))
+    return found
 
 
 def _row(words: list[Row], note: str | None = None) -> Row:

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import Asked, traced
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import BLANK, Rank
@@ -42,7 +42,7 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
         found = rows(asked.tokenizer, asked.settings, asked.report, asked.network.encoder.causal)
     with phase("evaluate"):
         ranks = predictions(asked.network, asked.title, asked.tokenizer, asked.settings, asked.report, found)
-    return ranks, asked.filling_flops([len(row.tokens) for row in found])
+    return ranks, asked.filling_flops([len(row.tokens) for row in found]) + asked.media_flops(found)
 
 
 def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], causal: bool) -> list[Row]:
@@ -110,18 +110,12 @@ def predictions(
     place_of = {word: number[piece] for word, piece in zip(words, known, strict=True) if piece is not None}
     place_of |= {words[i]: len(pieces) + k for k, i in enumerate(unknown)}
     named = {place: word for word, place in reversed(place_of.items())}
-    batch = {name: tf.TensorSpec([None] * (1 + array.ndim), array.dtype) for name, array in asked[0].arrays.items()}
-    batch["places"] = tf.TensorSpec([None], tf.int32)
-    score = Traced(
-        lambda: tf.function(
-            lambda b: tf.gather(network.fill(b), tf.constant(pieces), axis=1), autograph=False
-        ).get_concrete_function(batch)
-    )
+    score = traced(lambda batch: tf.gather(network.fill(batch), tf.constant(pieces), axis=1))
     scores, found = np.full(len(pieces) + len(unknown), -np.inf), [Rank(1.0)] * len(examples)
     order = sorted(range(len(asked)), key=lambda i: len(asked[i].tokens))
     for first in range(0, len(order), settings.batch):
         part = order[first : first + settings.batch]
-        for i, values in zip(part, score(_stacked([asked[i] for i in part])).numpy(), strict=True):
+        for i, values in zip(part, score(_stacked([asked[i] for i in part])), strict=True):
             scores[: len(pieces)] = values
             gold = examples[i].gold
             others = {place_of[word] for word in gold.others}
@@ -130,9 +124,8 @@ def predictions(
     return found
 
 
-def _stacked(part: Sequence[Row]) -> dict[str, tf.Tensor]:
-    places = np.array([row.place for row in part], np.int32)
-    return {name: tf.constant(array) for name, array in (stack(part, _BATCH) | {"places": places}).items()}
+def _stacked(part: Sequence[Row]) -> dict[str, np.ndarray]:
+    return stack(part, _BATCH) | {"places": np.array([row.place for row in part], np.int32)}
 
 
 def _touching(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:

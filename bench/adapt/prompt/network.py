@@ -1,16 +1,19 @@
 """Prompts, and the likelihood of the answers to them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import Asked, filled
+from ptmbench.bench.adapt.channels import Quote, Text, quoted, spelled, without_picture
 from ptmbench.bench.adapt.likelihood.network import scorer
 from ptmbench.bench.adapt.prompt import Own
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.channels import TEXT
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
@@ -21,43 +24,60 @@ _MULTIPLE = 16
 
 @dataclass(frozen=True)
 class Row:
-    """One answer to one example, after its prompt; ``begin`` is where the answer begins in ``ids``, without [CLS]."""
+    """One answer to one example, after its prompt; ``begin`` is where the answer begins in ``text``, without [CLS]."""
 
     example: int
     answer: int
     begin: int
-    ids: list[int]
+    text: Text
+
+    @property
+    def ids(self) -> list[int]:
+        return self.text.ids
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
     """The likeliest answers after a prompt, and the FLOPs of asking for them."""
     with phase("encode"):
-        found = rows(asked.task, asked.tokenizer, asked.settings, asked.train, asked.report, asked.seed)
+        found = rows(asked.task, asked.tokenizer, asked.settings, asked.train, asked.report, asked.seed, asked.reads)
     with phase("evaluate"):
         size = len(asked.report)
         chosen = predictions(asked.network, asked.title, asked.task, asked.tokenizer, asked.settings, found, size)
     return chosen, asked.scoring_flops([len(row.ids) for row in found])
 
 
-def answers(task: Task, example: Example) -> tuple[str, ...]:
+def answers(task: Task, example: Example) -> list[Quote]:
     """What may be answered to ``example``, in words."""
     if task.form is Form.CHOICE:
-        return example.inputs[1:]
-    return task.words or tuple(label.replace("_", " ") for label in task.labels)
+        return [Quote(text, example, number).stripped() for number, text in enumerate(example.inputs[1:], 1)]
+    return [
+        Quote(word, example).stripped() for word in task.words or (label.replace("_", " ") for label in task.labels)
+    ]
 
 
-def question(task: Task, example: Example) -> str:
-    """``example`` in words, up to where the answer begins."""
+def question(task: Task, example: Example) -> list[Quote]:
+    """``example`` in words, up to where the answer begins, without white space at the end."""
     if task.form is Form.CHOICE:
-        return example.inputs[0]
-    return task.prompt.format(*example.inputs) if task.prompt else " ".join(example.inputs)
+        found = [Quote(example.inputs[0], example, 0)]
+    else:
+        asked = task.prompt or " ".join(f"{{{number}}}" for number in range(len(example.inputs)))
+        found = []
+        for words, number, _, _ in Formatter().parse(asked):
+            found.append(Quote(words, example))
+            if number is not None:
+                found.append(Quote(example.inputs[int(number)], example, int(number)))
+    while found and not found[-1].text.rstrip():
+        found.pop()
+    return [*found[:-1], *(last._replace(text=last.text.rstrip()) for last in found[-1:])]
 
 
-def solved(task: Task, example: Example) -> str:
-    """``example`` with its right answer: a sentence."""
+def solved(task: Task, example: Example) -> list[Quote]:
+    """``example`` with its right answer: a sentence. A row has the picture of its question, and of no solved
+    example."""
+    seen = without_picture(example)
     right = example.gold if task.form is Form.CHOICE else task.labels.index(example.gold)
-    text = f"{question(task, example).rstrip()} {answers(task, example)[right].strip()}"
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    found = [*question(task, seen), Quote(" ", seen), answers(task, seen)[right]]
+    return found if spelled(found).endswith((".", "!", "?")) else [*found, Quote(".", seen)]
 
 
 def rows(
@@ -67,8 +87,10 @@ def rows(
     train: Sequence[Example],
     examples: Sequence[Example],
     seed: int,
+    reads: Collection[str] = TEXT,
 ) -> list[Row]:
-    """A row for each answer to each example; which of ``train`` are shown follows from (seed, the example's place)."""
+    """A row for each answer to each example, with the channels that a model ``reads``; which of ``train`` are shown
+    follows from (seed, the example's place)."""
     if task.form not in (Form.CLASSIFICATION, Form.CHOICE):
         raise NotApplicable(
             "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
@@ -78,20 +100,22 @@ def rows(
     for place, example in enumerate(examples):
         rng = np.random.default_rng([seed, 4, place])
         drawn = rng.choice(len(known), min(settings.shots, len(known)), replace=False)
-        shown, asked = [solved(task, known[i]) for i in drawn], question(task, example).rstrip()
-        endings = [answer.strip() for answer in answers(task, example)]
+        shown, asked = [solved(task, known[i]) for i in drawn], question(task, example)
+        endings = answers(task, example)
         while True:
-            prompt = " ".join([*shown, asked])
-            bare, *whole = tokenizer.encode([prompt, *(f"{prompt} {ending}" for ending in endings)])
+            prompt = [quote for one in shown for quote in (*one, Quote(" ", example))] + asked
+            texts = [[*prompt, Quote(" ", example), ending] for ending in endings]
+            bare, *whole = tokenizer.encode([spelled(prompt), *map(spelled, texts)])
             if not shown or max(map(len, whole)) <= room:
                 break
             shown = shown[1:]
         begins = [_begin(bare, ids) for ids in whole]
         # The same for all answers to an example: a short answer stays whole beside one that is too long.
         cut = min(max(0, max(map(len, whole)) - room), *begins)
-        for number, (ids, begin) in enumerate(zip(whole, begins, strict=True)):
+        for number, (quotes, ids, begin) in enumerate(zip(texts, whole, begins, strict=True)):
             own = max(cut, len(ids) - room)
-            found.append(Row(place, number, max(begin - own, 0), ids[own:]))
+            text = quoted(tokenizer, quotes, ids).only(reads)
+            found.append(Row(place, number, max(begin - own, 0), text[own:]))
     return found
 
 
@@ -106,16 +130,14 @@ def predictions(
 ) -> list[Any]:
     """The likeliest answer to each of ``count`` examples, as the task's metrics want it."""
     score = scorer(network, label, "an answer after a question")
-    start = list(tokenizer.vocabulary.template.start)
+    start = tokenizer.vocabulary.template.start
     best: list[tuple[float, int]] = [(-np.inf, 0)] * count
     order = sorted(asked, key=lambda row: len(row.ids))
     for first in range(0, len(order), settings.batch):
         part = order[first : first + settings.batch]
         longest = -(-(len(start) + len(part[-1].ids)) // _MULTIPLE) * _MULTIPLE
-        tokens = np.zeros((len(part), min(longest, settings.length)), np.int32)
-        for line, row in zip(tokens, part, strict=True):
-            line[: len(start) + len(row.ids)] = start + row.ids
-        for row, values in zip(part, score(tokens).numpy(), strict=True):
+        batch = filled([row.text.filled(start) + row.text for row in part], min(longest, settings.length))
+        for row, values in zip(part, score(batch), strict=True):
             size = len(row.ids) - row.begin
             value = float(values[len(start) + row.begin :].sum()) / (
                 size if settings.per_token else 1

@@ -198,8 +198,14 @@ def _check_adaptation(adaptation: dict[str, Any]) -> None:
     _expect(adaptation.get("version", 1), (int,), "adaptation.version")
     transform = adaptation.get("transform")
     _expect(transform, _PART_OR_NULL, "adaptation.transform")
-    for one, allowed in _TRANSFORM if transform else ():
+    for one, allowed in (*_TRANSFORM, *_LABELS) if transform else ():
         _expect(transform.get(one), allowed, f"adaptation.transform.{one}")
+    before = (transform or {}).get("before")
+    _expect(before, (list, None), "adaptation.transform.before")
+    for entry in before or ():
+        _expect(entry, _PART, "adaptation.transform.before")
+        for one, allowed in _TRANSFORM:
+            _expect(entry.get(one), allowed, f"adaptation.transform.before.{one}")
     for model, made in _named_parts(adaptation.get("neighbours"), "adaptation.neighbours"):
         _check_pretraining(made, f"adaptation.neighbours.{model}")
 
@@ -228,7 +234,8 @@ def _check_task(task: dict[str, Any]) -> None:
             _expect(value, _TEXT if name == "unknown" else (int, None), f"task.overlap.{one}.{name}")
 
 
-_TRANSFORM = (("name", _TEXT), ("settings", _PART), ("version", (int,)), ("label", _TEXT), ("compression", _TEXT))
+_TRANSFORM = (("name", _TEXT), ("settings", _PART), ("version", (int,)))
+_LABELS = (("label", _TEXT), ("compression", _TEXT))
 _LONGEST_NAME = 255  # bytes, on the usual file systems
 
 

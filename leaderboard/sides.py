@@ -143,6 +143,9 @@ def recipe_of(record: Record) -> dict[str, Any]:
     if transform := record.adaptation.get("transform"):
         known["transform.version"] = transform["version"]
         known |= {f"settings.{name} of the transform": value for name, value in transform["settings"].items()}
+        for number, one in enumerate(transform.get("before") or (), 1):  # the earlier transforms of a chain
+            known[f"version of transform {number}"] = one["version"]
+            known |= {f"settings.{name} of transform {number}": value for name, value in one["settings"].items()}
     for other, about in beside(task, "beside"):
         known |= {f"task.{name} of {other}": about.get(name) for name in ("version", "data_sha256")}
     return known

@@ -49,7 +49,7 @@ def table_3(grid: Grid) -> list[dict[str, Any]]:
     `GLUE`, measured by that table's own average."""
     lines = []
     for row in _carded(grid):
-        named = [*(row.card.get("extensions") or ()), row.transform.get("compression")]
+        named = [*(row.card.get("extensions") or ()), *row.transform.get("compression", "").split("+")]
         kinds = [COMPRESSION[one] for one in named if one in COMPRESSION]
         if kinds:
             line = {"method": row, "type": ", ".join(kinds), "loss": _words(row.card.get("loss"))}

@@ -29,11 +29,11 @@ def adapted(
     outputs: Hashable,
     settings: Settings,
     neighbours: tuple[Neighbour, ...] = (),
-    transform: Chosen | None = None,
+    chain: tuple[Chosen, ...] = (),
 ) -> Adapted:
-    """The `Adapted` for these choices. Cells share it where their `baked` settings agree, and their transforms too, of
-    which only those that rebuild the network count."""
-    rebuilt = transform if transform and transform.transform.rebuilds else None
+    """The `Adapted` for these choices. Cells share it where their `baked` settings agree, and the transforms of their
+    ``chain`` too, of which only those that rebuild the network count."""
+    rebuilt = tuple(one for one in chain if one.transform.rebuilds)
     return traced(model, shape, tokenizer, form, adaptation, outputs, baked(settings), neighbours, rebuilt)
 
 
@@ -47,7 +47,7 @@ def traced(
     outputs: Hashable,
     settings: Settings,
     neighbours: tuple[Neighbour, ...],
-    transform: Chosen | None,
+    rebuilding: tuple[Chosen, ...],
     /,
 ) -> Adapted:
     """Builds the network of `adapted`, which is traced when it is first called."""
@@ -81,8 +81,8 @@ def traced(
         decoder_flops=decoder_flops,
         reads=models.load(model).CARD.reads,
     )
-    if transform:
-        transform.transform.prepare(made, transform.settings)
+    for one in rebuilding:
+        one.transform.prepare(made, one.settings)
     return made
 
 

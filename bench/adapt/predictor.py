@@ -53,16 +53,18 @@ class Trained:
     codec: Codec
     weights: Mapping[str, np.ndarray] | None = None
     """The weights in the format of checkpoints, perhaps packed (`bench.engine.packing`); None for the network's own."""
-    transform: transforms.Chosen | None = None
-    """The transform of ``weights``; None for weights without one."""
+    chain: tuple[transforms.Chosen, ...] = ()
+    """The transforms that ``weights`` have gone through, in their order."""
+    changed: tuple[str, ...] = ()
+    """Names of the arrays that a transform has changed."""
     source: Mapping[str, Any] = field(default_factory=dict)
-    """The checkpoint that was transformed, for the manifest."""
+    """The checkpoint of the adapted model before all transforms, for the manifest."""
     first: "Trained | None" = None
     """The predictor whose predictions the codec needs before it makes rows."""
 
     def __post_init__(self) -> None:
         self._network = built.adapted(
-            *self.own, self.task.form, self.method, self.codec.outputs, self.settings, self.others, self.transform
+            *self.own, self.task.form, self.method, self.codec.outputs, self.settings, self.others, self.chain
         )
         if self.weights is None:
             self._network.holder = self
@@ -121,14 +123,10 @@ class Trained:
             "seed": self.seed,
             **about,
         }
-        if self.transform:
-            about["transform"] = {
-                "name": self.transform.title,
-                "settings": adaptation_settings.recorded(self.transform.settings),
-                "version": self.transform.transform.version,
-                "of": dict(self.source),
-            }
-        weights = self.weights if self.transform else self.network.arrays()
+        if self.chain:
+            made = {"changed": list(self.changed), "of": dict(self.source)}
+            about["transform"] = transforms.joined([one.recorded() for one in self.chain]) | made
+        weights = self.weights if self.chain else self.network.arrays()
         states, arrays = {"codec": self.codec.state()}, {"weights": weights}
         if self.first:
             states["first"], arrays["first"] = self.first.codec.state(), self.first.weights
@@ -211,7 +209,8 @@ def load(found: Checkpoint) -> Trained:
     settings = adaptation_settings.read(about["adaptation"], about["settings"])
     more = {}
     if stored := about.get("transform"):
-        more = {"transform": transforms.read(stored["name"], stored["settings"]), "source": stored["of"]}
+        chain = tuple(map(transforms.read, transforms.separated(stored)))
+        more = {"chain": chain, "changed": tuple(stored.get("changed", ())), "source": stored["of"]}
     made = restored("codec", "weights", about["adaptation"], settings, neighbours.kept(found), **more)
     if made.codec.first:
         made.first = restored("first", "first", *made.codec.first)

@@ -279,8 +279,8 @@ def cell_options(function: Callable) -> Callable:
         named(
             "--transform",
             "transforms",
-            help="Transform after which each adapted model is scored again, such as int8 or prune:sparsity=0.8; `ls "
-            "transforms` lists all.",
+            help="Transform after which each adapted model is scored again, such as int8 or prune:sparsity=0.8, or a "
+            "chain of transforms, such as prune:sparsity=0.8+int8; `ls transforms` lists all.",
         ),
         named("--adaptation", "adaptations", help="How models are adapted to tasks; `ls adaptations` lists all."),
         click.option("--out", type=Location("folder"), help="Folder of the run; a run that is there is resumed."),

@@ -33,11 +33,15 @@ def resolve(kind: str, name: str) -> str:
     """The registered name that ``name`` stands for.
 
     A model's may begin with "random-" or be a baseline's; a task may have a variant behind a dash ("multi30k-de-fr"),
-    and an adaptation, a transform or a condition settings behind a colon ("prompt:shots=4").
+    and an adaptation, a transform or a condition settings behind a colon ("prompt:shots=4"). Transforms may form a
+    chain ("prune+int8").
     """
-    if kind in ("adaptations", "transforms", "conditions"):
-        head, colon, settings = name.partition(":")
-        return match(head, names(kind)) + colon + settings
+    if kind == "transforms":
+        from ptmbench.bench.adapt import transforms
+
+        return "+".join(_with_settings(kind, one) for one in transforms.split(name))
+    if kind in ("adaptations", "conditions"):
+        return _with_settings(kind, name)
     if kind == "models":
         from ptmbench.bench import baselines
         from ptmbench.bench.runs.artefacts import RANDOM
@@ -62,6 +66,11 @@ def match(name: str, known: Iterable[str]) -> str:
 def fold(name: str) -> str:
     """``name`` without what does not count."""
     return name.casefold().replace("-", "").replace("_", "")
+
+
+def _with_settings(kind: str, name: str) -> str:
+    head, colon, settings = name.partition(":")
+    return match(head, names(kind)) + colon + settings
 
 
 def _variant(name: str) -> str:

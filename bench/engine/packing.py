@@ -5,10 +5,11 @@ A packed array NAME is stored as several arrays:
     NAME#mask, NAME#values, NAME#shape    one bit for each entry, the non-zero entries, the shape
     NAME#codes, NAME#scales               int8 codes [R, D] and one scale for each row, float32 [R, 1]
 
-Other arrays keep their names. Transforms pack weights, and `bench.adapt.predictor` unpacks them.
+Other arrays keep their names. The codes of a pruned table lack their zeros too, as NAME#codes#mask and so on.
+`bench.runs.answers` packs the weights of transformed models, and `bench.adapt.predictor` unpacks them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,15 @@ def sparse(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
     return {name + _MASK: np.packbits(there), name + _VALUES: flat[there], name + _SHAPE: shape}
 
 
+def without_zeros(arrays: Arrays, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """``arrays`` with those called ``names`` packed by `sparse`; of a table of codes, its codes."""
+    packed = {name + _CODES if name + _CODES in arrays else name for name in names}
+    found = {name: array for name, array in arrays.items() if name not in packed}
+    for name in sorted(packed):
+        found |= sparse(name, arrays[name])
+    return found
+
+
 def rows_as_codes(name: str, codes: np.ndarray, scales: np.ndarray) -> dict[str, np.ndarray]:
     """Packs a table [R, D] of values ``codes / scales``: int8 ``codes`` [R, D], float32 ``scales`` [R, 1]."""
     return {name + _CODES: codes, name + _SCALES: scales}
@@ -44,22 +54,26 @@ def rows_as_codes(name: str, codes: np.ndarray, scales: np.ndarray) -> dict[str,
 
 def unpacked(arrays: Arrays) -> dict[str, np.ndarray]:
     """The original arrays of the stored ``arrays``, by name."""
-    found = {name: array for name, array in arrays.items() if "#" not in name}
+    whole = {name: array for name, array in arrays.items() if not name.endswith((_MASK, _VALUES, _SHAPE))}
     for name in arrays:
         if name.endswith(_MASK):
             own = name.removesuffix(_MASK)
             values, shape = arrays[own + _VALUES], tuple(arrays[own + _SHAPE])
-            whole = np.zeros(int(np.prod(shape)), values.dtype)
-            whole[np.unpackbits(arrays[name], count=whole.size).astype(bool)] = values
-            found[own] = whole.reshape(shape)
-        elif name.endswith(_CODES):
+            filled = np.zeros(int(np.prod(shape)), values.dtype)
+            filled[np.unpackbits(arrays[name], count=filled.size).astype(bool)] = values
+            whole[own] = filled.reshape(shape)
+    found = {name: array for name, array in whole.items() if not name.endswith((_CODES, _SCALES))}
+    for name, codes in whole.items():
+        if name.endswith(_CODES):
             own = name.removesuffix(_CODES)
-            found[own] = arrays[name].astype(np.float32) / arrays[own + _SCALES]
+            found[own] = codes.astype(np.float32) / whole[own + _SCALES]
     return found
 
 
 def size_of(arrays: Arrays, name: str) -> Size:
     """The size of the array ``name`` in the stored ``arrays``."""
+    if name + _CODES + _MASK in arrays:
+        name += _CODES
     if name + _MASK in arrays:
         values, entries = arrays[name + _VALUES], int(np.prod(arrays[name + _SHAPE]))
         return Size(entries, entries - values.size, 8 * values.itemsize)

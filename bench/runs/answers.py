@@ -1,7 +1,7 @@
 """Adapts a model to a cell's task, predicts the reported examples, and accounts for the cost."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -99,9 +99,9 @@ def predictor_of(
     learns = load(cell.method).learns
     if context.predictor is not None:
         predictor = attempt.restored(context.predictor)
-        if cell.transform and predictor.transform is None:
+        if len(predictor.chain) < len(cell.transforms):
             predictor = attempt.transformed(predictor, context.predictor)
-    elif cell.transform:
+    elif cell.transforms:
         raise NotApplicable("trains-nothing", f"because the adaptation {cell.method} trains nothing to transform.")
     else:
         outcome.cost |= attempt.size()
@@ -112,7 +112,7 @@ def predictor_of(
         about = {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": outcome.curve}
         with phase("keep"):
             predictor.save(attempt.kept_at(), about)
-        if cell.transform:
+        if cell.transforms:
             outcome.cost["disk_bytes"] = stored_bytes(checkpoint.read(attempt.kept_at()))
     return predictor
 
@@ -174,11 +174,12 @@ class _Attempt:
             return predictor.load(found)
 
     def transformed(self, source: Any, found: Checkpoint) -> Predictor:
-        """Applies the cell's transform to ``source``, the predictor that was kept as ``found``."""
+        """Applies the cell's next transform to ``source``, the predictor that was kept as ``found``."""
         from ptmbench.bench.adapt.course import Bookmark, Course
         from ptmbench.bench.adapt.transforms.contract import Material
+        from ptmbench.bench.engine import packing
 
-        chosen = transforms.read(self.cell.transform, self.cell.transform_settings)
+        chosen = transforms.read(self.cell.transforms[len(source.chain)])
         training = chosen.transform.training(chosen.settings, self.settings)
         rows: dict[str, Any] = {}
         spent = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0}
@@ -196,16 +197,20 @@ class _Attempt:
         with phase("transform"):
             made = chosen.transform.transformed(material)
         if (course := made.course) is not None:
-            before = Course(steps=self.outcome.cost["steps"], curve=self.outcome.curve)
-            self.outcome.curve = before.then(course).curve
+            adapted = Course(steps=self.outcome.cost["steps"], curve=self.outcome.curve)
+            self.outcome.curve = adapted.then(course).curve
             spent |= {"steps": course.steps, "tokens": course.tokens, "flops": course.flops}
             spent["flops_evaluate"] += len(course.curve) * source.learning.forward_flops(rows["selection"])
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
-        self.outcome.cost |= self._sizes(made) | {"transform": spent}
-        of = {"weights_sha256": found.weights_sha256, "disk_bytes": stored_bytes(found)}
+        changed = tuple(dict.fromkeys((*source.changed, *made.changed)))
+        weights = packing.without_zeros(made.weights, changed)
+        before = self.context.spent.get("transform", {})  # of the transforms before
+        spent = {name: before.get(name, 0) + value for name, value in spent.items()}
+        self.outcome.cost |= self._sizes(weights, changed) | {"transform": spent}
+        of = source.source or {"weights_sha256": found.weights_sha256, "disk_bytes": stored_bytes(found)}
         with phase("build"):
-            return replace(source, weights=made.weights, transform=chosen, source=of)
+            return replace(source, weights=weights, chain=(*source.chain, chosen), changed=changed, source=of)
 
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
         """``source`` with a codec that knows the training set; the rows for training and for model selection; and the
@@ -217,12 +222,12 @@ class _Attempt:
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
         return replace(source, codec=codec), rows, flops
 
-    def _sizes(self, made: Any) -> dict[str, Any]:
-        """The size of a transformed network: its non-zero parameters, the number of transformed weights, their
-        sparsity, and the most bits that one of them takes."""
+    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str]) -> dict[str, Any]:
+        """The size of a transformed network with these stored ``weights``: its non-zero parameters, and of the arrays
+        that were ``changed`` the number of weights, their sparsity, and the most bits that one of them takes."""
         from ptmbench.bench.engine.packing import size_of
 
-        found = {name: size_of(made.weights, name) for name in made.changed}
+        found = {name: size_of(weights, name) for name in changed}
         everything, zeros = (sum(part) for part in list(zip(*found.values(), strict=True))[:2])
         inside = sum(size.zeros for name, size in found.items() if not name.startswith("adapted/"))
         return {

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from ptmbench.bench import adapt, baselines
+from ptmbench.bench.adapt import transforms
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining, without
@@ -24,6 +25,8 @@ VERSION = 3
 """Raised when a change of the harness changes the scores of cells."""
 COST = "cost.json"
 """File with the cost of an adapted model, in its folder."""
+_LONG = 48
+"""The length of a slug."""
 GIVEN = "checkpoint:"
 """Prefix of the keys of checkpoints that a user gave."""
 
@@ -138,10 +141,9 @@ class Cell:
     """The condition under which the model predicts, with the settings asked for: "misspellings:share=0.2"."""
     condition_settings: Mapping[str, float | str] = field(default_factory=dict)
     condition_version: int = 0
-    transform: str = ""
-    """The transform of the adapted model, with the settings asked for: "prune:sparsity=0.8"."""
-    transform_settings: Mapping[str, float | str] = field(default_factory=dict)
-    transform_version: int = 0
+    transforms: tuple[Mapping[str, Any], ...] = ()
+    """The transforms of the adapted model in their order, each with its "name" and the settings asked for
+    ("prune:sparsity=0.8"), all "settings", and "version"."""
     predictor: str = ""
     """Key of the `AdaptedModel` that predicts; "" for a cell that adapts the model itself, with the same score."""
 
@@ -150,9 +152,12 @@ class Cell:
         # A newer field with its default value is left out, so that older cells keep their keys.
         newer = {"adaptation_version": 1, "beside": {}, "neighbours": {}, "adapted": ""}
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
-        newer |= {"transform": "", "transform_settings": {}, "transform_version": 0}
-        matters = without(asdict(self), **newer)
+        matters = without(asdict(self), **newer, transforms=())
         del matters["predictor"], matters["chosen_by"]
+        if len(self.transforms) == 1:  # the fields of before there were chains
+            (one,) = matters.pop("transforms")
+            names = {"transform": "name", "transform_settings": "settings", "transform_version": "version"}
+            matters |= {older: one[name] for older, name in names.items()}
         return digest({"cell": matters, "version": VERSION})
 
     @property
@@ -166,7 +171,7 @@ class Cell:
         if key == self.adapted:
             return "The adaptation to its intermediate task"
         if key == self.predictor:
-            return "Its transform" if self.transform else "Its adaptation"
+            return "Its transform" if self.transforms else "Its adaptation"
         beside = next((name for name, other in self.neighbours.items() if other == key), "")
         return f"The pre-training of {beside}" if beside and key != self.pretraining else "Its pre-training"
 
@@ -179,6 +184,11 @@ class Cell:
     def who(self) -> str:
         """The row and its size."""
         return f"{self.row.name}-{self.row.size}" if self.row.size else self.row.name
+
+    @property
+    def transform(self) -> str:
+        """The chain of transforms of the adapted model: "prune:sparsity=0.8+int8"; "" without one."""
+        return transforms.title(self.transforms)
 
     @property
     def column(self) -> str:
@@ -199,7 +209,10 @@ class Cell:
     def folder(self) -> str:
         """The name of the folder of its adapted model, one for each cell of a run that has one."""
         which = f".{slug(self.chosen_by)}" if self.chosen_by else ""
-        return f"{self.who}.{self.task}.{slug(self.treatment)}.s{self.seed}{which}"
+        treatment = slug(self.treatment)
+        if len(self.treatment) > _LONG:  # slugs are cut, and chains may begin alike
+            treatment += f"-{digest(self.treatment)[:6]}"
+        return f"{self.who}.{self.task}.{treatment}.s{self.seed}{which}"
 
     @property
     def group(self) -> str:
@@ -263,8 +276,9 @@ class AdaptedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformedModel(AdaptedModel):
-    """An adapted model after a transform. ``cell`` has this transform and no condition, and its `Cell.predictor` is the
-    key of the adapted model that is transformed."""
+    """An adapted model after a transform. ``cell`` has this transform as its last one, and no condition. Its
+    `Cell.predictor` is the key of the model that is transformed: the adapted model or, in a chain, the one that the
+    transforms before have made."""
 
     kind: ClassVar[str] = "transformed"
 
@@ -273,7 +287,10 @@ class TransformedModel(AdaptedModel):
         return digest({"transformed": self.cell.key})
 
     def relation(self, key: str) -> str:
-        return "The adapted model" if key == self.cell.predictor else self.cell.relation(key)
+        if key != self.cell.predictor:
+            return self.cell.relation(key)
+        before = transforms.title(self.cell.transforms[:-1])
+        return f"The model after {before}" if before else "The adapted model"
 
     @property
     def title(self) -> str:
@@ -311,4 +328,5 @@ def from_dict(content: Mapping[str, Any]) -> Artefact:
 
 
 def _cell(values: Mapping[str, Any]) -> Cell:
-    return Cell(**{**values, "row": Row(**values["row"]), "form": Form(values["form"])})
+    read = {"row": Row(**values["row"]), "form": Form(values["form"]), "transforms": tuple(values["transforms"])}
+    return Cell(**{**values, **read})

@@ -44,9 +44,9 @@ def run(cell: Cell, context: Context) -> Record:
 
 
 def adapt(cell: Cell, context: Context) -> dict[str, Any]:
-    """Adapts the model of ``cell`` to its task, or transforms the adapted model of ``context``, and saves it in
-    ``context.out`` without scoring it. Returns the total cost, with the transform's own cost under "transform". Raises
-    the error of a cell that fails."""
+    """Adapts the model of ``cell`` to its task, or applies the cell's last transform to the model of ``context``, and
+    saves it in ``context.out`` without scoring it. Returns the total cost, with the cost of all transforms under
+    "transform". Raises the error of a cell that fails."""
     task, outcome = tasks.load(cell.task), Outcome()
     with Meter() as meter:
         settings = read(cell.method, cell.settings)
@@ -56,8 +56,9 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
         predictor_of(cell, replace(context, keep=True), task, settings, parts, outcome)
     own = meter.cost()
     spent = together(context.spent, own) if context.spent else own
-    if cell.transform:
-        outcome.cost["transform"] |= own
+    if cell.transforms:
+        before = context.spent.get("transform")
+        outcome.cost["transform"] |= together(before, own) if before else own
     return outcome.cost | spent | {"threads": environment.threads()}
 
 
@@ -247,17 +248,10 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
 
 
 def _transform(cell: Cell, context: Context) -> dict[str, Any]:
-    """The transform of the adapted model for the record: its settings, its own cost, and the source checkpoint."""
-    if not cell.transform:
+    """The transforms of the adapted model for the record: their settings, their own cost, and the adapted model."""
+    if not cell.transforms:
         return {}
-    chosen = transforms.read(cell.transform, cell.transform_settings)
-    about = {
-        "name": cell.transform,
-        "settings": dict(cell.transform_settings),
-        "version": cell.transform_version,
-        "label": chosen.transform.label(chosen.settings),
-        "compression": chosen.transform.compression,
-    }
+    about = transforms.joined(cell.transforms) | transforms.described([transforms.read(one) for one in cell.transforms])
     made = context.predictor.about.get("transform", {}) if context.predictor else {}
     more = {"of": made.get("of"), "cost": context.spent.get("transform")}
     return {"transform": about | {name: value for name, value in more.items() if value}}

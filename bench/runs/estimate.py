@@ -126,7 +126,7 @@ def _cell(
     transforming: bool = False,
 ) -> tuple[float, float, str]:
     """(tokens, FLOPs, reason) of a cell. ``reason`` says why it is not applicable, and is "" if it is applicable.
-    Lengths are averages of the first thousand examples. With ``transforming``, only the transform is counted."""
+    Lengths are averages of the first thousand examples. With ``transforming``, only the last transform is counted."""
     task = tasks.load(cell.task)
     if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
         return 0.0, 0.0, f"the condition {cell.condition} is not for {cell.form} tasks."
@@ -145,11 +145,11 @@ def _cell(
         return 0.0, 0.0, ""
     if reason := unfit_beside(cell.row.model, cell.neighbours):
         return 0.0, 0.0, reason
-    if cell.transform and not load(cell.method).learns:
+    if cell.transforms and not load(cell.method).learns:
         return 0.0, 0.0, f"the adaptation {cell.method} trains nothing to transform."
     settings = adaptation_settings.read(cell.method, cell.settings)
     if transforming:
-        chosen = transforms.read(cell.transform, cell.transform_settings)
+        chosen = transforms.read(cell.transforms[-1])
         settings = chosen.transform.training(chosen.settings, settings)
         if settings is None:
             return 0.0, 0.0, ""

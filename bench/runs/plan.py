@@ -204,13 +204,11 @@ def cells_of(
     return tuple(cells.values())
 
 
-def _with_transforms(cell: Cell, transforms: Sequence[transforms_of.Chosen]) -> Iterator[Cell]:
-    """``cell``, and the same cell after each of ``transforms``. A baseline has no network to transform."""
+def _with_transforms(cell: Cell, chains: Sequence[Sequence[transforms_of.Chosen]]) -> Iterator[Cell]:
+    """``cell``, and the same cell after each of the ``chains`` of transforms. A baseline has no network."""
     yield cell
-    for one in transforms if cell.row.kind != "baseline" else ():
-        settings = adaptation_settings.recorded(one.settings)
-        version = one.transform.version
-        yield replace(cell, transform=one.title, transform_settings=settings, transform_version=version)
+    for chain in chains if cell.row.kind != "baseline" else ():
+        yield replace(cell, transforms=tuple(one.recorded() for one in chain))
 
 
 def _with_conditions(

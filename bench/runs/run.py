@@ -194,10 +194,11 @@ class _AdaptedModels:
         return tuple(self._planned.values())
 
     def __call__(self, cell: Cell) -> str:
-        """The key of the adapted model of ``cell``, or of the transformed model if it has a transform."""
+        """The key of the adapted model of ``cell``, or of the transformed model if it has transforms. Each transform of
+        a chain makes a model of its own."""
         planned = AdaptedModel(cell=cell)
-        if cell.transform:
-            source = self(replace(cell, transform="", transform_settings={}, transform_version=0))
+        if cell.transforms:
+            source = self(replace(cell, transforms=cell.transforms[:-1]))
             planned = TransformedModel(cell=replace(cell, predictor=source))
         self._planned[planned.key] = planned
         return planned.key

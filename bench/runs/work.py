@@ -63,7 +63,7 @@ class Job:
         only = [*cell.chosen_by.split(), "--tasks", cell.task]
         if cell.row.kind != "baseline" and not adapt.load(cell.method).only:  # else the form alone decides
             only += ["--adaptation", cell.adaptation]
-        if cell.transform:
+        if cell.transforms:
             only += ["--transform", cell.transform]
         if cell.condition:
             only += ["--condition", cell.condition]

@@ -1,7 +1,5 @@
 """Records of transformed models on the board and in the gate."""
 
-import dataclasses
-
 import pytest
 
 from ptmbench.bench.adapt import transforms
@@ -13,10 +11,10 @@ from tests.leaderboard.gates import side
 
 
 def compressed(asked="prune:sparsity=0.8", version=1, **changes):
-    """A made-up record of a transformed model."""
-    chosen = transforms.choose(asked)
-    about = {"name": asked, "settings": dataclasses.asdict(chosen.settings), "version": version}
-    about |= {"label": chosen.transform.label(chosen.settings), "compression": chosen.transform.compression}
+    """A made-up record of a transformed model; ``version`` is the version of its last transform."""
+    chain = transforms.choose(asked)
+    about = transforms.joined([one.recorded() for one in chain]) | {"version": version}
+    about |= transforms.described(chain)
     return made.record(adaptation={"name": f"finetune>{asked}", "transform": about}, **changes)
 
 
@@ -46,6 +44,24 @@ def test_the_gate_compares_the_same_transform(tmp_path):
     ((_, _, apart),) = sides.match(left, right)
     assert apart == ["version of the transform"]
     assert left.groups[0].trained
+
+
+def test_a_chain_has_a_row_of_its_own_and_its_earlier_versions_count(tmp_path):
+    chain = "prune:sparsity=0.8+int8"
+    grid = arrange([made.record(value=80.0), compressed("int8", value=79.0), compressed(chain, value=74.0)])
+    titles = [row.title for row in grid.rows]
+    assert "BERT (mini · pre-trained · fine-tuning · pruned 80 %, then int8)" in titles and len(titles) == 3
+    lines = {line["method"].title: line["type"] for line in survey.table_3(grid)}
+    assert lines[titles[-1]] == "pruning, quantisation"
+    older = compressed(chain, value=74.0)
+    older.adaptation["transform"]["before"][0]["version"] = 0
+    assert sides.identity_of(older) == sides.identity_of(compressed(chain))
+    left, right = (sides.read(side(tmp_path / name, [one])) for name, one in (("a", older), ("b", compressed(chain))))
+    ((*_, apart),) = sides.match(left, right)
+    assert apart == ["version of transform 1"]
+    older.adaptation["transform"]["before"] = ["prune"]
+    with pytest.raises(record.RecordError, match="adaptation.transform.before"):
+        record.write(tmp_path, older)
 
 
 @pytest.mark.parametrize("broken", [{"name": "x"}, "int8", {"name": "x", "settings": {}, "version": "1"}])

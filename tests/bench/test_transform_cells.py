@@ -61,8 +61,9 @@ def test_every_model_is_also_planned_after_the_transform_and_keeps_its_key():
         assert adapted.key in changed.needs and changed.relation(adapted.key) == "The adapted model"
         assert one.relation(changed.key) == "Its transform" and one.treatment == f"finetune>{one.transform}"
         assert dataclasses.replace(one, predictor="").key == one.key
-        for other in ({"transform": ""}, {"transform_version": 9}, {"transform_settings": {"sparsity": 0.3}}):
-            assert dataclasses.replace(one, **other).key != one.key
+        (link,) = one.transforms
+        for other in ((), ({**link, "version": 9},), ({**link, "settings": {"sparsity": 0.3}},)):
+            assert dataclasses.replace(one, transforms=other).key != one.key
     whole = Plan((Given(key="t", path="x"), *models.values(), *found))
     assert Plan.from_json(whole.to_json()) == whole
     order = [one.key for one in whole.artefacts]
@@ -126,10 +127,8 @@ def test_transforms_are_listed_and_shown(capsys, asked):
 
 
 def changes_of(asked):
-    """The fields of a cell after the transform that is ``asked`` for."""
-    chosen = transforms.choose(asked)
-    settings = dataclasses.asdict(chosen.settings)
-    return {"transform": chosen.title, "transform_settings": settings, "transform_version": chosen.transform.version}
+    """The fields of a cell after the transforms that are ``asked`` for."""
+    return {"transforms": tuple(one.recorded() for one in transforms.choose(asked))}
 
 
 def transformed(asked, cell, given):

@@ -55,11 +55,11 @@ def test_a_table_of_codes_is_read_as_numbers():
 
 def test_a_transform_has_one_name_whatever_its_spelling():
     asked = ("int8", "int8:activations=1", "int8:activations=0", "prune:sparsity=.80", "prune:pattern=2:4")
-    names = [transforms.choose(text).title for text in asked]
+    names = [one.title for text in asked for one in transforms.choose(text)]
     assert names == ["int8", "int8", "int8:activations=0", "prune:sparsity=0.8", "prune:pattern=2:4"]
     for text in names:
-        chosen = transforms.choose(text)
-        assert transforms.read(text, vars(chosen.settings)) == chosen
+        (chosen,) = transforms.choose(text)
+        assert transforms.read(chosen.recorded()) == chosen
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_the_toolkit_leaves_keras_3_to_the_process(pruning):
 def test_transforms_are_listed_without_tensorflow():
     code = (
         "import sys\nfrom ptmbench.bench.adapt import transforms\n"
-        "for name in transforms.names(): transforms.choose(name).transform.label(transforms.choose(name).settings)\n"
+        "for name in transforms.names(): [one.transform.label(one.settings) for one in transforms.choose(name)]\n"
         "sys.exit(bool({'tensorflow', 'keras', 'tensorflow_model_optimization', 'tf_keras'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=300).returncode == 0

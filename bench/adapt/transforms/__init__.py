@@ -1,14 +1,24 @@
-"""Transforms of a network that keep its task: pruning, quantisation. One folder each defines ``TRANSFORM``."""
+"""Transforms of a network that keep its task: pruning, quantisation. One folder each defines ``TRANSFORM``.
 
-from collections.abc import Mapping
+A chain applies several transforms in their order. This file parses its name, "prune:sparsity=0.8+int8", and refuses an
+order that cannot work.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptmbench.bench.adapt import _folders
+from ptmbench.bench.adapt.settings import recorded
+from ptmbench.bench.errors import UsageError
 
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.transforms.contract import Transform
+
+_NEXT = re.compile(r"\+(?=[^\W\d])(?!\w+=)")
+"""The + before the name of a further transform. Before a setting, ``name=`` follows."""
 
 
 class Chosen(NamedTuple):
@@ -18,6 +28,10 @@ class Chosen(NamedTuple):
     """Its name with the settings that differ from their defaults: "prune:sparsity=0.8"."""
     transform: "Transform"
     settings: Any
+
+    def recorded(self) -> dict[str, Any]:
+        """Its "name", "settings" and "version", from which `read` restores it."""
+        return {"name": self.title, "settings": recorded(self.settings), "version": self.transform.version}
 
 
 def names() -> tuple[str, ...]:
@@ -33,15 +47,69 @@ def load(name: str) -> "Transform":
     return _folders.load(Path(__file__).parent, name, "TRANSFORM", Transform)
 
 
-def choose(asked: str) -> Chosen:
-    """The transform that a user ``asked`` for: "int8", "prune:sparsity=0.8".
+def split(asked: str) -> list[str]:
+    """The transforms of a chain: ["prune:sparsity=0.8", "int8"] for "prune:sparsity=0.8+int8"."""
+    return _NEXT.split(asked)
 
-    Raises `UsageError` where there is no such transform, `SettingError` for settings that it does not take.
+
+def choose(asked: str) -> tuple[Chosen, ...]:
+    """The transforms that a user ``asked`` for, in their order: "int8", "prune:sparsity=0.8+int8".
+
+    Raises `UsageError` for an unknown transform and for an order that cannot work, `SettingError` for settings that a
+    transform does not take.
     """
-    return Chosen(*_folders.chosen("transform", asked, names(), load, "prune:sparsity=0.8"))
+    chain = tuple(
+        Chosen(*_folders.chosen("transform", one, names(), load, "prune:sparsity=0.8")) for one in split(asked)
+    )
+    _check_order(chain)
+    return chain
 
 
-def read(title: str, settings: Mapping[str, Any]) -> Chosen:
-    """The transform that is called ``title``, with the ``settings`` that a plan or a checkpoint recorded."""
-    transform = load(title.partition(":")[0])
-    return Chosen(title, transform, transform.settings(**settings))
+def read(recorded: Mapping[str, Any]) -> Chosen:
+    """The transform that `Chosen.recorded` describes."""
+    transform = load(recorded["name"].partition(":")[0])
+    return Chosen(recorded["name"], transform, transform.settings(**recorded["settings"]))
+
+
+def title(chain: Sequence[Mapping[str, Any]]) -> str:
+    """The name of a ``chain`` of recorded transforms, as `choose` takes it; "" without a transform."""
+    return "+".join(one["name"] for one in chain)
+
+
+def joined(chain: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One entry for a ``chain`` of recorded transforms: the name of the chain, settings and version of the last
+    transform, and the transforms "before" it."""
+    *before, last = chain
+    return {**last, "name": title(chain)} | ({"before": before} if before else {})
+
+
+def separated(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The inverse of `joined`; further fields of ``entry`` are left out."""
+    last = {"name": split(entry["name"])[-1], "settings": entry["settings"], "version": entry["version"]}
+    return [*entry.get("before", ()), last]
+
+
+def described(chain: Sequence[Chosen]) -> dict[str, str]:
+    """What the board shows of a ``chain``: its "label", and the kinds of "compression" with a + between them."""
+    return {
+        "label": ", then ".join(one.transform.label(one.settings) for one in chain),
+        "compression": "+".join(dict.fromkeys(one.transform.compression for one in chain)),
+    }
+
+
+def _check_order(chain: Sequence[Chosen]) -> None:
+    """Raises `UsageError` if a transform comes after one that no transform can follow."""
+    final = [one for one in chain if one.transform.final]
+    if not final or (len(final) == 1 and chain[-1] is final[0]):
+        return
+    asked = "+".join(one.title for one in chain)
+    if len(final) > 1:
+        titles = " and ".join(one.title for one in final)
+        raise UsageError(
+            f"--transform {asked}: {titles} must each be the last transform of a chain. Ask for one chain with each."
+        )
+    right = "+".join(one.title for one in (*(one for one in chain if one is not final[0]), final[0]))
+    raise UsageError(
+        f"--transform {asked}: no transform can train or change weights after {final[0].title}, so it must be the "
+        f"last. Use {right}."
+    )

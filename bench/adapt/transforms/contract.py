@@ -23,7 +23,8 @@ class Material:
     """The input of a transform."""
 
     predictor: "Trained"
-    """The adapted model. Its network is shared, so read its arrays before another model is trained."""
+    """The adapted model, after the earlier transforms of a chain. Its network is shared, so read its arrays before
+    another model is trained."""
     settings: Any
     """The settings of the transform."""
     training: Settings | None
@@ -41,7 +42,8 @@ class Transformed(NamedTuple):
     """The output of a transform."""
 
     weights: Mapping[str, Any]
-    """All arrays of the network, in the format of checkpoints (`bench.engine.packing`)."""
+    """All arrays of the network by name, where int8 codes may replace numbers (`bench.engine.packing`). The caller
+    leaves out their zeros when it stores them."""
     changed: tuple[str, ...]
     """Names of the arrays that were pruned or quantised."""
     course: "Course | None" = None
@@ -54,13 +56,16 @@ class Transform(Protocol):
 
     summary: str
     settings: type
-    """A frozen dataclass whose fields are `bench.adapt.settings.setting`."""
+    """A frozen dataclass whose fields are `bench.adapt.settings.setting`. No value has a + in it: that separates
+    settings, and the transforms of a chain."""
     version: int
     """Raised when a change makes another predictor from the same input."""
     compression: str
     """The survey's kind of compression: a key of `leaderboard.survey.COMPRESSION`."""
     rebuilds: bool
     """Whether the transformed network has other layers than the adapted one, made by `prepare`."""
+    final: bool
+    """Whether it must be the last transform of a chain, because no other one can train or change its weights."""
 
     def label(self, settings: Any) -> str:
         """The text on the board for a model transformed with ``settings``: "pruned to 50 % zeros"."""

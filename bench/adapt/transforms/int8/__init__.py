@@ -42,6 +42,7 @@ class Int8:
     version = 1
     compression = "quantization"
     rebuilds = True
+    final = True
 
     def label(self, settings: Settings) -> str:
         return "int8" if settings.activations else "int8 weights"

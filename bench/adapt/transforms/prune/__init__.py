@@ -113,6 +113,7 @@ class Prune:
     version = 1
     compression = "pruning"
     rebuilds = False
+    final = False
 
     def label(self, settings: Settings) -> str:
         pattern = f" ({settings.pattern})" if settings.pattern else ""

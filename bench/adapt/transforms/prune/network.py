@@ -15,7 +15,6 @@ from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.transforms import kernels
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.prune import Settings
-from ptmbench.bench.engine import packing
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.errors import NotApplicable
@@ -139,7 +138,7 @@ class Learner:
 
 
 def pruned(material: Material) -> Transformed:
-    """Trains the network of ``material`` further, and returns its weights with the zeros left out.
+    """Trains the network of ``material`` further, and returns its weights with zeros.
 
     Raises `NotApplicable` where nothing learns that could be pruned, where the training is shorter than the schedule,
     and where a kernel cannot reach the sparsity exactly.
@@ -164,10 +163,8 @@ def pruned(material: Material) -> Transformed:
         course = loop.train(learner, rows, material.training, material.seed, material.score, material.bookmark)
     arrays, changed = adapted.arrays(), kernels.names(adapted, variables)
     _check_sparsity({name: arrays[name] for name in changed}, settings)
-    weights = {name: array for name, array in arrays.items() if name not in changed}
-    for name in changed:
-        weights |= packing.sparse(name, arrays[name] + 0.0)  # a mask makes -0.0 of negative weights
-    return Transformed(weights, changed, course)
+    zeroed = {name: arrays[name] + 0.0 for name in changed}  # a mask makes -0.0 of negative weights
+    return Transformed(arrays | zeroed, changed, course)
 
 
 def zeros_in(shape: Sequence[int], settings: Settings) -> int:

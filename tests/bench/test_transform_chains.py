@@ -1,0 +1,254 @@
+"""Chains of transforms: parsed, planned, applied one after another, and resumed in the middle."""
+
+import dataclasses
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from ptmbench import tasks
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.adapt import predictor, transforms
+from ptmbench.bench.adapt.built import traced
+from ptmbench.bench.commands import registry
+from ptmbench.bench.engine import checkpoint, packing
+from ptmbench.bench.engine.checkpoint import digest
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, TransformedModel
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.leaderboard import record
+from tests.bench.cells import make
+from tests.bench.processes import ROOT, wait_for
+from tests.bench.test_condition_cells import kept
+from tests.bench.test_transform_cells import after, by_treatment, changes_of
+
+CHAIN = "prune:sparsity=0.8+int8"
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "titles"),
+    [
+        (CHAIN, ["prune:sparsity=0.8", "int8"]),
+        ("prune+int8:activations=0+embeddings=0", ["prune", "int8:activations=0+embeddings=0"]),
+        ("prune:pattern=2:4+epochs=2+prune:sparsity=.75", ["prune:epochs=2+pattern=2:4", "prune:sparsity=0.75"]),
+        ("prune:learning_rate=1e+2+int8", ["prune:learning_rate=100.0", "int8"]),
+    ],
+)
+def test_a_chain_is_named_by_its_transforms(asked, titles):
+    chain = transforms.choose(asked)
+    assert [one.title for one in chain] == titles
+    links = [one.recorded() for one in chain]
+    assert transforms.choose(transforms.title(links)) == chain
+    entry = transforms.joined(links)
+    assert entry["name"] == "+".join(titles) and transforms.separated(entry) == links
+    assert tuple(map(transforms.read, links)) == chain
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("int8+prune:sparsity=0.8", "after int8, so it must be the last. Use prune:sparsity=0.8+int8."),
+        ("prune+int8+prune:sparsity=0.8", "Use prune+prune:sparsity=0.8+int8."),
+        ("int8+int8:activations=0", "int8 and int8:activations=0 must each be the last transform of a chain."),
+        ("prune:sparsity=0.8+squeeze", "There is no transform 'squeeze'. Choices: int8, prune."),
+        ("prune+", "There is no transform 'prune+'"),
+    ],
+)
+def test_an_order_that_cannot_work_is_refused_with_the_one_that_does(asked, told):
+    with pytest.raises(UsageError, match=re.escape(told)):
+        transforms.choose(asked)
+
+
+def test_every_name_of_a_chain_may_be_spelt_otherwise():
+    assert registry.resolve("transforms", "Prune:sparsity=0.8+INT8") == CHAIN
+
+
+# Plans ---------------------------------------------------------------------------------------------------------------
+
+
+def test_each_transform_of_a_chain_is_a_model_that_others_share():
+    found, models = after(f"prune:sparsity=0.8,{CHAIN}", names=("bert",), seeds=[0])
+    plain, pruned, both = found
+    assert [one.transform for one in found] == ["", "prune:sparsity=0.8", CHAIN] and len(models) == 3
+    assert both.treatment == f"finetune>{CHAIN}" and both.folder == "bert-tiny.cola.finetune-prune-sparsity-0-8-int8.s0"
+    last = models[both.predictor]
+    assert isinstance(last, TransformedModel) and last.cell.predictor == pruned.predictor
+    assert pruned.predictor in last.needs
+    assert last.relation(pruned.predictor) == "The model after prune:sparsity=0.8"
+    assert models[models[pruned.predictor].cell.predictor].cell.key == plain.key
+    whole = Plan((Given(key="t", path="x"), *models.values(), *found))
+    assert Plan.from_json(whole.to_json()) == whole
+    job = Job(data="", source={}, command="ptmbench run demo", keep=False, length=32)
+    assert f" --transform {CHAIN} " in job.command_of(both)
+    first, second = both.transforms
+    for other in (({**first, "version": 9}, second), (first, {**second, "version": 9}), (second, first), (second,)):
+        assert dataclasses.replace(both, transforms=other).key != both.key
+
+
+def test_chains_that_begin_alike_are_kept_in_folders_of_their_own():
+    long = "prune:epochs=1+sparsity=0.75+embeddings=1+head=1"
+    found, _ = after(f"{long},{long}+int8,{long}+int8:activations=0", names=("bert",), seeds=[0])
+    assert len({one.folder for one in found}) == 4
+
+
+def test_a_single_transform_has_the_key_of_before_there_were_chains():
+    _, one = after("int8", names=("bert",), seeds=[0])[0]
+    newer = {"adaptation_version", "beside", "neighbours", "adapted", "condition", "condition_settings"}
+    newer |= {"condition_version", "transforms", "predictor", "chosen_by"}
+    matters = {name: value for name, value in dataclasses.asdict(one).items() if name not in newer}
+    if one.adaptation_version != 1:
+        matters["adaptation_version"] = one.adaptation_version
+    (link,) = one.transforms
+    matters |= {"transform": "int8", "transform_settings": link["settings"], "transform_version": link["version"]}
+    assert one.key == digest({"cell": matters, "version": VERSION})
+
+
+def test_a_chain_alone_needs_the_models_before_it_but_not_their_cells():
+    found, models = after(CHAIN, names=("bert",), seeds=[0])
+    assert [one.transform for one in found] == ["", CHAIN]
+    assert [type(one) for one in models.values()] == [AdaptedModel, TransformedModel, TransformedModel]
+
+
+def test_a_failure_in_the_middle_is_told_at_the_end(tmp_path):
+    (plain, one), models = after(CHAIN, names=("random-bert",), seeds=[0])
+    last = models[one.predictor]
+    pruned = models[last.cell.predictor]
+    job = Job(data="", source={}, command="", keep=False, length=32)
+    worker = Worker(tmp_path, Plan((Given(key="t", path="x"), *models.values(), plain, one)), job)
+    worker.give_up(pruned, {"code": "diverged", "text": "The loss is not finite."}, "diverged")
+    worker.do(last.key)
+    worker.do(one.key)
+    found = record.read(one.place(tmp_path))
+    told = "Its transform failed: The model after prune:sparsity=0.8 failed: The loss is not finite."
+    assert (found.status, found.reason["text"]) == ("diverged", told)
+    assert found.adaptation["transform"]["label"] == "pruned 80 %, then int8"
+
+
+# Cells ---------------------------------------------------------------------------------------------------------------
+
+
+def chained(asked, cell, given):
+    """``cell`` after each transform of the chain, with its context: pairs, one for each."""
+    links, found = changes_of(asked)["transforms"], []
+    for count in range(1, len(links) + 1):
+        one = dataclasses.replace(cell, predictor="x", transforms=links[:count])
+        home = given.out / f"home-{one.key[:12]}"
+        cost = cells.adapt(one, dataclasses.replace(given, out=home))
+        (folder,) = (home / "adapted").iterdir()
+        given = dataclasses.replace(given, predictor=checkpoint.read(folder), spent=cost)
+        found.append((one, given))
+    return found
+
+
+def test_a_pruned_model_is_quantised_with_its_zeros(context, capsys):
+    cell = make("sst2", "bert", "finetune")
+    given = kept(cell, context)
+    plain = cells.run(dataclasses.replace(cell, predictor="x"), given)
+    asked = "prune:frequency=1+epochs=1+sparsity=0.75+head=1+embeddings=1+int8"
+    (one, pruned), (both, ready) = chained(asked, cell, given)
+    alone = chained("int8", cell, given)[0][1]
+    before, found = cells.run(one, pruned), cells.run(both, ready)
+    assert found.status == "ok", found.reason
+
+    # Codes of kernels and tables are zero wherever the pruned weights are, and lack their zeros in the file.
+    weights, stored = packing.unpacked(pruned.predictor.arrays()), ready.predictor.arrays()
+    codes = packing.unpacked(stored)
+    zeroed = [name.removesuffix("#mask") for name in pruned.predictor.arrays() if name.endswith("#mask")]
+    assert any(name.endswith("table") for name in zeroed) and any(name.startswith("adapted/") for name in zeroed)
+    for name in zeroed:
+        assert np.all(codes[name][weights[name] == 0] == 0) and np.mean(codes[name] == 0) >= 0.7
+        values = stored.get(f"{name}#codes#values", stored.get(f"{name}#values"))
+        assert values.dtype == (np.float32 if name.startswith("adapted/") else np.int8) and np.all(values != 0)
+    sizes = [each.predictor.path("weights.safetensors").stat().st_size for each in (pruned, alone, ready)]
+    assert sizes[2] < 0.7 * min(sizes[:2]) and found.cost["disk_bytes"] == sizes[2]
+
+    # The record has the whole chain: what it cost, and the adapted model that it began with.
+    again = record.read(record.write(context.out, found)).adaptation["transform"]
+    assert again["of"] == before.adaptation["transform"]["of"]
+    assert again["of"]["weights_sha256"] == given.predictor.weights_sha256
+    assert [link["name"] for link in again["before"]] == [one.transform] and again["name"] == both.transform
+    for name in ("steps", "tokens", "flops"):
+        assert found.cost[name] == plain.cost[name] + again["cost"][name] == before.cost[name]
+    assert again["cost"]["seconds"]["total"] > before.adaptation["transform"]["cost"]["seconds"]["total"]
+    assert found.curve == before.curve and found.cost["parameters_transformed"] == before.cost["parameters_transformed"]
+    assert found.cost["sparsity"] >= before.cost["sparsity"] == pytest.approx(0.75, abs=1e-3)
+
+    # It is restored in a process of its own, by `predict` too.
+    report = tasks.load("sst2").examples(context.data, "dev")[:16]
+    answers = predictor.load(ready.predictor).answer(report).probabilities
+    traced.cache_clear()
+    restored = predictor.load(ready.predictor)
+    assert [link.title for link in restored.chain] == transforms.split(both.transform)
+    assert restored.answer(report).probabilities == answers
+    assert main(["predict", str(ready.predictor.folder), "--data", str(context.data), "--split", "dev", "--out",
+                 str(context.out / "p")]) == OK  # fmt: skip
+
+
+# Real processes ------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.options import CellOptions, OutputOptions, RunOptions, TrainingOptions, WorkerOptions
+from ptmbench.bench.runs.run import run_suite
+
+CHAIN = "prune:sparsity=0.3+frequency=7+epochs=4+prune:sparsity=0.6+frequency=7+epochs=4+int8"
+sys.exit(run_suite(RunOptions(
+    suite="demo", data=Path(sys.argv[1]), models=("bert",), baselines=False,
+    cells=CellOptions(tasks=("sst2",), seeds=1, transforms=(CHAIN,),
+                      settings={"length": 32, "batch": 4, "max_steps": 20}),
+    training=TrainingOptions(budget=Budget(steps=20), recipe={"batch": 4, "length": 32}, vocabulary=300),
+    workers=WorkerOptions(jobs=1, threads=1),
+    output=OutputOptions(out=Path(sys.argv[2]), save_every=float(sys.argv[3]), keep=True),
+)))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_the_middle_of_a_chain_ends_with_the_same_weights(world, tmp_path):
+    """Killed in the second of two trainings: the first is not made again, and the second goes on where it was."""
+    log = tmp_path / "log"
+
+    def begin(out, save_every):
+        with open(log, "w") as file:
+            arguments = [sys.executable, "-c", SCRIPT, world, out, str(save_every)]
+            return subprocess.Popen(arguments, cwd=ROOT, stderr=file)
+
+    assert begin(tmp_path / "straight", 600).wait(timeout=400) == OK, log.read_text()
+    whole = Plan.from_json((tmp_path / "straight" / "plan.json").read_text())
+    first, second, last = sorted(
+        (one for one in whole.artefacts if isinstance(one, TransformedModel)), key=lambda one: len(one.cell.transforms)
+    )
+    out = tmp_path / "killed"
+    process = begin(out, 0.05)
+    unfinished = second.place(out) / "unfinished"
+    wait_for(lambda: len(list(unfinished.glob("*/*/step-*/manifest.json"))) > 1 or process.poll() is not None, 300.0)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, log.read_text()
+    time.sleep(1.5)  # its worker sees the pipe close and stops
+    assert not second.checkpoint(out).exists()
+    sealed = (first.checkpoint(out) / "manifest.json").stat().st_mtime_ns
+    assert begin(out, 600).wait(timeout=400) == OK, log.read_text()
+    assert "goes on at step" in log.read_text()
+    assert (first.checkpoint(out) / "manifest.json").stat().st_mtime_ns == sealed
+    for made in (first, second, last):
+        ours, theirs = (checkpoint.read(made.checkpoint(tmp_path / name)) for name in ("killed", "straight"))
+        assert ours.weights_sha256 == theirs.weights_sha256
+    one, other = (by_treatment(tmp_path / name) for name in ("killed", "straight"))
+    assert one.keys() == other.keys() == {"finetune", f"finetune>{last.cell.transform}"}
+    for name, found in one.items():
+        for part in ("key", "scores", "curve", "predictions", "task"):
+            assert getattr(found, part) == getattr(other[name], part)
+        for part in ("steps", "tokens", "flops", "flops_evaluate", "disk_bytes", "sparsity", "bits"):
+            assert found.cost.get(part) == other[name].cost.get(part)
+    assert found.cost["sparsity"] >= 0.6 and found.cost["bits"] == 8

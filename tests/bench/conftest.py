@@ -6,10 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from ptmbench.bench.data import corpora
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.errors import OK
+from ptmbench.bench.runs import run
 from ptmbench.bench.runs.answers import Context
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import microworld
-from tests.bench.cells import SHAPE
+from tests.bench import asking
+from tests.bench.cells import SHAPE, SHORT
 from tests.bench.processes import made_text
 from tests.bench.serving import Server
 
@@ -47,3 +51,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     yield made
     made.http.shutdown()
     made.http.server_close()
+
+
+@pytest.fixture
+def planned(world, tmp_path, monkeypatch):
+    """`run_suite` up to the moment at which work would begin: its plan."""
+
+    def plans(**options):
+        found = []
+        monkeypatch.setattr(run, "execute", lambda whole, *_: found.append(whole) or OK)
+        usual = {"suite": "demo", "models": ("word2vec", "glove"), "tasks": ("cola",), "seeds": 1, "vocabulary": 300}
+        usual |= {"data": world, "out": tmp_path, "budget": Budget(steps=2), "recipe": SHORT}
+        assert asking.run_suite(**(usual | options)) == OK
+        return found[0]
+
+    return plans

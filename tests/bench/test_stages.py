@@ -1,11 +1,6 @@
-"""Artefacts that need others of their kind: continued pre-training, and models adapted to an intermediate task."""
+"""Pre-trainings that continue other ones: their weights, costs and tokenizers, in a run and by themselves."""
 
-import dataclasses
-import json
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -16,30 +11,21 @@ from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import CheckpointError, digest
 from ptmbench.bench.engine.recipe import recipe_of
-from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
-from ptmbench.bench.runs import lineage, pretrain, run, suites
-from ptmbench.bench.runs.artefacts import AdaptedModel, Given
-from ptmbench.bench.runs.execute import remove_unneeded, set_failures_aside
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.runs import lineage, pretrain, suites
+from ptmbench.bench.runs.artefacts import Given
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.results import failure_of, intact, settled
-from ptmbench.bench.runs.schedule import Schedule
 from ptmbench.bench.runs.suites import Stage, demo
-from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record, tables
 from ptmbench.models.text.tokenizers import Tokenizer
-from tests.bench import asking, test_schedule
+from tests.bench import asking
 from tests.bench.cells import SHORT, train
-from tests.bench.processes import ROOT, made_text, start, states, wait_for
-from tests.bench.test_schedule import BERT, CELLS, WORDS
+from tests.bench.processes import made_text, start, states, wait_for
+from tests.bench.test_schedule import BERT, WORDS
 
 
 @pytest.fixture(scope="module")
 def base(text, tmp_path_factory):
     return train("word2vec", text, tmp_path_factory.mktemp("base") / "base")
-
-
-# Continued pre-training ----------------------------------------------------------------------------------------------
 
 
 def test_keys_of_pretrainings_without_a_base_are_what_they_were():
@@ -119,21 +105,6 @@ def test_pretrain_takes_a_base(text, base, tmp_path):
     assert about["tokenizer"] == base.about["tokenizer"] and about["including"]["steps"] == 5
 
 
-@pytest.fixture
-def planned(world, tmp_path, monkeypatch):
-    """`run_suite` up to the moment at which work would begin: its plan."""
-
-    def plans(**options):
-        found = []
-        monkeypatch.setattr(run, "execute", lambda whole, *_: found.append(whole) or OK)
-        usual = {"suite": "demo", "models": ("word2vec", "glove"), "tasks": ("cola",), "seeds": 1, "vocabulary": 300}
-        usual |= {"data": world, "out": tmp_path, "budget": Budget(steps=2), "recipe": SHORT}
-        assert asking.run_suite(**(usual | options)) == OK
-        return found[0]
-
-    return plans
-
-
 def test_a_suite_may_have_an_earlier_stage(planned, monkeypatch):
     alone = planned()
     stage = Stage(budget=Budget(steps=7), corpus=("glue/*/*.tsv",), recipe={"learning_rate": 1e-4})
@@ -171,137 +142,6 @@ def test_a_run_takes_bases(planned, base):
         planned(models=("word2vec",), vocabulary=None, tokenizer="bpe", bases=(base.folder,))
 
 
-JOB = Job(data="", source={}, command="run", keep=False, length=32)
-
-
-def test_failures_go_down_the_graph_with_their_reasons(tmp_path):
-    second = replace(BERT, base=BERT.key)
-    third = replace(BERT, base=second.key)
-    cell = replace(CELLS[0], pretraining=third.key)
-    plan = Plan((WORDS, BERT, second, third, cell))
-    worker = Worker(tmp_path, plan, JOB)
-    worker.give_up(BERT, {"code": "worker-died", "text": "Two workers died."})
-    assert failure_of(tmp_path, BERT).name == f"bert-tiny.{BERT.key[:12]}.failed.json"
-    for one in (second, third, cell):
-        assert one.key not in settled(tmp_path, plan)
-        said = worker.do(one.key)
-        assert said.startswith(one.title) and "Two workers died." in said
-    assert settled(tmp_path, plan) == {BERT.key, second.key, third.key, cell.key}
-    found = record.read(cell.place(tmp_path))
-    assert (found.status, found.reason["code"]) == ("failed", "worker-died")
-    continues = "The pre-training that it continues failed: "
-    assert found.reason["text"] == f"Its pre-training failed: {2 * continues}Two workers died."
-    set_failures_aside(tmp_path)
-    assert not settled(tmp_path, plan)
-
-
-def test_a_tokenizer_that_cannot_be_trained_ends_the_run_with_its_sentence(world, tmp_path, capfd):
-    bad = tmp_path / "bad.txt"
-    bad.write_bytes(b"caf\xe9 au lait\n" * 9)
-    from ptmbench.bench.__main__ import main
-
-    command = ["run", "demo", "--models", "random-word2vec", "--no-baselines", "--tasks", "cola", "--seeds", "1"]
-    command += ["--corpus", str(bad), "--data", str(world), "--out", str(tmp_path / "out"), "--jobs", "1"]
-    for _ in range(2):  # the second time as well, with the same corpus
-        assert main(command) == 4
-        assert "is not UTF-8" in capfd.readouterr().err.splitlines()[-1]
-    assert not list(tmp_path.glob("out/records/*")) and not list(tmp_path.glob("out/tokenizers/*.json"))
-
-
-# Intermediate tasks --------------------------------------------------------------------------------------------------
-
-
-def test_models_are_adapted_to_an_intermediate_task_once(planned):
-    asked = ("finetune", "finetune:after=sst2", "features:layers=top+after=sst2")
-    whole = planned(models=("bert",), tasks=("cola", "sst2", "wikitext2"), adaptations=asked, seeds=2)
-    adapted = {one.key: one for one in whole.artefacts if isinstance(one, AdaptedModel)}
-    names = sorted((one.cell.row.name, one.cell.adaptation, one.cell.seed) for one in adapted.values())
-    rows = ("bert", "random-bert")
-    assert names == sorted((row, way, n) for row in rows for way in ("finetune", "features:layers=top") for n in (0, 1))
-    for cell in whole.cells:
-        if cell.adaptation == "finetune:after=sst2" and cell.task == "cola":
-            first = adapted[cell.adapted].cell
-            assert (first.task, first.row, first.seed, first.adaptation) == ("sst2", cell.row, cell.seed, "finetune")
-        elif cell.task != "cola" or cell.adaptation == "finetune":
-            assert not cell.adapted  # a task after itself is the task alone
-    plain = planned(models=("bert",), tasks=("cola", "sst2", "wikitext2"), adaptations=("finetune",), seeds=2)
-    assert {cell.key for cell in plain.cells} <= {cell.key for cell in whole.cells}
-    with pytest.raises(UsageError, match="models are not trained on wikitext2"):
-        planned(models=("bert",), adaptations=("finetune:after=wikitext2",))
-
-
-def test_adapted_models_go_when_no_cell_needs_them(tmp_path):
-    first, second = (AdaptedModel(cell=test_schedule.cell("random-bert", task)) for task in ("sst2", "rte"))
-    cells = [replace(test_schedule.cell("random-bert", "cola", seed), adapted=first.key) for seed in (0, 1)]
-    cells += [replace(test_schedule.cell("random-bert", "rte"), predictor=second.key)]
-    whole = Plan((WORDS, first, second, *cells))
-
-    def left(*statuses):
-        for one in (first, second):
-            (one.checkpoint(tmp_path)).mkdir(parents=True, exist_ok=True)
-        remove_unneeded(whole, tmp_path, {one.key: status for one, status in zip(cells, statuses, strict=False)})
-        return [one.place(tmp_path).exists() for one in (first, second)]
-
-    assert left() == [True, True] and left("ok") == [True, True]
-    assert left("ok", "failed", "not_applicable") == [True, False], "--retry runs the failed cell again"
-    assert left("ok", "diverged", "failed") == [True, True]
-    assert left("ok", "not_applicable", "ok") == [False, False]
-    assert not (tmp_path / "intermediate").exists()
-    assert Schedule(whole.artefacts, {one.key for one in cells}).over, "they are not made again for what is done"
-
-
-def test_a_removal_that_was_killed_is_finished_by_the_next_run(tmp_path, monkeypatch):
-    one = AdaptedModel(cell=test_schedule.cell("random-bert", "sst2"))
-    asked = replace(test_schedule.cell("random-bert", "sst2"), predictor=one.key)
-    whole, gone = Plan((WORDS, one, asked)), []
-    one.checkpoint(tmp_path).mkdir(parents=True)
-    monkeypatch.setattr("ptmbench.bench.runs.execute.shutil.rmtree", lambda path, **_: gone.append(path.name))
-    remove_unneeded(whole, tmp_path, {asked.key: "ok"})  # killed before it deleted anything
-    assert gone == [f".{one.key[:12]}"] and not one.place(tmp_path).exists()
-    monkeypatch.undo()
-    one.checkpoint(tmp_path).mkdir(parents=True)  # somebody made it again
-    remove_unneeded(whole, tmp_path, {})
-    assert [path.name for path in (tmp_path / "intermediate").iterdir()] == [one.key[:12]]
-    remove_unneeded(whole, tmp_path, {asked.key: "ok"})
-    assert not (tmp_path / "intermediate").exists()
-
-
-@pytest.mark.slow
-def test_a_cell_begins_with_the_model_of_its_intermediate_task(world, tmp_path):
-    """What an intermediate task teaches is where the target task begins: at a rate of 0 both networks answer alike."""
-    usual = {"suite": "demo", "data": world, "models": ("bert",), "baselines": False, "jobs": 1, "threads": 1}
-    usual |= {"tasks": ("cola",), "seeds": 1, "budget": Budget(steps=3), "out": tmp_path, "vocabulary": 300}
-    usual |= {"settings": {"max_steps": 3, "length": 32}, "recipe": SHORT}
-    assert asking.run_suite(**usual, adaptations=("finetune", "finetune:after=sst2")) == OK
-    found = {one.adaptation["name"]: one for one in map(record.read, (tmp_path / "records").glob("*.json"))}
-    plain, after = found["finetune"], found["finetune:after=sst2"]
-    about = after.adaptation["intermediate"]
-    assert about["task"] == "sst2" and about["cost"]["steps"] == 3 and "intermediate" not in plain.adaptation
-    assert after.pretraining == plain.pretraining and after.curve != plain.curve
-    whole = Plan.from_json((tmp_path / "plan.json").read_text())
-    (adapted,) = (one for one in whole.artefacts if isinstance(one, AdaptedModel))
-    assert not (tmp_path / "adapted").exists() and not (tmp_path / "intermediate").exists()  # nothing is kept
-    job = Job(**json.loads((tmp_path / "job.json").read_text()))
-    assert Worker(tmp_path, whole, job).do(adapted.key).endswith(": done")  # it can be made again
-    assert intact(tmp_path, adapted) and checkpoint.read(adapted.checkpoint(tmp_path)).about["task"] == "sst2"
-
-    # The same cell, taught nothing: its encoder's weights are those of the adapted model.
-    (cell,) = (one for one in whole.cells if one.adapted)
-    still = dataclasses.replace(cell, settings={**cell.settings, "learning_rate": 0.0, "max_steps": 1})
-    job = dataclasses.replace(job, keep=True)
-    plan = Plan((*(one for one in whole.artefacts if one.kind != "cell"), still))
-    assert "failed" not in Worker(tmp_path, plan, job).do(still.key)
-    (kept,) = (tmp_path / "adapted").iterdir()
-    ours, theirs = checkpoint.read(kept).arrays(), checkpoint.read(adapted.checkpoint(tmp_path)).arrays()
-    encoder = [name for name in ours if not name.startswith("adapted/")]
-    assert encoder and all(np.array_equal(ours[name], theirs[name]) for name in encoder)
-    given = checkpoint.read(whole.by_key[cell.pretraining].place(tmp_path)).arrays()
-    assert any(not np.array_equal(ours[name], given[name]) for name in encoder)
-
-
-# Real processes ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_continued_pretraining_killed_again_and_again_ends_with_the_same_weights(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
@@ -321,86 +161,3 @@ def test_a_continued_pretraining_killed_again_and_again_ends_with_the_same_weigh
     assert begin(out).wait(timeout=300) == straight.wait(timeout=300) == 0
     weights = [(folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "straight", out)]
     assert weights[0] == weights[1] and checkpoint.read(out).about["including"]["steps"] == 305
-
-
-SCRIPT = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from ptmbench.bench.engine.budget import Budget
-from ptmbench.bench.options import CellOptions, OutputOptions, RunOptions, TrainingOptions, WorkerOptions
-from ptmbench.bench.runs.run import run_suite
-from ptmbench.bench.runs.suites import Stage
-from ptmbench.bench.runs.suites import demo
-
-demo.SUITE = replace(demo.SUITE, base=Stage(budget=Budget(steps=40), corpus=("corpus/*.txt",)))
-sys.exit(run_suite(RunOptions(
-    suite="demo", data=Path(sys.argv[1]), models=("bert",), baselines=False,
-    cells=CellOptions(tasks=("sst2",), adaptations=("finetune:after=cola",), seeds=1,
-                      settings={"length": 32, "batch": 4, "max_steps": 40}),
-    training=TrainingOptions(budget=Budget(steps=40), recipe={"batch": 4, "length": 32}, vocabulary=300),
-    workers=WorkerOptions(jobs=1, threads=1),
-    output=OutputOptions(out=Path(sys.argv[2]), save_every=float(sys.argv[3])),
-)))
-"""
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_every_node_ends_with_the_same_record(world, tmp_path):
-    """In the base, in the pre-training that continues it, in the intermediate task, and in the cell."""
-
-    log = tmp_path / "log"
-
-    def begin(out, save_every="600"):
-        with open(log, "w") as file:
-            return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out, save_every], cwd=ROOT, stderr=file)
-
-    assert begin(tmp_path / "straight").wait(timeout=400) == OK, log.read_text()
-    whole = Plan.from_json((tmp_path / "straight" / "plan.json").read_text())
-    first, second = whole.pretrainings
-    (adapted,) = (one for one in whole.artefacts if isinstance(one, AdaptedModel))
-    out = tmp_path / "killed"
-    for saved, made in (
-        (lambda: states(first.place(out)), []),
-        (lambda: states(second.place(out)), [first]),
-        (lambda: list((adapted.place(out) / "unfinished").glob("*/*/step-*")), [first, second]),
-        (lambda: list((out / "unfinished").glob("*/*/step-*")), [first, second, adapted]),
-    ):
-        process = begin(out, "0.01")
-        wait_for(lambda saved=saved, process=process: saved() or process.poll() is not None, 300.0)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL, log.read_text()
-        time.sleep(1.5)  # its worker sees the pipe close and stops
-        done = [one for one in whole.artefacts if isinstance(one, Pretraining | AdaptedModel) and intact(out, one)]
-        assert [one.key for one in made] == [one.key for one in done]
-    assert begin(out).wait(timeout=400) == OK, log.read_text()
-    found = [record.read(next((folder / "records").iterdir())) for folder in (tmp_path / "straight", out)]
-    for part in ("key", "scores", "curve", "predictions", "adaptation"):
-        left, right = (_comparable(getattr(one, part)) for one in found)
-        assert left == right
-    assert found[0].pretraining["weights_sha256"] == found[1].pretraining["weights_sha256"]
-    including = found[1].pretraining["including"]
-    assert (including["steps"], found[1].pretraining["base"]["steps"]) == (80, 40)
-    (line,) = tables.records(found[1:]).to_dict("records")
-    assert line["pretraining_tokens"] == 80 * 128 and line["pretraining_flops"] == including["flops"]
-
-
-def _comparable(value):
-    """``value`` without what clocks and processes say."""
-    if not isinstance(value, dict):
-        return value
-    measured = ("seconds", "energy", "peak_memory_bytes")
-    return {name: _comparable(part) for name, part in value.items() if name not in measured}
-
-
-def test_a_run_whose_base_diverges_records_its_cells_so(world, tmp_path, monkeypatch):
-    stage = Stage(budget=Budget(steps=4), corpus=("corpus/*.txt",), recipe={"learning_rate": 1e30})
-    monkeypatch.setattr(demo, "SUITE", replace(demo.SUITE, base=stage))
-    options = {"models": ("word2vec",), "tasks": ("cola",), "seeds": 1, "baselines": False, "jobs": 1, "threads": 1}
-    options |= {"data": world, "out": tmp_path, "budget": Budget(steps=4), "recipe": SHORT, "vocabulary": 300}
-    assert asking.run_suite(suite="demo", **options) == CELLS_FAILED
-    (found,) = [record.read(path) for path in (tmp_path / "records").glob("*.json")]
-    assert found.status == "diverged" and found.pretraining is None
-    assert found.reason["text"].startswith(
-        "Its pre-training failed: The pre-training that it continues failed: The loss"
-    )

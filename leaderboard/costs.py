@@ -11,7 +11,7 @@ _MIB = 2**20
 _LARGEST = 2**63
 COSTS = ["parameters", "embedding parameters", "pre-training tokens", "pre-training FLOPs", "pre-training seconds"]
 COSTS += ["FLOPs per cell", "seconds per cell", "seconds of all cells", "peak memory MiB", "disk MiB"]
-COSTS += ["latency seconds", "device"]
+COSTS += ["compressed MiB", "bits per weight", "zero weights", "latency seconds", "device"]
 
 
 def cost_of(row: Row) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def cost_of(row: Row) -> dict[str, Any]:
     # one pre-training serves many cells: it is counted once per weights, and shown as the mean over them
     unique = list({str(one.get("weights_sha256")) + str(one.get("seed")): one for one in made}.values())
     seconds = _numbers([one["seconds"] for one in costs if isinstance(one.get("seconds"), dict)], "total")
-    peak, disk = _most(costs, "peak_memory_bytes"), _most(costs, "disk_bytes")
+    sizes = [_most(costs, name) for name in ("peak_memory_bytes", "disk_bytes", "disk_bytes_compressed")]
     values = (
         _most(costs, "parameters"),
         _most(costs, "parameters_embedding"),
@@ -29,8 +29,8 @@ def cost_of(row: Row) -> dict[str, Any]:
         _mean(_numbers(costs, "flops")),
         _mean(seconds),
         sum(seconds) or None,
-        None if peak is None else peak / _MIB,
-        None if disk is None else disk / _MIB,
+        *(None if size is None else size / _MIB for size in sizes),
+        *(_mean(_numbers(costs, name)) for name in ("bits_per_weight", "zero_weights")),
         _mean(_numbers(costs, "latency_seconds")),
         ", ".join(sorted({record.device for record in row.records if record.device})),
     )

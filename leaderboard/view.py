@@ -179,9 +179,18 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place:
             "cell seconds": (spent["seconds per cell"], duration(spent["seconds per cell"])),
             "all seconds": (spent["seconds of all cells"], duration(spent["seconds of all cells"])),
             "memory": (spent["peak memory MiB"], quantity(spent["peak memory MiB"], "MiB").replace("k", "1000 ")),
+            "disk": (spent["disk MiB"], quantity(spent["disk MiB"], "MiB").replace("k", "1000 ")),
+            "compressed": (spent["compressed MiB"], quantity(spent["compressed MiB"], "MiB").replace("k", "1000 ")),
+            "bits": (spent["bits per weight"], quantity(spent["bits per weight"])),
+            "zeros": (spent["zero weights"], _percent(spent["zero weights"])),
             "device": spent["device"],
         },
     }
+
+
+def _percent(share: float | None) -> str:
+    """A share in percent, with one decimal."""
+    return "" if share is None else f"{100 * share:.1f} %"
 
 
 def _missing(scored: int, tasks: int) -> str:

@@ -126,15 +126,19 @@ class Trained:
         if self.chain:
             made = {"changed": list(self.changed), "of": dict(self.source)}
             about["transform"] = transforms.joined([one.recorded() for one in self.chain]) | made
-        weights = self.weights if self.chain else self.network.arrays()
-        states, arrays = {"codec": self.codec.state()}, {"weights": weights}
+        states = {"codec": self.codec.state()}
         if self.first:
-            states["first"], arrays["first"] = self.first.codec.state(), self.first.weights
+            states["first"] = self.first.codec.state()
         texts = {"tokenizer.json": self.own.tokenizer.to_json(), CODEC: json.dumps(states, ensure_ascii=False)}
         if self.others:
             about["neighbours"] = [{"model": other.model, "shape": asdict(other.shape)} for other in self.others]
             texts |= {neighbours.file_of(n): other.tokenizer.to_json() for n, other in enumerate(self.others, 1)}
-        checkpoint.write(folder, about=about, arrays=arrays, texts=texts)
+        checkpoint.write(folder, about=about, arrays=self.stored(), texts=texts)
+
+    def stored(self) -> dict[str, Mapping[str, np.ndarray]]:
+        """The arrays of its checkpoint, by the stem of the file."""
+        weights = self.weights if self.chain else self.network.arrays()
+        return {"weights": weights} | ({"first": self.first.weights} if self.first else {})
 
     def follow(self, codec: Codec, examples: Sequence[Example], during: str = "evaluate") -> float:
         """Predicts ``examples`` in the phase ``during``, passes the outputs to ``codec``, and returns the FLOPs."""

@@ -75,6 +75,13 @@ class Checkpoint:
         return content
 
 
+def content_of(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The content of a file of ``arrays``, in the format safetensors."""
+    from safetensors.numpy import save
+
+    return save({name: np.array(array, order="C") for name, array in arrays.items()})
+
+
 def write(
     folder: Path, *, about: Mapping[str, Any], arrays: Mapping[str, Mapping[str, np.ndarray]], texts: Mapping[str, str]
 ) -> Checkpoint:
@@ -83,18 +90,13 @@ def write(
 
     ``arrays`` maps file stems ("weights", "optimizer") to arrays by variable path, ``texts`` file names to contents.
     """
-    from safetensors.numpy import save
-
     check_free(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     try:
-        contents = {
-            f"{stem}.safetensors": save({k: np.array(v, order="C") for k, v in named.items()})
-            for stem, named in arrays.items()
-        }
+        contents = {f"{stem}.safetensors": content_of(named) for stem, named in arrays.items()}
         contents |= {name: text.encode() for name, text in texts.items()}
         files = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(contents.items())}
         manifest = {"format": FORMAT, "about": dict(about), "files": files}

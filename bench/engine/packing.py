@@ -16,15 +16,16 @@ import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
 _MASK, _VALUES, _SHAPE, _CODES, _SCALES = "#mask", "#values", "#shape", "#codes", "#scales"
+_SCALE = "_scale"
 
 
 class Size(NamedTuple):
-    """The size of a stored array."""
+    """The size of a stored array, or of several together."""
 
     entries: int
     zeros: int
-    bits: int
-    """Bits of each stored entry."""
+    bits: float
+    """Bits of each stored entry; of several arrays, the mean over their entries."""
 
 
 def sparse(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
@@ -79,3 +80,19 @@ def size_of(arrays: Arrays, name: str) -> Size:
         return Size(entries, entries - values.size, 8 * values.itemsize)
     stored = arrays.get(name + _CODES, arrays.get(name))
     return Size(stored.size, stored.size - int(np.count_nonzero(stored)), 8 * stored.itemsize)
+
+
+def size_of_all(arrays: Arrays) -> Size:
+    """The size of all weights in the stored ``arrays`` together. The scales of codes are no weights."""
+    names = {name.partition("#")[0] for name in arrays}
+    sizes = {name: size_of(arrays, name) for name in sorted(names)}
+    found = [size for name, size in sizes.items() if not _is_scale(name, sizes)]
+    entries = sum(size.entries for size in found)
+    bits = sum(size.entries * size.bits for size in found) / max(1, entries)
+    return Size(entries, sum(size.zeros for size in found), bits)
+
+
+def _is_scale(name: str, sizes: Mapping[str, Size]) -> bool:
+    """Whether ``name`` has the scales of an int8 kernel (as Keras names them)."""
+    kernel = sizes.get(name.removesuffix(_SCALE)) if name.endswith(_SCALE) else None
+    return kernel is not None and kernel.bits == 8

@@ -1,6 +1,7 @@
 """Adapts a model to a cell's task, predicts the reported examples, and accounts for the cost."""
 
 import importlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -101,19 +102,19 @@ def predictor_of(
         predictor = attempt.restored(context.predictor)
         if len(predictor.chain) < len(cell.transforms):
             predictor = attempt.transformed(predictor, context.predictor)
+            outcome.cost |= attempt.measured(predictor.stored())
     elif cell.transforms:
         raise NotApplicable("trains-nothing", f"because the adaptation {cell.method} trains nothing to transform.")
     else:
         outcome.cost |= attempt.size()
         predictor = attempt.trained() if learns else attempt.responding()
+        outcome.cost |= attempt.measured(predictor.stored() if learns else {"weights": attempt.arrays})
     outcome.cost = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0} | outcome.cost
     # An adaptation that trains nothing has no weights of its own to keep.
     if context.keep and learns and not cell.condition:
         about = {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": outcome.curve}
         with phase("keep"):
             predictor.save(attempt.kept_at(), about)
-        if cell.transforms:
-            outcome.cost["disk_bytes"] = stored_bytes(checkpoint.read(attempt.kept_at()))
     return predictor
 
 
@@ -153,11 +154,30 @@ class _Attempt:
         return random_weights(*self.own, self.cell.seed)
 
     def size(self) -> dict[str, int]:
-        """Parameters of the network and its extra encoders, and their size in bytes as float32."""
+        """Parameters of the network and its extra encoders."""
         read = (self.own, *self.context.extra_encoders)
         counts = [models.load(one.model).describe(one.shape, one.tokenizer.vocabulary).parameters() for one in read]
         everything, embedding = (sum(part) for part in zip(*counts, strict=True))
-        return {"parameters": everything, "parameters_embedding": embedding, "disk_bytes": 4 * everything}
+        return {"parameters": everything, "parameters_embedding": embedding}
+
+    def measured(self, stored: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+        """Mean bits and share of zeros of the weights in the arrays of a checkpoint, ``stored`` by file, and the bytes
+        of its files. The bytes after compression, which takes a second for 25 MB, are measured for networks that are
+        written to disk."""
+        from ptmbench.bench.engine.packing import size_of_all
+
+        with phase("measure"):
+            sizes = [size_of_all(arrays) for arrays in stored.values()]
+            entries = sum(size.entries for size in sizes)
+            files = [checkpoint.content_of(arrays) for arrays in stored.values()]
+            found = {
+                "bits_per_weight": sum(size.entries * size.bits for size in sizes) / entries,
+                "zero_weights": sum(size.zeros for size in sizes) / entries,
+                "disk_bytes": sum(map(len, files)),
+            }
+            if self.context.keep:
+                found["disk_bytes_compressed"] = sum(len(zlib.compress(file)) for file in files)
+        return found
 
     def kept_at(self) -> Path:
         """The folder that ``--keep`` saves the predictor in."""
@@ -276,7 +296,6 @@ class _Attempt:
         made.first = first
         if added := made.network.added:
             self.outcome.cost["parameters"] += added
-            self.outcome.cost["disk_bytes"] = 4 * self.outcome.cost["parameters"]
         return made
 
     def _codec(self, method: str, settings: Settings, extra_encoders: tuple[Neighbour, ...] = ()) -> Any:

@@ -1,13 +1,17 @@
 """Records of transformed models on the board and in the gate."""
 
+import re
+
 import pytest
 
 from ptmbench.bench.adapt import transforms
-from ptmbench.leaderboard import record, sides, survey
+from ptmbench.leaderboard import board, record, sides, survey, tables
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.export import every_eval_ever
 from tests.leaderboard import made
 from tests.leaderboard.gates import side
+
+CHAIN = "prune:sparsity=0.8+int8"
 
 
 def compressed(asked="prune:sparsity=0.8", version=1, **changes):
@@ -47,21 +51,40 @@ def test_the_gate_compares_the_same_transform(tmp_path):
 
 
 def test_a_chain_has_a_row_of_its_own_and_its_earlier_versions_count(tmp_path):
-    chain = "prune:sparsity=0.8+int8"
-    grid = arrange([made.record(value=80.0), compressed("int8", value=79.0), compressed(chain, value=74.0)])
+    grid = arrange([made.record(value=80.0), compressed("int8", value=79.0), compressed(CHAIN, value=74.0)])
     titles = [row.title for row in grid.rows]
     assert "BERT (mini · pre-trained · fine-tuning · pruned 80 %, then int8)" in titles and len(titles) == 3
     lines = {line["method"].title: line["type"] for line in survey.table_3(grid)}
     assert lines[titles[-1]] == "pruning, quantisation"
-    older = compressed(chain, value=74.0)
+    older = compressed(CHAIN, value=74.0)
     older.adaptation["transform"]["before"][0]["version"] = 0
-    assert sides.identity_of(older) == sides.identity_of(compressed(chain))
-    left, right = (sides.read(side(tmp_path / name, [one])) for name, one in (("a", older), ("b", compressed(chain))))
+    assert sides.identity_of(older) == sides.identity_of(compressed(CHAIN))
+    left, right = (sides.read(side(tmp_path / name, [one])) for name, one in (("a", older), ("b", compressed(CHAIN))))
     ((*_, apart),) = sides.match(left, right)
     assert apart == ["version of transform 1"]
     older.adaptation["transform"]["before"] = ["prune"]
     with pytest.raises(record.RecordError, match="adaptation.transform.before"):
         record.write(tmp_path, older)
+
+
+def test_the_cost_table_shows_bits_zeros_and_bytes(tmp_path):
+    sizes = {"bits_per_weight": 32.0, "zero_weights": 0.001, "disk_bytes": 44 * 2**20, "disk_bytes_compressed": 2**25}
+    small = {"bits_per_weight": 8.25, "zero_weights": 0.4567, "disk_bytes": 3 * 2**19, "disk_bytes_compressed": 2**20}
+    older = made.record(name="gpt")  # of before these were recorded
+    found = [made.record(cost=sizes), compressed(CHAIN, cost=small), older]
+    names = ["bits per weight", "zero weights", "disk MiB", "compressed MiB"]
+    frame = tables.cost(found)
+    values = {tuple(line[name] for name in names) for line in frame.dropna(subset=names).to_dict("records")}
+    assert values == {(32.0, 0.001, 44.0, 32.0), (8.25, 0.4567, 1.5, 1.0)}
+    for one in found:
+        record.write(tmp_path, one)
+    page = board.build([tmp_path], tmp_path / "board").read_text()
+    table = page.partition('id="cost-title"')[2].partition("</table>")[0]
+    assert "Bits per weight: the bits of the number format" in table
+    lines = table.split("<tr ")[1:]
+    cells = [re.findall(r"<td class=num[^>]*>([^<]*)", line)[-4:] for line in lines]
+    assert sorted(cells) == [[""] * 4, ["32", "0.1 %", "44 MiB", "32 MiB"], ["8.25", "45.7 %", "1.5 MiB", "1 MiB"]]
+    assert "pruned 80 %, then int8" in lines[cells.index(["8.25", "45.7 %", "1.5 MiB", "1 MiB"])]
 
 
 @pytest.mark.parametrize("broken", [{"name": "x"}, "int8", {"name": "x", "settings": {}, "version": "1"}])

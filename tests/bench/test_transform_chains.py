@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -170,6 +171,22 @@ def test_a_pruned_model_is_quantised_with_its_zeros(context, capsys):
         assert values.dtype == (np.float32 if name.startswith("adapted/") else np.int8) and np.all(values != 0)
     sizes = [each.predictor.path("weights.safetensors").stat().st_size for each in (pruned, alone, ready)]
     assert sizes[2] < 0.7 * min(sizes[:2]) and found.cost["disk_bytes"] == sizes[2]
+
+    # All weights are measured from what is stored, and the plain model's in the same way.
+    names = [name for name in codes if not name.endswith("kernel_scale")]
+    tables = {name.partition("#codes")[0] for name in stored if "#codes" in name}
+    bits = [8 if name in tables or codes[name].dtype == np.int8 else 32 for name in names]
+    count = sum(codes[name].size for name in names)
+    assert found.cost["zero_weights"] == pytest.approx(sum(np.sum(codes[name] == 0) for name in names) / count)
+    by_hand = sum(size * codes[name].size for name, size in zip(names, bits, strict=True)) / count
+    assert found.cost["bits_per_weight"] == pytest.approx(by_hand) and 8 < by_hand < 16
+    assert plain.cost["bits_per_weight"] == before.cost["bits_per_weight"] == 32
+    assert plain.cost["zero_weights"] < 0.05 < 0.5 < before.cost["zero_weights"] <= found.cost["zero_weights"]
+    assert plain.cost["disk_bytes"] == given.predictor.path("weights.safetensors").stat().st_size
+    for one_cost, files in ((found.cost, ready), (before.cost, pruned)):
+        content = files.predictor.path("weights.safetensors").read_bytes()
+        assert one_cost["disk_bytes"] == len(content) > one_cost["disk_bytes_compressed"] > len(content) / 2
+        assert one_cost["disk_bytes_compressed"] == len(zlib.compress(content))
 
     # The record has the whole chain: what it cost, and the adapted model that it began with.
     again = record.read(record.write(context.out, found)).adaptation["transform"]

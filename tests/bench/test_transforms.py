@@ -50,6 +50,21 @@ def test_a_table_of_codes_is_read_as_numbers():
     assert packing.size_of(stored, "table") == (15, int(np.sum(codes == 0)), 8)
 
 
+def test_all_weights_are_measured_together():
+    """By hand: 6 float32 weights with 1 zero, 40 of 80 float32 kept, 4 float16, 6 codes of a kernel, 15 of a table."""
+    plain = np.array([[1, 2, 0], [4, 5, 6]], np.float32)
+    half = np.where(np.arange(80) % 2, 1, 0).astype(np.float32)
+    kernel, scales = np.array([[1, 0], [2, 3], [4, 5]], np.int8), np.ones(2, np.float32)
+    table = packing.rows_as_codes("table", np.ones((5, 3), np.int8), np.ones((5, 1), np.float32))
+    stored = {"bias": plain, "norm": np.ones(4, np.float16), "kernel": kernel, "kernel_scale": scales}
+    stored |= packing.sparse("sparse", half) | table
+    assert "sparse#mask" in stored
+    whole = packing.size_of_all(stored)
+    assert (whole.entries, whole.zeros) == (6 + 80 + 4 + 6 + 15, 1 + 40 + 1)
+    assert whole.bits == (86 * 32 + 4 * 16 + 21 * 8) / 111
+    assert packing.size_of_all({"kernel": plain, "kernel_scale": scales}).entries == 8  # no codes, so no scales
+
+
 # Names and settings --------------------------------------------------------------------------------------------------
 
 

@@ -112,7 +112,8 @@ class TrainingOptions(_Checked):
     teachers: Sequence[Path] = ()
     """Checkpoints of teachers, instead of teachers that the run pre-trains. Their tokenizer is used."""
     tuned: Path | None = None
-    """The result of `ptmbench.tune`, a folder or its file: each model is pre-trained with the recipe found there."""
+    """The folder of one or more tunings (`ptmbench.tune`): models are pre-trained with the recipes found there, and
+    adapted with the settings found there."""
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
@@ -206,23 +207,37 @@ class RunOptions(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(_Checked):
-    """A search for the pre-training recipe of each model of ``suite``, with as many trials for each."""
+    """A search for the pre-training recipe of each model of ``suite``, or for the settings of its ``adaptations``, with
+    as many trials for each."""
 
     suite: str
     models: Sequence[str] | None = None
     sizes: Sequence[str] | None = None
     data: Path | None = None
     """Data folder, for the suite's corpus; None for the embedded microworld, where the suite runs on it."""
+    adaptations: Sequence[str] | None = None
+    """Adaptations to tune on each task; None tunes pre-trainings."""
+    tasks: Sequence[str] | None = None
+    """Tasks that adaptations are tuned on; None for those of the suite."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Changes to the settings of all adaptations, by name."""
+    limit: int | None = None
+    """Use only the first ``limit`` examples of a split."""
+    baselines: bool = True
+    """Tune the random twins too."""
+    seeds: int | None = None
+    """Seeds of each trial of an adaptation on the last rung; None for 5."""
     trials: int = 10
-    """Trials of each model; the first one is the model's own recipe."""
+    """Trials of each model; the first one has the model's own settings."""
     factor: int = 3
-    """Of the trials of a rung one in so many goes on to the next, which has so many times the budget."""
-    share: float = 0.25
-    """Budget of the last rung, as a share of the budget that is tuned for."""
-    held_out: int = 2**15
-    """Tokens of the corpus that no trial trains on and all are measured on; a twentieth of the corpus at most."""
+    """One trial in so many goes on to the next rung, with so many times the budget or the seeds."""
+    share: float | None = None
+    """Pre-trainings: budget of the last rung, as a share of the budget that is tuned for; None for 0.25."""
+    held_out: int | None = None
+    """What no trial trains on and all are measured on. Pre-trainings: tokens of the corpus, None for 32,768, a
+    twentieth of the corpus at most. Adaptations: training examples of each task, None for 1,000, a fifth at most."""
     seed: int = 0
-    """Which recipes are tried."""
+    """Which settings are tried."""
     dry_run: bool = False
     """Print the rungs with their cost estimates; run nothing."""
     training: TrainingOptions = field(default_factory=TrainingOptions)
@@ -231,10 +246,18 @@ class TuneOptions(_Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.share <= 1:
+        if self.share is not None and not 0 < self.share <= 1:
             raise UsageError(f"share is a number above 0 and at most 1, not {self.share!r}.")
-        if self.training.tuned:
-            raise UsageError("A tuning begins with the models' own recipes. Leave tuned out.")
+        if self.adaptations is None:
+            if self.training.tuned:
+                raise UsageError("A tuning of pre-trainings begins with the models' own recipes. Leave tuned out.")
+            given = {"tasks": self.tasks, "settings": self.settings, "limit": self.limit, "seeds": self.seeds}
+            if name := next((name for name, value in given.items() if value), ""):
+                raise UsageError(
+                    f"{name} is for the tuning of adaptations. Name these with adaptations, or leave it out."
+                )
+        elif self.share is not None:
+            raise UsageError("share is for the tuning of pre-trainings: adaptations are trained whole. Leave it out.")
 
     @property
     def out(self) -> Path:

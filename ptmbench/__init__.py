@@ -54,12 +54,15 @@ def run(options: "RunOptions") -> "pd.DataFrame":
 
 
 def tune(options: "TuneOptions") -> "pd.DataFrame":
-    """Tune the pre-training of a suite's models; returns a line per trial and rung.
+    """Tune the pre-trainings of a suite, or its adaptations; returns a line per trial and rung.
 
-    The columns are "model", "size", "rung", "trial" (0 is the model's own recipe), "learning_rate", "batch", "warmup",
-    "budget" in its unit, "status", "loss" on held-out text, "flops" and "winner". ``attrs["exit_status"]`` is 1 when a
-    model could not be tuned. A dry run prints the rungs and returns no lines. `run` takes the folder of the result as
-    `ptmbench.bench.options.TrainingOptions.tuned`. Errors are those of `run`.
+    For pre-trainings the columns are "model", "size", "rung", "trial" (0 is the model's own recipe), "learning_rate",
+    "batch", "warmup", "budget" in its unit, "status", "loss" on held-out text, "flops" and "winner". For adaptations
+    they are "row", "size", "task", "adaptation", "rung", "trial", "learning_rate", "batch", "epochs", "max_steps" (None
+    where it is not tuned), "seeds", "status", the mean "score" on held-out examples, "flops" and "winner".
+
+    ``attrs["exit_status"]`` is 1 when something could not be tuned. A dry run prints the rungs and returns no lines.
+    `run` takes the folder of the result as `ptmbench.bench.options.TrainingOptions.tuned`. Errors are those of `run`.
     """
     from ptmbench.bench import environment
 
@@ -68,9 +71,10 @@ def tune(options: "TuneOptions") -> "pd.DataFrame":
     from ptmbench.bench.runs.tuning.tune import tune as work
 
     status = work(options)
-    frame = tables.frame(None if options.dry_run else options.out)
-    frame.attrs["exit_status"] = status
-    return frame
+    frame = tables.frame if options.adaptations is None else tables.adaptation_frame
+    found = frame(None if options.dry_run else options.out)
+    found.attrs["exit_status"] = status
+    return found
 
 
 def evaluate(options: "EvaluateOptions") -> "pd.DataFrame":

@@ -211,6 +211,14 @@ def save_option(function: Callable) -> Callable:
     )(function)
 
 
+set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=settings,
+    help="Change a setting of the adaptations; may repeat.",
+)
 _WORKERS = (
     click.option("--jobs", "--workers", "jobs", type=JOBS, help="Workers; one per core if not given."),
     click.option(
@@ -232,12 +240,12 @@ _WORKERS = (
 
 
 def worker_options(function: Callable) -> Callable:
-    """What ``tune`` says of its workers and its folder."""
+    """Adds the options of workers and output of ``tune``."""
     for option in (
         *_WORKERS,
         click.option("--retry", is_flag=True, help="Run the trials again that failed before."),
         click.option("--dry-run", is_flag=True, help="Print the rungs with their cost estimates; run nothing."),
-        click.option("--out", type=Location("folder"), help="Folder of the tuning; one there is taken up again."),
+        click.option("--out", type=Location("folder"), help="Folder of the tuning; a tuning that is there is resumed."),
     ):
         function = option(function)
     return function
@@ -262,14 +270,7 @@ def cell_options(function: Callable) -> Callable:
         click.option("--retry", is_flag=True, help="Run failed cells again."),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="KEY=VALUE",
-            callback=settings,
-            help="Change a setting of the adaptations; may repeat.",
-        ),
+        set_option,
         named(
             "--condition",
             "conditions",

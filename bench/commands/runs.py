@@ -7,9 +7,11 @@ import click
 from ptmbench.bench import environment
 from ptmbench.bench.commands.options import (
     BATCH,
+    EXAMPLES,
     LENGTH,
     PRETRAINING_SEEDS,
     SEED,
+    SEEDS,
     SIZES,
     Existing,
     Location,
@@ -22,6 +24,7 @@ from ptmbench.bench.commands.options import (
     named,
     pretraining_options,
     save_option,
+    set_option,
     settings,
     worker_options,
 )
@@ -60,7 +63,7 @@ from ptmbench.bench.options import BOUNDS, STRATEGIES, EvaluateOptions, Pretrain
     "--tuned",
     type=Existing("result of a tuning"),
     metavar="FOLDER",
-    help="Folder of `ptmbench tune`: pre-train each model with the recipe found there.",
+    help="Folder of `ptmbench tune`: use the recipes and the settings of adaptations found there.",
 )
 @cell_options
 @pretraining_options
@@ -85,36 +88,39 @@ def run(**options: Any) -> int:
 @click.option(
     "--data", type=Existing("data folder", folder=True), help="Data folder; the embedded microworld if not given."
 )
+@named("--adaptation", "adaptations", help="Tune these adaptations on each task, not the pre-trainings.")
+@named("--tasks", help="Tasks that adaptations are tuned on; those of the suite if not given.")
+@set_option
+@click.option("--limit", type=EXAMPLES, help="Use only the first N examples of each split of a task.")
+@click.option("--no-baselines", "baselines", flag_value=False, default=True, help="Leave out random twins.")
+@click.option("--seeds", type=SEEDS, help="Seeds of each trial of an adaptation on the last rung; 5 if not given.")
 @click.option(
     "--trials",
     type=click.IntRange(*BOUNDS["trials"]),
     default=TuneOptions.trials,
     show_default=True,
-    help="Trials of each model; the first one is the model's own recipe.",
+    help="Trials of each model; the first one has the model's own settings.",
 )
 @click.option(
     "--factor",
     type=click.IntRange(*BOUNDS["factor"]),
     default=TuneOptions.factor,
     show_default=True,
-    help="One trial in so many goes on to the next rung, with so many times the budget.",
+    help="One trial in so many goes on to the next rung, with so many times the budget or the seeds.",
 )
 @click.option(
     "--share",
     type=Number(min=0, max=1, min_open=True),
-    default=TuneOptions.share,
-    show_default=True,
-    help="Budget of the last rung, as a share of the budget that is tuned for.",
+    help="Pre-trainings: budget of the last rung, as a share of the budget that is tuned for; 0.25 if not given.",
 )
 @click.option(
     "--held-out",
     type=click.IntRange(*BOUNDS["held_out"]),
-    default=TuneOptions.held_out,
-    show_default=True,
     metavar="N",
-    help="Tokens of the corpus that no trial trains on and all are measured on; a twentieth of the corpus at most.",
+    help="What no trial trains on and all are measured on: tokens of the corpus (32,768 if not given, a twentieth at "
+    "most) or training examples of each task (1,000 if not given, a fifth at most).",
 )
-@click.option("--seed", type=SEED, default=TuneOptions.seed, show_default=True, help="Which recipes are tried.")
+@click.option("--seed", type=SEED, default=TuneOptions.seed, show_default=True, help="Which settings are tried.")
 @click.option(
     "--recipe",
     multiple=True,
@@ -122,13 +128,21 @@ def run(**options: Any) -> int:
     callback=settings,
     help="Change a setting of all trials, such as length=64; may repeat.",
 )
+@click.option(
+    "--tuned",
+    type=Existing("result of a tuning"),
+    metavar="FOLDER",
+    help="With --adaptation: pre-train each model with the recipe that is found in this folder.",
+)
 @worker_options
 @pretraining_options
 def tune(**options: Any) -> int:
     """Tune the pre-training of SUITE's models, with as many trials for each.
 
-    Searches learning rate, batch and warm-up by successive halving on held-out text. `ptmbench run SUITE --tuned OUT`
-    pre-trains with what it finds. Stopped and started again with the same options, it goes on where it was.
+    Searches learning rate, batch and warm-up by successive halving on held-out text. With --adaptation NAME, searches
+    learning rate, batch and epochs of this adaptation for each model, random twin and task, on training examples that
+    are held out. `ptmbench run SUITE --tuned OUT` uses what it finds. An interrupted tuning resumes when it is started
+    again with the same options.
     """
     options["budget"] = budget(options)
     environment.prepare()

@@ -146,6 +146,8 @@ class Cell:
     ("prune:sparsity=0.8"), all "settings", and "version"."""
     predictor: str = ""
     """Key of the `AdaptedModel` that predicts; "" for a cell that adapts the model itself, with the same score."""
+    tuning: Mapping[str, Any] = field(default_factory=dict)
+    """The tuning that its settings come from: "trials" and "flops"; {} for untuned settings."""
 
     @property
     def key(self) -> str:
@@ -153,7 +155,7 @@ class Cell:
         newer = {"adaptation_version": 1, "beside": {}, "neighbours": {}, "adapted": ""}
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
         matters = without(asdict(self), **newer, transforms=())
-        del matters["predictor"], matters["chosen_by"]
+        del matters["predictor"], matters["chosen_by"], matters["tuning"]
         if len(self.transforms) == 1:  # the fields of before there were chains
             (one,) = matters.pop("transforms")
             names = {"transform": "name", "transform_settings": "settings", "transform_version": "version"}
@@ -231,19 +233,10 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptedModel:
-    """A model adapted to a task, as ``cell`` trains it, for several cells. Cells of another task begin with its weights
-    (`Cell.adapted`). ``cell`` itself and the same cell under conditions predict with it (`Cell.predictor`).
+class _OfCell:
+    """An artefact that trains the model of ``cell`` as the cell would."""
 
-    If no other cell needs the adapted model of a cell, the cell trains and predicts at once, without such an artefact.
-    """
-
-    kind: ClassVar[str] = "adapted"
     cell: Cell
-
-    @property
-    def key(self) -> str:
-        return digest({"adapted": self.cell.key})
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -253,16 +246,31 @@ class AdaptedModel:
         return self.cell.relation(key)
 
     @property
-    def title(self) -> str:
-        return f"Adapting {self.cell.title}"
-
-    @property
     def group(self) -> str:
         return self.cell.group
 
     @property
     def weight(self) -> float:
         return self.cell.weight
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptedModel(_OfCell):
+    """A model adapted to a task, as ``cell`` trains it, for several cells. Cells of another task begin with its weights
+    (`Cell.adapted`). ``cell`` itself and the same cell under conditions predict with it (`Cell.predictor`).
+
+    If no other cell needs the adapted model of a cell, the cell trains and predicts at once, without such an artefact.
+    """
+
+    kind: ClassVar[str] = "adapted"
+
+    @property
+    def key(self) -> str:
+        return digest({"adapted": self.cell.key})
+
+    @property
+    def title(self) -> str:
+        return f"Adapting {self.cell.title}"
 
     def place(self, out: Path) -> Path:
         """A folder laid out like a run folder, with the checkpoint in ``adapted/`` and `COST`, written last. A run
@@ -301,7 +309,33 @@ class TransformedModel(AdaptedModel):
         return 2.0  # it may train
 
 
-_ALL = (Given, TokenizerTraining, Pretraining, Trial, AdaptedModel, TransformedModel, Cell)
+@dataclass(frozen=True, kw_only=True)
+class AdaptationTrial(_OfCell):
+    """A trial of a tuning (`bench.runs.tuning`): the adaptation of ``cell``, which does not train on some examples of
+    its training set, ``held_out`` at most, and is scored on these."""
+
+    kind: ClassVar[str] = "adaptation-trial"
+    held_out: int
+
+    @property
+    def key(self) -> str:
+        return digest({"adaptation trial": self.cell.key, "held_out": self.held_out})
+
+    @property
+    def title(self) -> str:
+        return f"Trial of {self.cell.title}"
+
+    def home(self, out: Path) -> Path:
+        """A folder laid out like a run folder, for its training states; it is removed when the record is written."""
+        return out / "unfinished" / self.key[:12]
+
+    def place(self, out: Path) -> Path:
+        """The sealed record of the trial."""
+        cell = self.cell
+        return out / "trials" / f"{cell.who}.{cell.task}.{slug(cell.adaptation)}.{self.key[:12]}.json"
+
+
+_ALL = (Given, TokenizerTraining, Pretraining, Trial, AdaptedModel, TransformedModel, AdaptationTrial, Cell)
 KINDS: Mapping[str, type] = {one.kind: one for one in _ALL}
 
 
@@ -314,8 +348,8 @@ def from_dict(content: Mapping[str, Any]) -> Artefact:
     """The inverse of `to_dict`."""
     values = dict(content)
     kind = KINDS[values.pop("kind")]
-    if issubclass(kind, AdaptedModel):
-        return kind(cell=_cell(values["cell"]))
+    if "cell" in values:
+        return kind(**{**values, "cell": _cell(values["cell"])})
     if kind is Cell:
         return _cell(values)
     if kind is Trial:

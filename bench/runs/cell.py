@@ -15,7 +15,7 @@ from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.engine.cost import Meter, phase, together
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs.answers import Context, Outcome, predictor_of
-from ptmbench.bench.runs.examples import parts_of
+from ptmbench.bench.runs.examples import parts_of, parts_to_tune
 from ptmbench.bench.runs.plan import Cell
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.record import Record
@@ -60,6 +60,23 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
         before = context.spent.get("transform")
         outcome.cost["transform"] |= together(before, own) if before else own
     return outcome.cost | spent | {"threads": environment.threads()}
+
+
+def attempt(cell: Cell, context: Context, held_out: int) -> tuple[float, int, dict[str, Any]]:
+    """Adapts the model of ``cell`` without some of its training examples, ``held_out`` at most, and scores it on these.
+    Returns the headline of the task, the number of held-out examples, and the cost. Raises the error of a cell that
+    fails."""
+    task, outcome = tasks.load(cell.task), Outcome()
+    with Meter() as meter:
+        settings = read(cell.method, cell.settings)
+        _check_channels(cell, task, context.tokenizer)
+        with phase("load"):
+            parts = parts_to_tune(cell, context.data, task, settings, held_out)
+        answers = predictor_of(cell, context, task, settings, parts, outcome).answer(parts.report)
+        with phase("score"):
+            score = task.score([example.gold for example in parts.report], answers.predictions)["headline"]
+    outcome.cost["flops_evaluate"] += answers.flops
+    return score, len(parts.report), outcome.cost | meter.cost() | {"threads": environment.threads()}
 
 
 def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
@@ -243,7 +260,7 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
     """The part ``adaptation`` of a record, with the `_pretraining` of each extra encoder and the intermediate task."""
     about = {"name": cell.treatment, "version": cell.adaptation_version, "settings": dict(cell.settings)}
     found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
-    more = {"neighbours": found, "intermediate": dict(context.intermediate)}
+    more = {"neighbours": found, "intermediate": dict(context.intermediate), "tuning": dict(cell.tuning)}
     return about | {name: value for name, value in more.items() if value}
 
 

@@ -36,7 +36,7 @@ _STEP = 0.004
 """Seconds of overhead per pre-training step, with making its batch. Steps of word vectors are mostly overhead."""
 _WHAT = {"cell": "cell", "adapted": "adapt", "transformed": "transform"}
 """First column of the table, by kind of artefact."""
-_FIXED = 1.0
+FIXED = 1.0
 """Seconds of overhead per cell: loading weights, making batches, scoring."""
 
 
@@ -59,8 +59,8 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
             continue
         what, cell = _WHAT[piece.kind], piece if isinstance(piece, Cell) else piece.cell
         made = isinstance(piece, TransformedModel)
-        tokens, flops, note = _cell(cell, data, examples, shape, neighbours, made)
-        seconds = flops / rate + _FIXED
+        tokens, flops, note = cell_cost(cell, data, examples, shape, neighbours, made)
+        seconds = flops / rate + FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
         who = f"{cell.who} {cell.chosen_by}".rstrip()
@@ -79,8 +79,8 @@ def seconds_of(
 ) -> float:
     """Estimated seconds of ``cell`` on one core of this machine; infinite if it is not applicable. Arguments as in
     `table`; ``seen`` caches the sizes of tasks between calls, initially {}."""
-    _, flops, note = _cell(cell, data, seen, shape, neighbours)
-    return math.inf if note else flops / (flops_per_second() * EFFICIENCY) + _FIXED
+    _, flops, note = cell_cost(cell, data, seen, shape, neighbours)
+    return math.inf if note else flops / (flops_per_second() * EFFICIENCY) + FIXED
 
 
 def flops_per_second() -> float:
@@ -117,7 +117,7 @@ def pretraining_cost(pretraining: Pretraining, rate: float) -> tuple[float, floa
     return steps * per_step, flops, flops / rate + steps * _STEP
 
 
-def _cell(
+def cell_cost(
     cell: Cell,
     data: Path,
     seen: dict[str, Any],

@@ -63,9 +63,26 @@ def _is_there(task: Task, data: Path, split: str) -> bool:
         return False
 
 
-def _check_labels(task: Task, report: Sequence[Example]) -> None:
-    if all(example.gold is None for example in report):
-        raise NotApplicable("no-labels", f"because the {task.report} split of {task.title} has no public labels.")
+def _check_labels(task: Task, examples: Sequence[Example], split: str = "") -> None:
+    """Raises `NotApplicable` if the ``examples`` of a split, by default the reported one, have no labels."""
+    if all(example.gold is None for example in examples):
+        split = split or task.report
+        raise NotApplicable("no-labels", f"because the {split} split of {task.title} has no public labels.")
+
+
+def parts_to_tune(cell: Cell, data: Path, task: Task, settings: Settings, held_out: int) -> Parts:
+    """The parts of a trial of ``cell``: part of the training examples takes the place of the reported split. The trial
+    does not train on them and does not select its model by them.
+
+    A fifth of the training examples is held out, ``held_out`` at most: the same for all models, settings and seeds,
+    unless the seed draws the few examples of a task. What is left is parted as by `splits`.
+    """
+    train = _training(task, data, cell.limit, cell.seed)
+    _check_labels(task, train, "train")
+    held = _held(train, max(1, min(held_out, len(train) // 5)), salt=1)
+    kept, report = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
+    parts = _selected(task, data, settings, cell.limit, kept, report)
+    return parts._replace(train=drawn(parts.train, cell.seed, settings))
 
 
 def splits(task: Task, data: Path, settings: Settings, limit: int, seed: int) -> Parts:
@@ -78,6 +95,13 @@ def splits(task: Task, data: Path, settings: Settings, limit: int, seed: int) ->
     """
     train, report = _training(task, data, limit, seed), read(task, data, task.report)[: limit or None]
     _check_labels(task, report)
+    return _selected(task, data, settings, limit, train, report)
+
+
+def _selected(
+    task: Task, data: Path, settings: Settings, limit: int, train: Sequence[Example], report: Sequence[Example]
+) -> Parts:
+    """``train`` and ``report`` with the examples that select the model: of the dev set, or held out of ``train``."""
     if task.report != "dev" and "dev" in task.files and not task.train_examples:
         return Parts(train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report)
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))
@@ -132,14 +156,15 @@ def _draw(examples: Sequence[Example], count: int, seed: Sequence[int]) -> Seque
     return [examples[i] for i in sorted(places)]
 
 
-def _held(train: Sequence[Example], count: int) -> np.ndarray:
-    """Mask of about ``count`` held-out examples of ``train``, in whole groups if there are several: bool [N]."""
+def _held(train: Sequence[Example], count: int, salt: int = 0) -> np.ndarray:
+    """Mask of about ``count`` held-out examples of ``train``, in whole groups if there are several: bool [N]. Another
+    ``salt`` draws other examples."""
     names = [i if example.group is None else example.group for i, example in enumerate(train)]
     if len(set(names)) == 1:
         names = list(range(len(train)))
     number = {name: place for place, name in enumerate(dict.fromkeys(names))}
     groups = np.array([number[name] for name in names])  # [N]
-    order = np.random.default_rng(len(train)).permutation(len(number))
+    order = np.random.default_rng([len(train), salt] if salt else len(train)).permutation(len(number))
     ends = np.cumsum(np.bincount(groups)[order])
     return np.isin(groups, order[: max(1, np.searchsorted(ends, count, side="right"))])
 

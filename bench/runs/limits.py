@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given
+from ptmbench.bench.runs.artefacts import AdaptationTrial, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import unfinished_of
 from ptmbench.bench.runs.work import Job
@@ -35,8 +35,8 @@ class Limits:
 
     ``asked`` is the limit of every cell in seconds, 0 for none. If it is None, the limit of a cell is the larger one of
     `FLOOR` and `FACTOR` times its estimate, counted from its start or its last training state. Training states on
-    another machine are not seen. A cell without an estimate has `UNKNOWN` seconds. An adapted model has the limit of
-    the cell that it is part of. Tokenizers and pre-trainings have no limit.
+    another machine are not seen. A cell without an estimate has `UNKNOWN` seconds. An adapted model and a trial
+    have the limit of the cell that they are part of. Tokenizers and pre-trainings have no limit.
 
     An estimate reads the task's data. So it is made only for a cell that takes longer than `FLOOR`, and in a thread,
     because the reading may hang.
@@ -55,6 +55,8 @@ class Limits:
                 cell, unfinished = piece, unfinished_of(self.out, piece)
             case AdaptedModel():
                 cell, unfinished = piece.cell, unfinished_of(piece.place(self.out), piece.cell)
+            case AdaptationTrial():
+                cell, unfinished = piece.cell, unfinished_of(piece.home(self.out), piece.cell)
             case _:
                 return False
         if self.asked is not None:

@@ -138,6 +138,7 @@ def cells_of(
     conditions: Sequence[str] = (),
     transforms: Sequence[str] = (),
     chosen_by: Mapping[Row, str] | None = None,
+    tuned: Callable[[Cell], Cell] = lambda cell: cell,
 ) -> tuple[Cell, ...]:
     """The cells of all combinations, in the order of the board. Each cell is followed by the same cell under each of
     ``conditions``. For a network, the same cells after each of ``transforms`` come next.
@@ -145,7 +146,8 @@ def cells_of(
     ``neighbour`` maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is
     needed for adaptations with extra encoders. ``adapted`` maps a cell to the key of its adapted or transformed model;
     it is needed for intermediate tasks (``finetune:after=mnli``), conditions and transforms. ``chosen_by`` has
-    `Cell.chosen_by` of the rows that are pre-trained several times.
+    `Cell.chosen_by` of the rows that are pre-trained several times. ``tuned`` gives a cell its tuned settings; models
+    of an intermediate task keep the untuned ones.
     """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
@@ -198,7 +200,7 @@ def cells_of(
             for asked, (name, changes) in variants.items():
                 own = {key: value for key, value in changes.items() if key != AFTER}
                 for one in drawn(row, task, asked, name, own, changes.get(AFTER, "")):
-                    for other in _with_transforms(one, after_it):
+                    for other in _with_transforms(tuned(one), after_it):
                         shared = bool(after_it)
                         cells |= {made.key: made for made in _with_conditions(other, under, adapted, shared)}
     return tuple(cells.values())

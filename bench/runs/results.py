@@ -5,10 +5,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from ptmbench.bench.engine import checkpoint
-from ptmbench.bench.runs.artefacts import COST, AdaptedModel, Artefact, Cell
+from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, Artefact, Cell
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
-from ptmbench.bench.runs.tuning import trials
+from ptmbench.bench.runs.tuning import records
 from ptmbench.bench.runs.tuning.trials import Trial
 from ptmbench.leaderboard.record import RecordError
 from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
@@ -38,8 +38,8 @@ def intact(out: Path, artefact: Artefact) -> bool:
             return bool(checkpoint.read(place))
         if isinstance(artefact, AdaptedModel):
             return bool(checkpoint.read(artefact.checkpoint(out))) and (place / COST).exists()
-        if isinstance(artefact, Trial):
-            return bool(trials.read(place))
+        if isinstance(artefact, Trial | AdaptationTrial):
+            return bool(records.read(place))
     except (checkpoint.CheckpointError, TokenizerError, RecordError, OSError):
         return False
     return place.exists()

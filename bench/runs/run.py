@@ -37,15 +37,15 @@ def run_suite(options: RunOptions) -> int:
         raise UsageError(
             f"The suite '{suite}' needs data: give its folder with --data. `ptmbench data ls` shows which."
         )
-    found = _tasks(asked.tasks or chosen.tasks)
+    found = tasks_of(asked.tasks or chosen.tasks)
     floor = beside(found) if options.baselines else None
     rows = plan.rows_of(options.models or chosen.models, options.sizes or chosen.sizes, floor)
     check_rows(rows)
     if data is None:
         data = sources.embedded(out)
-        found = found if asked.tasks else _within(data, found)
+        found = found if asked.tasks else within(data, found)
     training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
-    adapted, data_sha256 = _AdaptedModels(), sources.Fingerprints(data)
+    adapted, data_sha256 = AdaptedModels(), sources.Fingerprints(data)
 
     def cells_with(draw: Draw) -> tuple[Cell, ...]:
         """The cells of the rows that are pre-trained by ``draw``, and of those that are not pre-trained."""
@@ -57,6 +57,13 @@ def run_suite(options: RunOptions) -> int:
             """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
             return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut), draw).key
 
+        def tuned(cell: Cell) -> Cell:
+            """``cell`` with tuned settings, if there are any."""
+            if training_of is None or training_of.tuned_settings is None:
+                return cell
+            return training_of.tuned_settings.applied(cell, designs.get(cell.row, ""))
+
+        designs = {row: training_of(row.model, row.size, draw).design for row in own}
         return plan.cells_of(
             here,
             found,
@@ -73,6 +80,7 @@ def run_suite(options: RunOptions) -> int:
             conditions=asked.conditions or chosen.conditions,
             transforms=asked.transforms or chosen.transforms,
             chosen_by=chosen_by,
+            tuned=tuned,
         )
 
     draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model)]
@@ -117,9 +125,9 @@ def evaluate(options: EvaluateOptions) -> int:
         size=about["size"],
         division=division,
     )
-    chosen = _tasks(asked.tasks or usual.tasks)
+    chosen = tasks_of(asked.tasks or usual.tasks)
     read: dict[str, Checkpoint] = {}
-    adapted = _AdaptedModels()
+    adapted = AdaptedModels()
 
     def neighbour(row: Row, name: str, cut: str) -> str:
         one = read[name] = neighbours.given(others, name, cut)
@@ -183,7 +191,7 @@ def evaluate(options: EvaluateOptions) -> int:
     return execute(whole, job, out, options.workers, output.retry)
 
 
-class _AdaptedModels:
+class AdaptedModels:
     """Plans adapted and transformed models, each once for all cells that need it."""
 
     def __init__(self) -> None:
@@ -234,7 +242,7 @@ def check_lengths(cells: Sequence[Cell], trained: int) -> None:
                 )
 
 
-def _within(data: Path, found: Sequence[Task]) -> list[Task]:
+def within(data: Path, found: Sequence[Task]) -> list[Task]:
     """Those of ``found`` that the microworld in ``data`` has: a suite runs on it with the rest left out, which is
     told."""
     there = []
@@ -247,6 +255,6 @@ def _within(data: Path, found: Sequence[Task]) -> list[Task]:
     return there
 
 
-def _tasks(names: Sequence[str] | None) -> list[Task]:
+def tasks_of(names: Sequence[str] | None) -> list[Task]:
     """The tasks ``names``; None for all tasks without errors in their files."""
     return [tasks.check_headline(task) for task in (map(tasks.load, names) if names else tasks.load_all(say))]

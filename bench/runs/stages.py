@@ -18,7 +18,9 @@ from ptmbench.bench.runs import teachers
 from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given
 from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.runs.trainings import FIRST, Draw, Pretraining, TokenizerTraining, tokenizer_key
+from ptmbench.bench.runs.tuning import tuned, tuned_settings
 from ptmbench.bench.runs.tuning.tuned import Tuned
+from ptmbench.bench.runs.tuning.tuned_settings import TunedSettings
 from ptmbench.models.text.tokenizers import Vocabulary
 
 Planned = TypeVar("Planned", bound=Artefact)
@@ -47,7 +49,7 @@ class Trainings:
         self._given = (*self._bases.values(), *self._teachers)
         for given in self._given:
             check_tokenizer(given, asked)
-        self._tuned = Tuned.read(asked.tuned) if asked.tuned else None
+        self._tuned, self.tuned_settings = self._tunings(asked.tuned) if asked.tuned else (None, None)
         if self._tuned:
             self._tuned.check(self._text.sha256, self.tokenizer().key, self._changes)
         if len({given.about["tokenizer"]["sha256"] for given in self._given}) > 1:
@@ -55,6 +57,20 @@ class Trainings:
             raise UsageError(
                 f"The checkpoints of {options} have different tokenizers. Run each of their models by itself."
             )
+
+    def _tunings(self, given: Path) -> tuple[Tuned | None, TunedSettings | None]:
+        """The results of tuning pre-trainings and of tuning adaptations in the folder ``given``, or in this file."""
+        names = (tuned.FILE, tuned_settings.FILE)
+        files = [given / name for name in names if (given / name).is_file()] if given.is_dir() else [given]
+        if not files:
+            raise UsageError(
+                f"{given} holds neither {' nor '.join(names)}: no tuning has ended there. `ptmbench tune SUITE` makes "
+                "one."
+            )
+        recipes = [Tuned.read(path) for path in files if path.name != tuned_settings.FILE]
+        key = self.tokenizer().key
+        settings = [TunedSettings.read(path, key) for path in files if path.name == tuned_settings.FILE]
+        return next(iter(recipes), None), next(iter(settings), None)
 
     @property
     def artefacts(self) -> tuple[Artefact, ...]:
@@ -148,9 +164,9 @@ class Trainings:
             changes = self._changes | dict(self._stage.recipe)
             base = stage(self._first, self._stage.budget, changes, teacher=first, chosen_by=self._seed(model, draw)).key
         budget = self._budget(model, draw)
-        tuned, tuning = self._tuned.of(model, size, budget, base) if self._tuned else ({}, {})
+        found, tuning = self._tuned.of(model, size, budget, base) if self._tuned else ({}, {})
         more = {"teacher": teacher.key if teacher else "", "tuning": tuning, "chosen_by": self.chosen_by(model, draw)}
-        return stage(self._text, budget, self._changes | tuned, base, **more)
+        return stage(self._text, budget, self._changes | found, base, **more)
 
     def _teacher(self, model: str, size: str, kind: str, given: bool, draw: Draw) -> Artefact | None:
         """The teacher of ``model`` at ``size`` with a tokenizer of ``kind``: a checkpoint that the user gave, if the

@@ -92,6 +92,15 @@ class Pretraining:
         return digest({"pretraining": without(matters, **_NEWER)})
 
     @property
+    def design(self) -> str:
+        """The key of what all seeds of this pre-training share. Bases and teachers, which differ with the seed, are
+        left out."""
+        matters = asdict(self)
+        for name in ("corpus", "corpus_name", "chosen_by", "seed", "base", "teacher", "tuning"):
+            del matters[name]
+        return digest({"design": matters})
+
+    @property
     def tokenizer_key(self) -> str:
         """Key of its tokenizer."""
         return self.other_tokenizer or tokenizer_key(self.corpus_sha256, self.tokenizer, self.vocabulary)

@@ -26,11 +26,11 @@ from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import write_bytes, write_text
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.runs import artefacts
-from ptmbench.bench.runs.artefacts import COST, AdaptedModel, Artefact, Cell, Given
+from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, intact, loaded, unfinished_of
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
-from ptmbench.bench.runs.tuning import trials
+from ptmbench.bench.runs.tuning import adaptation_trials, trials
 from ptmbench.bench.runs.tuning.trials import Trial
 from ptmbench.models.text.corpus import CorpusError
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -97,6 +97,7 @@ class Worker:
             TokenizerTraining.kind: self._train_tokenizer,
             Pretraining.kind: self._pretrain,
             Trial.kind: self._try,
+            AdaptationTrial.kind: self._try_adaptation,
             AdaptedModel.kind: self._adapt,
             artefacts.TransformedModel.kind: self._adapt,
             Cell.kind: self._cell,
@@ -237,7 +238,7 @@ class Worker:
         except Exception as error:
             from ptmbench.bench.runs.cell import failure
 
-            task = tasks.load(piece.cell.task).title if isinstance(piece, AdaptedModel) else ""
+            task = tasks.load(piece.cell.task).title if isinstance(piece, AdaptedModel | AdaptationTrial) else ""
             status, reason = failure(error, task)
             self.give_up(piece, reason, status)
             return f"{piece.title} {status.replace('_', ' ')}: {reason['text']}"
@@ -279,6 +280,14 @@ class Worker:
             trials.make(trial, self.out, self._train, vocabulary)
 
         return self._made(trial, attempt) or f"{trial.title}: {trials.told(trial, self.out)}"
+
+    def _try_adaptation(self, trial: AdaptationTrial) -> str:
+        def attempt() -> None:
+            home = trial.home(self.out)
+            adaptation_trials.make(trial, self.out, self._context(trial.cell, home))
+            shutil.rmtree(home, ignore_errors=True)
+
+        return self._made(trial, attempt) or f"{trial.title}: {adaptation_trials.told(trial, self.out)}"
 
     def _train(self, pretraining: Pretraining, folder: Path) -> checkpoint.Checkpoint:
         """Train what ``pretraining`` says, and leave its checkpoint in ``folder``."""

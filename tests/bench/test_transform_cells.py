@@ -20,7 +20,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Row, TransformedModel
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.run import _AdaptedModels
+from ptmbench.bench.runs.run import AdaptedModels
 from ptmbench.bench.runs.suites import demo
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard import record
@@ -33,7 +33,7 @@ from tests.bench.test_plan import cells as planned
 
 def after(asked="int8", found=(COLA,), names=("bert", "majority"), **changes):
     """Cells after the transforms ``asked``, and the planned models by key."""
-    models = _AdaptedModels()
+    models = AdaptedModels()
     rows = [Row.parse(name, None if name in baselines.names() else "tiny") for name in names]
     made = planned(rows, found, transforms=asked.split(","), adapted=models, **changes)
     return made, {one.key: one for one in models.models}

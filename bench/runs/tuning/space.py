@@ -1,72 +1,97 @@
-"""What is tuned, and the draws that every model tries. Pure; no TensorFlow.
+"""What is tuned, and the values that trials try. Pure; no TensorFlow.
 
-A draw changes a model's own recipe by factors, so that the same draws are tried for models whose peak rates differ.
-Draw 0 changes nothing.
+A point of a `Space` changes the own settings of a model or of an adaptation by factors. So the same points are tried
+for all of them, although their learning rates differ. Trial 0 changes nothing.
 """
 
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.settings import SettingError, Settings
 from ptmbench.bench.engine.recipe import MOST, MOST_TOKENS, Recipe
 
 RATE = 8.0
-"""The peak learning rate is the model's own, divided and multiplied by this at most; the logarithm is uniform."""
-BATCHES = (-2, -1, 0, 1, 2)
-"""Powers of two that the batch is multiplied by. The length of a row stays: steps follow from the budget."""
+"""The peak learning rate is the own one, divided and multiplied by this at most; the logarithm is uniform."""
+BATCHES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Factors of the batch."""
 WARMUPS = (0.02, 0.06, 0.15, 0.3)
-"""Shares of the steps in which the rate rises."""
+"""Shares of the steps of a pre-training in which the rate rises."""
+LENGTHS = (0.5, 1.0, 2.0)
+"""Factors of the epochs of an adaptation, or of its steps where these are limited."""
 _BASES = (2, 3, 5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw:
-    """Changes to a recipe: factors of the learning rate and of the batch, and a warm-up share."""
+class Space:
+    """The values of a learning rate, of a batch and of one more setting, ``other``."""
 
     rate: float
-    batch: float
-    warmup: float
+    """The own peak learning rate."""
+    batches: tuple[int, ...]
+    other: str
+    others: tuple[float, ...]
 
-    def changes(self, recipe: Recipe) -> dict[str, Any]:
-        """The settings that this draw gives a model whose own recipe is ``recipe``, which names its learning rate."""
-        rate = float(f"{recipe.learning_rate * self.rate:.3g}")
-        return {"learning_rate": rate, "batch": round(recipe.batch * self.batch), "warmup": self.warmup}
+    def tried(self, count: int, seed: int) -> list[dict[str, Any]]:
+        """The changes of ``count`` trials; the first one changes nothing. A smaller count gives the first of these.
 
-
-def draws(count: int, seed: int, recipe: Recipe) -> tuple[Draw, ...]:
-    """``count`` draws for models with the batch and the length of ``recipe``; those of a smaller count come first.
-
-    The points are Halton's (1960) in bases 2, 3 and 5, which cover the space more evenly than random ones do, shifted
-    by a random vector that follows from ``seed`` (Cranley and Patterson, 1976); seed 0 shifts nothing.
-    """
-    shift = np.random.default_rng(seed).random(len(_BASES)) if seed else np.zeros(len(_BASES))
-    batches = [2.0**power for power in BATCHES if _possible(recipe, 2.0**power)]
-    found = []
-    for number in range(1, count + 1):
-        rate, batch, warmup = (np.array([_inverse(number, base) for base in _BASES]) + shift) % 1.0
-        found.append(
-            Draw(
-                rate=float(RATE ** (2 * rate - 1)),
-                batch=batches[int(batch * len(batches))],
-                warmup=WARMUPS[int(warmup * len(WARMUPS))],
+        The points are Halton's (1960) in bases 2, 3 and 5, which cover the space more evenly than random ones do,
+        shifted by a random vector that follows from ``seed`` (Cranley and Patterson, 1976); seed 0 shifts nothing.
+        """
+        shift = np.random.default_rng(seed).random(len(_BASES)) if seed else np.zeros(len(_BASES))
+        found: list[dict[str, Any]] = [{}]
+        for number in range(1, count):
+            rate, batch, other = (np.array([_inverse(number, base) for base in _BASES]) + shift) % 1.0
+            found.append(
+                {
+                    "learning_rate": float(f"{self.rate * RATE ** (2 * rate - 1):.3g}"),
+                    "batch": self.batches[int(batch * len(self.batches))],
+                    self.other: self.others[int(other * len(self.others))],
+                }
             )
-        )
-    return tuple(found)
+        return found
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The space, for the result of a tuning."""
+        return {
+            "learning_rate_factors": [1 / RATE, RATE],
+            "batch": list(self.batches),
+            self.other: list(self.others),
+        }
 
 
-def about(recipe: Recipe) -> dict[str, Any]:
-    """The space of models with the batch and the length of ``recipe``, as the result of a tuning tells it."""
-    batches = [recipe.batch * 2.0**power for power in BATCHES]
-    possible = [round(batch) for batch in batches if _possible(recipe, batch / recipe.batch)]
-    return {"learning_rate_factors": [1 / RATE, RATE], "batch": possible, "warmup": list(WARMUPS)}
+def of_recipe(own: Recipe) -> Space:
+    """The space of a pre-training with the recipe ``own``, which names its learning rate. The length of a row stays,
+    and the number of steps follows from the budget. A batch that the recipe cannot have is left out."""
+    batches = [size for size in _sizes(own.batch) if size % own.accumulate == 0]
+    fitting = [size for size in batches if size <= MOST["batch"] and size * own.length <= MOST_TOKENS]
+    return Space(rate=own.learning_rate, batches=tuple(fitting), other="warmup", others=WARMUPS)
 
 
-def _possible(recipe: Recipe, factor: float) -> bool:
-    """Whether ``recipe`` could have ``factor`` times its batch."""
-    batch = recipe.batch * factor
-    whole = batch >= 1 and batch == int(batch) and int(batch) % recipe.accumulate == 0
-    return whole and batch <= MOST["batch"] and batch * recipe.length <= MOST_TOKENS
+def of_settings(own: Settings) -> Space:
+    """The space of an adaptation with the settings ``own``. Where these limit the steps (``max_steps``), the limit is
+    tuned in place of the epochs. A batch that the settings cannot have is left out."""
+    limited = "max_steps" if own.max_steps else "epochs"
+    lengths = (max(1, round(factor * getattr(own, limited))) for factor in LENGTHS)
+    fitting = tuple(size for size in _sizes(own.batch) if _holds(own, {"batch": size}))
+    return Space(rate=own.learning_rate, batches=fitting, other=limited, others=tuple(dict.fromkeys(lengths)))
+
+
+def _sizes(batch: int) -> Iterable[int]:
+    """``batch`` times each of `BATCHES`, where that is a whole number."""
+    return [int(batch * factor) for factor in BATCHES if batch * factor >= 1 and (batch * factor).is_integer()]
+
+
+def _holds(settings: Settings, changes: Mapping[str, Any]) -> bool:
+    """Whether ``settings`` may be changed by ``changes``."""
+    with suppress(SettingError):
+        return bool(adaptation_settings.changed(settings, changes))
+    return False
 
 
 def _inverse(number: int, base: int) -> float:

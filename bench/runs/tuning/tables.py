@@ -1,32 +1,37 @@
 """A tuning as tables: what it will cost, what it found, and all trials as a pandas DataFrame. No TensorFlow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptmbench.bench.console import duration
 from ptmbench.bench.runs import estimate as estimates
-from ptmbench.bench.runs.tuning import tuned
+from ptmbench.bench.runs.artefacts import Artefact
+from ptmbench.bench.runs.trainings import Pretraining
+from ptmbench.bench.runs.tuning import sealed, tuned, tuned_settings
 from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.tuning.tuned import Tuned
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ptmbench.bench.runs.tuning.tune import Search
+    from ptmbench.bench.runs.tuning.adaptation import Candidate as Adaptations
+    from ptmbench.bench.runs.tuning.tune import Candidate as Pretrainings
 
 COLUMNS = ("model", "size", "rung", "trial", *tuned.TUNED, "budget", "status", "loss", "flops", "winner")
+ADAPTED = ("row", "size", "task", "adaptation", "rung", "trial", "learning_rate", "batch", "epochs", "max_steps")
+ADAPTED += ("seeds", "status", "score", "flops", "winner")
 
 
-def estimate(searches: Sequence["Search"], ladder: Sequence[Rung]) -> str:
+def estimate(candidates: Sequence["Pretrainings"], ladder: Sequence[Rung]) -> str:
     """The rungs of each model as tab-separated lines, each with its cost estimate, and a total as the last line."""
     rate = estimates.flops_per_second() * estimates.EFFICIENCY
     lines, total, time = ["model\tsize\trung\ttrials\tbudget of each\tFLOPs\ttime"], 0.0, 0.0
-    for search in searches:
+    for candidate in candidates:
         for number, rung in enumerate(ladder, 1):
-            one = search.trial(0, rung.share).pretraining
+            one = candidate.trial(0, rung).pretraining
             tokens, flops, seconds = estimates.pretraining_cost(one, rate)
-            measuring = search.held_out * flops / tokens / 3  # a forward pass over the held-out tokens
+            measuring = candidate.held_out * flops / tokens / 3  # a forward pass over the held-out tokens
             flops, seconds = rung.trials * (flops + measuring), rung.trials * (seconds + measuring / rate)
             total, time = total + flops, time + seconds
             lines.append(
@@ -36,32 +41,103 @@ def estimate(searches: Sequence["Search"], ladder: Sequence[Rung]) -> str:
     return "\n".join([*lines, f"total\t\t\t\t\t{total:.3g}\tabout {duration(time)} of one core"])
 
 
+def adaptation_estimate(
+    candidates: Sequence["Adaptations"], ladder: Sequence[Rung], others: Sequence[Artefact], data: Path
+) -> str:
+    """As `estimate`, of adaptations: their own settings count for all trials. The pre-trainings among ``others`` come
+    first."""
+    rate = estimates.flops_per_second() * estimates.EFFICIENCY
+    lines, total, time = ["model\tsize\ttask\tadaptation\ttrainings\tFLOPs\ttime"], 0.0, 0.0
+    for one in others:
+        if isinstance(one, Pretraining):
+            _, flops, seconds = estimates.pretraining_cost(one, rate)
+            total, time = total + flops, time + seconds
+            lines.append(f"{one.model}\t{one.size}\tpre-training\t\t1\t{flops:.2g}\t{duration(seconds)}")
+    seen: dict[str, Any] = {}
+    for candidate in candidates:
+        cell, before = candidate.cells[0], 0
+        trainings = 0  # seeds of an earlier rung are not trained again
+        for rung in ladder:
+            trainings += rung.trials * (candidate.seeds(rung) - before)
+            before = candidate.seeds(rung)
+        _, flops, reason = estimates.cell_cost(cell, data, seen, None)
+        about = f"{cell.row.name}\t{cell.row.size}\t{cell.task}\t{cell.adaptation}"
+        if reason:
+            lines.append(f"{about}\tnot applicable, because {reason}")
+            continue
+        seconds = trainings * (flops / rate + estimates.FIXED)
+        total, time = total + trainings * flops, time + seconds
+        lines.append(f"{about}\t{trainings}\t{trainings * flops:.2g}\t{duration(seconds)}")
+    return "\n".join([*lines, f"total\t\t\t\t\t{total:.3g}\tabout {duration(time)} of one core"])
+
+
 def result(body: Mapping[str, Any]) -> str:
     """What was found, as tab-separated lines, and the cost of all of it as the last line."""
     lines = ["model\tsize\ttrials\tlearning rate\tbatch\twarm-up\tloss with own recipe\tloss tuned\tFLOPs"]
     for one in body["models"]:
-        chosen = one["own"] | one["changes"]
-        changed = [
-            f"{own:g} -> {chosen[name]:g}" if chosen[name] != own else f"{own:g}" for name, own in one["own"].items()
-        ]
         losses = ["diverged" if loss is None else f"{loss:.4f}" for loss in one["loss"].values()]
-        lines.append(
-            "\t".join([one["model"], one["size"], str(one["trials"]), *changed, *losses, f"{one['flops']:.3g}"])
-        )
+        about = [one["model"], one["size"], str(one["trials"]), *_changed(one), *losses, f"{one['flops']:.3g}"]
+        lines.append("\t".join(about))
     return "\n".join([*lines, f"total\t\t\t\t\t\t\t\t{body['flops']:.3g}"])
 
 
-def frame(out: Path | None) -> "pd.DataFrame":
-    """A line for each trial of each rung of the tuning in ``out``; none for None."""
-    import pandas as pd
+def adaptation_result(body: Mapping[str, Any]) -> str:
+    """As `result`, of adaptations, with scores on held-out training examples."""
+    lines = [
+        "model\tsize\ttask\tadaptation\ttrials\tlearning rate\tbatch\tepochs or steps\tscore with own settings\t"
+        "score tuned\tFLOPs"
+    ]
+    for one in body["adaptations"]:
+        scores = ["diverged" if loss is None else f"{_score(one, loss):.2f}" for loss in one["loss"].values()]
+        about = [one[name] or "" for name in ("row", "size", "task", "adaptation")]
+        about += [str(one["trials"]), *_changed(one), *scores, f"{one['flops']:.3g}"]
+        lines.append("\t".join(about))
+    return "\n".join([*lines, f"total\t\t\t\t\t\t\t\t\t\t{body['flops']:.3g}"])
 
+
+def frame(out: Path | None) -> "pd.DataFrame":
+    """A line for each trial of each rung of the tuning of pre-trainings in ``out``; none for None."""
     lines = []
     for one in Tuned.read(out).body["models"] if out else ():
-        for number, rung in enumerate(one["rungs"], 1):
-            for trial in rung["trials"]:
-                (budget,) = rung["budget"].values()
-                recipe = one["own"] | one["tried"][trial["number"]]
-                known = {"model": one["model"], "size": one["size"], "rung": number, "trial": trial["number"]}
-                known |= recipe | {"budget": budget, "winner": trial["number"] == one["winner"]}
-                lines.append(known | {name: trial[name] for name in ("status", "loss", "flops")})
-    return pd.DataFrame(lines, columns=list(COLUMNS))
+        for line, budget in _lines(one):
+            known = {"model": one["model"], "size": one["size"]}
+            lines.append(known | line | {"budget": next(iter(budget.values()))})
+    return _table(lines, COLUMNS)
+
+
+def adaptation_frame(out: Path | None) -> "pd.DataFrame":
+    """As `frame`, of the tuning of adaptations in ``out``. Scores are means over the seeds."""
+    body = sealed.read(out / tuned_settings.FILE, tuned_settings.KIND, "") if out else {"adaptations": ()}
+    lines = []
+    for one in body["adaptations"]:
+        for line, budget in _lines(one):
+            score = None if line["loss"] is None else _score(one, line["loss"])
+            known = {name: one[name] for name in ("row", "size", "task", "adaptation")}
+            lines.append(known | line | budget | {"score": score})
+    return _table(lines, ADAPTED)
+
+
+def _lines(one: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """Each trial of each rung in the entry ``one`` of a result, with the budget of its rung."""
+    for number, rung in enumerate(one["rungs"], 1):
+        for trial in rung["trials"]:
+            line = {"rung": number, "trial": trial["number"], "winner": trial["number"] == one["winner"]}
+            line |= one["own"] | one["tried"][trial["number"]]
+            yield line | {name: trial[name] for name in ("status", "loss", "flops")}, rung["budget"]
+
+
+def _table(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(lines, columns=list(columns))
+
+
+def _changed(one: Mapping[str, Any]) -> list[str]:
+    """The tuned settings in words: "0.001 -> 0.0005", or the own value where it won."""
+    chosen = one["own"] | one["changes"]
+    return [f"{own:g} -> {chosen[name]:g}" if chosen[name] != own else f"{own:g}" for name, own in one["own"].items()]
+
+
+def _score(one: Mapping[str, Any], loss: float) -> float:
+    """The score that a ``loss`` stands for: `bench.runs.tuning.adaptation_trials` changes its sign."""
+    return 0.0 - loss if one["higher_is_better"] else loss

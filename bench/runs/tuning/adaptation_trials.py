@@ -1,0 +1,67 @@
+"""Trials of adaptations: how one is made, and its sealed record. `bench.runs.artefacts.AdaptationTrial` is the
+artefact."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptmbench import models, tasks
+from ptmbench.bench.errors import Diverged
+from ptmbench.bench.runs.artefacts import AdaptationTrial, Cell
+from ptmbench.bench.runs.tuning import records
+
+if TYPE_CHECKING:
+    from ptmbench.bench.runs.answers import Context
+
+
+def make(trial: AdaptationTrial, out: Path, context: "Context") -> None:
+    """Adapts the model of ``trial`` in ``context`` and writes the record below ``out``. A training that diverges has a
+    record too, and so has a score that is not a number. The loss is the score with the sign that makes it fall."""
+    from ptmbench.bench.runs import cell as cells
+
+    cell, diverged = trial.cell, None
+    cost: dict[str, Any] = {}
+    score, examples = math.nan, 0
+    try:
+        score, examples, cost = cells.attempt(cell, context, trial.held_out)
+        if not math.isfinite(score):
+            diverged = "The score on the held-out examples is not a number."
+    except Diverged as error:
+        diverged, cost = str(error), _until(cell, context, error.step)
+    task = tasks.load(cell.task)
+    loss = 0.0 - score if task.higher_is_better else score  # 0.0, not -0.0, for a score of 0
+    tried = {
+        "key": trial.key,
+        "row": cell.row.name,
+        "size": cell.row.size,
+        "task": cell.task,
+        "task_version": cell.task_version,
+        "data_sha256": cell.data_sha256,
+        "adaptation": cell.adaptation,
+        "adaptation_version": cell.adaptation_version,
+        "settings": dict(cell.settings),
+        "seed": cell.seed,
+        "limit": cell.limit,
+        "metric": task.headline,
+        "score": None if diverged else score,
+        "loss": None if diverged else loss,
+        "held_out": {"examples": examples, "flops": cost.get("flops_evaluate", 0.0)},
+        "seconds": cost.get("seconds", {}).get("total"),
+        "flops": cost.get("flops", 0.0),
+        **{name: cost.get(name) for name in ("steps", "tokens", "energy", "threads", "parameters")},
+    }
+    records.write(trial.place(out), tried, diverged)
+
+
+def told(trial: AdaptationTrial, out: Path) -> str:
+    """How ``trial`` ended below ``out``, in words."""
+    record = records.read(trial.place(out))
+    return f"held-out score {record['score']:.2f}" if record["status"] == "ok" else f"diverged: {record['reason']}"
+
+
+def _until(cell: Cell, context: "Context", step: int) -> dict[str, Any]:
+    """What the training of ``cell`` cost at most when it diverged at ``step``: as if no text were shorter than the
+    longest input."""
+    described = models.load(cell.row.model).describe(context.shape, context.tokenizer.vocabulary)
+    rows, length = step * cell.settings["batch"], cell.settings["length"]
+    return {"steps": step, "tokens": rows * length, "flops": rows * described.training_flops(length)}

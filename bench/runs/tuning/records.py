@@ -1,0 +1,42 @@
+"""Sealed records of trials: what the records of all trials share, and how they are read."""
+
+import datetime
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ptmbench.bench import environment
+from ptmbench.bench.runs.tuning import sealed
+
+KIND = "trial"
+AGAIN = "Delete it and give the same command again: only this trial is trained anew."
+
+
+def write(path: Path, tried: Mapping[str, Any], diverged: str | None) -> None:
+    """Write the record of a trial to ``path``. ``tried`` says what was tried, what it cost and what its "loss" is;
+    ``diverged`` is the reason for a trial that diverged."""
+    body = {
+        **tried,
+        "status": "diverged" if diverged else "ok",
+        "reason": diverged,
+        "versions": environment.versions(),
+        "commit": environment.commit(),
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    sealed.write(path, KIND, body)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The record at ``path``; `RecordError` where it is missing or damaged."""
+    return sealed.read(path, KIND, AGAIN)
+
+
+def loss_of(record: Mapping[str, Any]) -> float:
+    """What the tuning minimises; infinity for a trial that diverged."""
+    return record["loss"] if record["status"] == "ok" else math.inf
+
+
+def flops_of(record: Mapping[str, Any]) -> float:
+    """FLOPs of the training, and of the forward passes that measure the loss."""
+    return record["flops"] + record["held_out"].get("flops", 0.0)

@@ -1,0 +1,19 @@
+"""A small tuning as the tests of this folder ask for it."""
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.errors import OK
+from ptmbench.bench.runs.tuning.tuned import Tuned
+from tests.bench import asking
+
+SMALL = {"suite": "demo", "models": ("word2vec",), "vocabulary": 300, "recipe": {"batch": 4, "length": 32}}
+SMALL |= {"budget": Budget(tokens=18_000), "trials": 4, "share": 1.0, "held_out": 2000}
+
+
+def tuning(out, world, **changes):
+    assert asking.tune(**(SMALL | {"data": world, "out": out} | changes)) == OK
+    return Tuned.read(out).body
+
+
+def unmeasured(body):
+    """What two tunings have alike: not the time that they took, nor the seal over that."""
+    return {name: value for name, value in body.items() if name != "seconds"}

@@ -1,0 +1,135 @@
+"""Tuning pre-trainings: trials and their records, the result, and what cannot be tuned."""
+
+import pytest
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.errors import CELLS_FAILED, UsageError
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.tuning import records, search, tables, tuned
+from ptmbench.bench.runs.tuning.tuned import Tuned
+from ptmbench.leaderboard.record import RecordError
+from tests.bench import asking
+from tests.bench.tuning.asked import SMALL, tuning, unmeasured
+
+
+def test_a_tuning_leaves_sealed_trials_and_a_result(ended, world, tmp_path, capsys):
+    body = Tuned.read(ended).body
+    (one,) = body["models"]
+    assert (one["model"], one["size"], one["trials"], body["untuned"]) == ("word2vec", "tiny", 4, [])
+    assert [[trial["number"] for trial in rung["trials"]] for rung in one["rungs"]][0] == [0, 1, 2, 3]
+    first, last = one["rungs"]
+    best = min(first["trials"][1:], key=lambda trial: trial["loss"])
+    assert [trial["number"] for trial in last["trials"]] == [0, best["number"]]
+    assert first["budget"] == {"tokens": 6000} and last["budget"] == {"tokens": 18_000}
+    assert one["loss"]["tuned"] == min(trial["loss"] for trial in last["trials"]) <= one["loss"]["own"]
+    files = {path.name: records.read(path) for path in (ended / "trials").iterdir()}
+    assert len(files) == 6 and sum(map(records.flops_of, files.values())) == pytest.approx(one["flops"])
+    assert body["flops"] == one["flops"] and body["needed_flops"] == 0
+    for found in files.values():
+        recipe, held = found["recipe"], found["held_out"]
+        assert found["tokens"] == found["steps"] * recipe["batch"] * 32
+        assert found["loss"] == held["loss"] and held["rows"] * 32 <= 2000
+    assert not list((ended / "unfinished").iterdir()), "the weights of trials go"
+
+    lines = tables.frame(ended)
+    assert list(lines.columns) == [*tables.COLUMNS] and len(lines) == 6
+    assert lines[lines.winner & (lines.rung == 2)].loss.item() == one["loss"]["tuned"]
+    before = {path: path.stat().st_mtime_ns for path in (ended / "trials").iterdir()}
+    again = tuning(ended, world)
+    assert again == body and before == {path: path.stat().st_mtime_ns for path in (ended / "trials").iterdir()}
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].split("\t")[:3] == ["word2vec", "tiny", "4"] and printed[-1].startswith("total\t")
+    assert unmeasured(tuning(tmp_path / "other", world)) == unmeasured(body), "another folder, the same result"
+
+
+@pytest.mark.slow
+def test_a_planted_learning_rate_is_found(here, world, tmp_path):
+    """The model's rate, 64 times too small, is a setting here; draws reach eight times as much."""
+    rate = 1e-2 / 64
+    recipe = SMALL["recipe"] | {"learning_rate": rate}
+    body = tuning(tmp_path, world, recipe=recipe, trials=10, budget=Budget(tokens=120_000))
+    (one,) = body["models"]
+    assert one["own"]["learning_rate"] == rate and one["winner"] != 0
+    assert one["changes"]["learning_rate"] > 2 * rate and one["loss"]["tuned"] < one["loss"]["own"] - 0.05
+
+
+def test_trials_that_diverge_are_results(here, world, tmp_path, capsys):
+    body = tuning(tmp_path, world, recipe=SMALL["recipe"] | {"learning_rate": 1e38})
+    (one,) = body["models"]
+    assert one["loss"]["own"] is None and one["rungs"][0]["trials"][0]["status"] == "diverged"
+    assert "diverged" in capsys.readouterr().out
+    diverged = [found for path in (tmp_path / "trials").iterdir() if (found := records.read(path))["loss"] is None]
+    assert diverged and all(found["steps"] >= 1 and found["flops"] > 0 and found["reason"] for found in diverged)
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_tuned_is_named_with_its_reason(here, world, tmp_path, capsys):
+    asked = SMALL | {"data": world, "out": tmp_path, "models": ("word2vec", "ernie_thu")}
+    assert asking.tune(**asked) == CELLS_FAILED
+    assert "ernie_thu tiny could not be tuned: because" in capsys.readouterr().err
+    body = Tuned.read(tmp_path).body
+    assert [one["model"] for one in body["models"]] == ["word2vec"] and body["untuned"][0]["model"] == "ernie_thu"
+    with pytest.raises(UsageError, match=r"has no recipe for ernie_thu tiny: because.*Leave it out with --models"):
+        Tuned.read(tmp_path).of("ernie_thu", "tiny", Budget(tokens=18_000), "")
+
+
+def test_damaged_files_are_told(ended, world, capsys):
+    body = Tuned.read(ended).body
+    path = next(iter((ended / "trials").iterdir()))
+    text = path.read_text()
+    path.write_text(text.replace('"steps": ', '"steps": 1'))
+    assert unmeasured(tuning(ended, world)) == unmeasured(body)
+    said = capsys.readouterr().err
+    assert f"{path} does not match its seal" in said and "This trial is trained anew." in said
+    path.write_text(text[:100])
+    tuning(ended, world)
+    assert f"{path} is damaged: it is no sealed JSON." in capsys.readouterr().err
+    found = ended / tuned.FILE
+    found.write_text(found.read_text().replace('"trials": 4', '"trials": 400'))
+    with pytest.raises(RecordError, match=r"does not match its seal.*Give the command that made it once more"):
+        Tuned.read(ended)
+    found.write_text(path.read_text())
+    with pytest.raises(RecordError, match="is a file of kind trial, schema 1, not tuned"):
+        Tuned.read(found)
+
+
+def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(search, "work", lambda what, whole, *_: found.append(whole))
+    with pytest.raises(RuntimeError, match="Not all trials of word2vec tiny could be trained"):
+        asking.tune(**(SMALL | {"data": world, "out": tmp_path}))
+    (whole,) = found
+    assert Plan.from_json(whole.to_json()) == whole and len(whole.ends) == len(whole.groups()) == 4
+    assert [one.kind for one in whole.artefacts] == ["tokenizer", *["trial"] * 4]
+    assert len({one.pretraining.held_out for one in whole.ends}) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"budget": Budget(steps=100)}, "--steps 100, and with another batch a step costs more or less. Give --flops"),
+        ({"budget": Budget(tokens=4000)}, r"pays for 5 steps with a batch of 8, and at least 10 are needed"),
+        ({"models": ("majority",)}, "majority is not pre-trained, so there is nothing to tune"),
+        ({"models": ("random-bert",)}, "random-bert is not pre-trained"),
+        ({"suite": "glue", "data": None}, "'glue' needs text: give its data folder with --data, or files with"),
+        ({"trials": 1}, "trials is a whole number from 2"),
+        ({"share": 1.5}, "share is a number above 0 and at most 1, not 1.5"),
+        ({"tuned": "x"}, "A tuning of pre-trainings begins with the models' own recipes"),
+        ({"tasks": ("sst2",)}, "tasks is for the tuning of adaptations"),
+        ({"seeds": 3}, "seeds is for the tuning of adaptations"),
+    ],
+)
+def test_a_tuning_that_cannot_be_is_told(world, tmp_path, changes, said):
+    with pytest.raises(UsageError, match=said):
+        asking.tune(**(SMALL | {"data": world, "out": tmp_path / "out", "dry_run": True} | changes))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_cost_is_told_before(world, tmp_path, capsys):
+    asking.tune(**(SMALL | {"data": world, "out": tmp_path / "out", "models": ("bert", "gpt"), "dry_run": True}))
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[:5] for line in lines[1:3]] == [
+        ["bert", "tiny", "1", "4", "--tokens 6000"], ["bert", "tiny", "2", "2", "--tokens 18000"]
+    ]  # fmt: skip
+    assert sum(float(line[5]) for line in lines[1:-1]) == pytest.approx(float(lines[-1][5]), rel=0.05)
+    assert not (tmp_path / "out" / "trials").exists()

@@ -1,10 +1,10 @@
 """From records to the grid: which records share a row, a column and a cell, and which must not.
 
-Scores of two task versions, two data sets, two pre-training corpora, two budgets or of tuned and untuned recipes are
-never averaged, whether they are the row's own or those of extra encoders; where one label covers several of them, each
-gets a row or column of its own that says which. Older records do not say which budget they were asked to spend: there,
-only two numbers of tokens behind one seed are known to be two budgets, since a budget in minutes gives every seed
-another.
+Scores of two task versions, two data sets, two pre-training corpora, two budgets, or of tuned and untuned recipes or
+adaptations are never averaged, whether they are the row's own or those of extra encoders; where one label covers
+several of them, each gets a row or column of its own that says which. Older records do not say which budget they were
+asked to spend: there, only two numbers of tokens behind one seed are known to be two budgets, since a budget in minutes
+gives every seed another.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ptmbench.leaderboard.costs import budget_words, tuning_of
+from ptmbench.leaderboard.costs import adaptation_tuning_of, budget_words, tuning_of
 from ptmbench.leaderboard.grid import AS_IT_IS, Cell, Column, Grid, Row, tokenizer_of
 from ptmbench.leaderboard.record import THEN, Draw, Record, beside, draw_of, planned
 
@@ -86,14 +86,28 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
             for others, part in parts:
                 words = [_pretraining_words(identity, part, [one for one, _ in own])] if len(own) > 1 else []
                 words += [_neighbours_words(others)] if len(parts) > 1 else []
-                row = Row(
-                    name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
-                    part="; ".join(words), beside=others, records=tuple(part),
-                )  # fmt: skip
-                rows.append(row)
-                for record in part:
-                    row_of.setdefault(id(record), []).append(row)
+                for tuning, tuned in _by_tuning(part):
+                    row = Row(
+                        name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
+                        part="; ".join([*words, *tuning]), beside=others, records=tuple(tuned),
+                    )  # fmt: skip
+                    rows.append(row)
+                    for record in tuned:
+                        row_of.setdefault(id(record), []).append(row)
     return tuple(rows), row_of
+
+
+def _by_tuning(records: Sequence[Record]) -> list[tuple[list[str], list[Record]]]:
+    """``records`` by the tuning of their adaptation, in words if there are several. Records of forms that train nothing
+    belong to all of them."""
+    parts: dict[str, list[Record]] = {}
+    for record in records:
+        if record.task.get("form") not in AS_IT_IS:
+            parts.setdefault(adaptation_tuning_of(record.adaptation), []).append(record)
+    if len(parts) < 2:
+        return [([], list(records))]
+    shared = [record for record in records if record.task.get("form") in AS_IT_IS]
+    return [([words], [*found, *shared]) for words, found in sorted(parts.items())]
 
 
 def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:

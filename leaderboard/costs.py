@@ -60,6 +60,12 @@ def tuning_of(pretraining: Mapping[str, Any]) -> str:
     return f"tuned with {tuning.get('trials')} trials" if tuning else "untuned"
 
 
+def adaptation_tuning_of(adaptation: Mapping[str, Any]) -> str:
+    """ "adaptation tuned with 10 trials" or "adaptation untuned"."""
+    tuning = adaptation.get("tuning") or {}
+    return f"adaptation tuned with {tuning.get('trials')} trials" if tuning else "adaptation untuned"
+
+
 def is_number(value: Any) -> bool:
     """Whether ``value`` is a number to reckon with: finite, no truth value, and not too large for a float."""
     return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < _LARGEST)

@@ -87,6 +87,11 @@ class Row:
     def tokenizer(self) -> str | None:
         return next(filter(None, map(tokenizer_of, self.records)), None)
 
+    @cached_property
+    def tuning(self) -> dict[str, Any]:
+        """The tuning of the adaptation, the same for all records that have one: "trials" and "flops"; {} without."""
+        return next(filter(None, (record.adaptation.get("tuning") for record in self.records)), {})
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Column:

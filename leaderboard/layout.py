@@ -196,6 +196,7 @@ def _check_tokenizer(tokenizer: Any, place: str) -> None:
 
 def _check_adaptation(adaptation: dict[str, Any]) -> None:
     _expect(adaptation.get("version", 1), (int,), "adaptation.version")
+    _expect(adaptation.get("tuning"), _PART_OR_NULL, "adaptation.tuning")
     transform = adaptation.get("transform")
     _expect(transform, _PART_OR_NULL, "adaptation.transform")
     for one, allowed in (*_TRANSFORM, *_LABELS) if transform else ():

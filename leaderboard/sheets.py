@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard import charts, overlap
-from ptmbench.leaderboard.costs import is_number, tuning_of
+from ptmbench.leaderboard.costs import adaptation_tuning_of, is_number, tuning_of
 from ptmbench.leaderboard.grid import Column, Grid, Row
 from ptmbench.leaderboard.stats import LARGEST
 from ptmbench.leaderboard.text import duration, number, quantity
@@ -73,7 +73,7 @@ def models(grid: Grid, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     sheets: dict[str, dict[str, Any]] = {}
     for row, shown in zip(grid.rows, rows, strict=True):
         sheet = sheets.setdefault(row.name, {"name": row.name, "title": row.label, "card": None, "rows": []})
-        sheet["rows"].append(shown | {"made": _pretraining(row.records)})
+        sheet["rows"].append(shown | {"made": [*_pretraining(row.records), *_adaptation_tuning(row.records)]})
         if row.card and row.kind != "random" and not sheet["card"]:
             sheet["card"] = _card(row.card)
             sheet["title"] = sheet["card"]["title"] or row.label
@@ -146,6 +146,15 @@ def _tuning(made: Mapping[str, Any]) -> str:
     """Whether the recipe was tuned, and what that cost."""
     flops = (made.get("tuning") or {}).get("flops")
     return tuning_of(made) + (f" ({quantity(flops, 'FLOP')})" if is_number(flops) else "")
+
+
+def _adaptation_tuning(records: Sequence[Any]) -> list[str]:
+    """The tuning of the adaptation, and its cost for all tasks together; [] for an untuned row."""
+    found = {one.task["name"]: one.adaptation for one in records if one.adaptation.get("tuning")}
+    if not found:
+        return []
+    flops = [value for one in found.values() if is_number(value := one["tuning"].get("flops"))]
+    return [f"{adaptation_tuning_of(next(iter(found.values())))} for each task ({quantity(sum(flops), 'FLOP')})"]
 
 
 def _other(relation: str, made: Mapping[str, Any] | None) -> str:

@@ -7,8 +7,8 @@ from ptmbench.leaderboard.grid import Grid, Row
 
 def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
     """Each pre-trained row with the random row of the same network, size and adaptation, over the same tokens as far as
-    that is known, and beside the same neighbours."""
-    random: dict[tuple[str, str, str], dict[tuple[Any, Any], Row]] = {}
+    that is known, with the same extra encoders, and adapted after as many trials of tuning."""
+    random: dict[tuple, dict[tuple[Any, Any], Row]] = {}
     for row in grid.rows:
         if row.kind == "random":
             random.setdefault(_network(row), {})[row.tokenizer, row.beside] = row
@@ -19,5 +19,6 @@ def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
     return [(row, twin) for row, twin in pairs if twin]
 
 
-def _network(row: Row) -> tuple[str, str, str]:
-    return (row.name.removeprefix("random-"), row.size, row.adaptation)  # a twin is called bert or random-bert
+def _network(row: Row) -> tuple:
+    name = row.name.removeprefix("random-")  # a twin is called bert or random-bert
+    return (name, row.size, row.adaptation, row.tuning.get("trials"))

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ptmbench.leaderboard import centred, ladder_page, sheets, survey, tables
 from ptmbench.leaderboard.cells import Places, places, score
-from ptmbench.leaderboard.costs import cost_of, tuning_of
+from ptmbench.leaderboard.costs import adaptation_tuning_of, cost_of, tuning_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
 from ptmbench.leaderboard.ranks import separable
 from ptmbench.leaderboard.record import Record
@@ -218,6 +218,7 @@ def _axis(row: Row, name: str) -> list[str]:
         values = [record.pretraining.get("corpus") for record in row.records if record.pretraining]
     elif name == "tuning":
         values = [tuning_of(record.pretraining) for record in row.records if record.pretraining]
+        values += [adaptation_tuning_of({"tuning": row.tuning})] if row.tuning else []
     else:
         values = row.card.get(name)
     several = values if isinstance(values, (list, tuple)) else [values]

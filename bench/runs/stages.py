@@ -52,6 +52,8 @@ class Trainings:
         self._tuned, self.tuned_settings = self._tunings(asked.tuned) if asked.tuned else (None, None)
         if self._tuned:
             self._tuned.check(self._text.sha256, self.tokenizer().key, self._changes)
+        if self.tuned_settings:
+            self.tuned_settings.check(self.tokenizer().key)
         if len({given.about["tokenizer"]["sha256"] for given in self._given}) > 1:
             options = " and ".join(f"--{name}" for name in ("base", "teacher") if getattr(asked, f"{name}s"))
             raise UsageError(
@@ -68,8 +70,7 @@ class Trainings:
                 "one."
             )
         recipes = [Tuned.read(path) for path in files if path.name != tuned_settings.FILE]
-        key = self.tokenizer().key
-        settings = [TunedSettings.read(path, key) for path in files if path.name == tuned_settings.FILE]
+        settings = [TunedSettings.read(path) for path in files if path.name == tuned_settings.FILE]
         return next(iter(recipes), None), next(iter(settings), None)
 
     @property

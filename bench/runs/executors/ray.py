@@ -24,7 +24,7 @@ from ptmbench.bench.data import corpora
 from ptmbench.bench.data.sources import fingerprint
 from ptmbench.bench.engine.checkpoint import MANIFEST, digest, write_bytes
 from ptmbench.bench.errors import EnvironmentProblem
-from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given
+from ptmbench.bench.runs.artefacts import AdaptationTrial, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.executors import Died, Done, Event, Ready
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of
@@ -76,8 +76,10 @@ class Remote:
 
     def _other_data(self, piece: Artefact) -> str:
         """What to tell when this machine's files are not those that the plan was made with, else ""."""
-        if isinstance(piece, AdaptedModel | Trial):
-            return self._other_data(piece.cell if isinstance(piece, AdaptedModel) else piece.pretraining)
+        if isinstance(piece, AdaptedModel | AdaptationTrial):
+            return self._other_data(piece.cell)
+        if isinstance(piece, Trial):
+            return self._other_data(piece.pretraining)
         if isinstance(piece, Pretraining | TokenizerTraining):
             where, right = ", ".join(piece.corpus), [piece.corpus_sha256]
             found = [corpora.fingerprint([Path(file) for file in piece.corpus])]

@@ -8,9 +8,10 @@ from ptmbench.bench.console import duration
 from ptmbench.bench.runs import estimate as estimates
 from ptmbench.bench.runs.artefacts import Artefact
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.bench.runs.tuning import sealed, tuned, tuned_settings
+from ptmbench.bench.runs.tuning import tuned
 from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.tuning.tuned import Tuned
+from ptmbench.bench.runs.tuning.tuned_settings import TunedSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,9 +108,8 @@ def frame(out: Path | None) -> "pd.DataFrame":
 
 def adaptation_frame(out: Path | None) -> "pd.DataFrame":
     """As `frame`, of the tuning of adaptations in ``out``. Scores are means over the seeds."""
-    body = sealed.read(out / tuned_settings.FILE, tuned_settings.KIND, "") if out else {"adaptations": ()}
     lines = []
-    for one in body["adaptations"]:
+    for one in TunedSettings.read(out).body["adaptations"] if out else ():
         for line, budget in _lines(one):
             score = None if line["loss"] is None else _score(one, line["loss"])
             known = {name: one[name] for name in ("row", "size", "task", "adaptation")}

@@ -40,16 +40,18 @@ class TunedSettings:
     body: Mapping[str, Any]
 
     @classmethod
-    def read(cls, path: Path, tokenizer: str) -> "TunedSettings":
-        """The result in the file ``path``, for a run with the ``tokenizer`` of this key. Raises `RecordError` for a
-        damaged file, and `UsageError` for another tokenizer."""
-        found = cls(path, sealed.read(path, KIND, "Give the command that made it once more: its trials are kept."))
-        if found.body["tokenizer"] != tokenizer:
+    def read(cls, given: Path) -> "TunedSettings":
+        """The result in the folder, or the file, ``given``; `RecordError` for a damaged one."""
+        path = given / FILE if given.is_dir() else given
+        return cls(path, sealed.read(path, KIND, "Give the command that made it once more: its trials are kept."))
+
+    def check(self, tokenizer: str) -> None:
+        """Raises `UsageError` for a run with another ``tokenizer``, given by its key."""
+        if self.body["tokenizer"] != tokenizer:
             raise UsageError(
-                f"{path} was tuned with another tokenizer or corpus than this run has. Give both the same --corpus, "
-                "--tokenizer and --vocabulary."
+                f"{self.path} was tuned with another tokenizer or corpus than this run has. Give both the same "
+                "--corpus, --tokenizer and --vocabulary."
             )
-        return found
 
     def applied(self, cell: Cell, design: str) -> Cell:
         """``cell`` with the settings that were found for it; unchanged if there is nothing to tune. ``design`` is

@@ -3,6 +3,7 @@
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK
 from ptmbench.bench.runs.tuning.tuned import Tuned
+from ptmbench.bench.runs.tuning.tuned_settings import TunedSettings
 from tests.bench import asking
 
 SMALL = {"suite": "demo", "models": ("word2vec",), "vocabulary": 300, "recipe": {"batch": 4, "length": 32}}
@@ -10,6 +11,7 @@ SMALL |= {"budget": Budget(tokens=18_000), "trials": 4, "share": 1.0, "held_out"
 
 
 def tuning(out, world, **changes):
+    """The result of tuning pre-trainings in the folder ``out``."""
     assert asking.tune(**(SMALL | {"data": world, "out": out} | changes)) == OK
     return Tuned.read(out).body
 
@@ -17,3 +19,19 @@ def tuning(out, world, **changes):
 def unmeasured(body):
     """What two tunings have alike: not the time that they took, nor the seal over that."""
     return {name: value for name, value in body.items() if name != "seconds"}
+
+
+SMALL_ADAPTATION = {name: SMALL[name] for name in ("suite", "vocabulary", "recipe", "budget", "trials")}
+SMALL_ADAPTATION |= {
+    "adaptations": ("finetune",),
+    "tasks": ("sst2", "cola"),
+    "limit": 60,
+    "seeds": 2,
+    "models": ("word2vec",),
+}
+
+
+def adapting(out, world, **changes):
+    """The result of tuning adaptations in the folder ``out``."""
+    assert asking.tune(**(SMALL_ADAPTATION | {"data": world, "out": out} | changes)) == OK
+    return TunedSettings.read(out).body

@@ -9,7 +9,7 @@ from ptmbench.bench.runs.tuning import search
 from ptmbench.bench.runs.work import Worker
 from ptmbench.tasks import microworld
 from tests.bench.processes import made_text
-from tests.bench.tuning.asked import tuning
+from tests.bench.tuning.asked import adapting, tuning
 
 
 @pytest.fixture(scope="package")
@@ -51,3 +51,16 @@ def once(here, world, tmp_path_factory):
 def ended(once, tmp_path):
     """A folder with a tuning that has ended."""
     return shutil.copytree(once, tmp_path / "tuned")
+
+
+@pytest.fixture(scope="package")
+def adapted_once(here, world, tmp_path_factory):
+    out = tmp_path_factory.mktemp("adapting") / "tuned"
+    adapting(out, world)
+    return out
+
+
+@pytest.fixture
+def adapted(adapted_once, tmp_path):
+    """A folder with a tuning of adaptations that has ended."""
+    return shutil.copytree(adapted_once, tmp_path / "tuned")

@@ -8,17 +8,25 @@ import sys
 
 import pytest
 
-from ptmbench.bench.runs.tuning import tuned
+from ptmbench.bench.runs.tuning import tuned, tuned_settings
 from tests.bench.processes import ROOT, wait_for
 from tests.bench.tuning.asked import unmeasured
 
+PRETRAININGS = ["--models", "word2vec,glove", "--tokens", "60000", "--share", "1", "--held-out", "2000"]
+ADAPTATIONS = ["--models", "word2vec", "--tokens", "18000", "--adaptation", "finetune", "--tasks", "sst2"]
+ADAPTATIONS += ["--limit", "200", "--seeds", "2"]
+
 
 @pytest.mark.slow
-def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path):
+@pytest.mark.parametrize(
+    ("asked", "file"),
+    [(PRETRAININGS, tuned.FILE), (ADAPTATIONS, tuned_settings.FILE)],
+    ids=["pretrainings", "adaptations"],
+)
+def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path, asked, file):
     """SIGKILL falls while trials train; the command, given again, goes on with what is left."""
-    arguments = ["tune", "demo", "--data", str(world), "--models", "word2vec,glove", "--vocabulary", "300"]
-    arguments += ["--recipe", "batch=4", "--tokens", "60000", "--trials", "4", "--share", "1", "--held-out", "2000"]
-    arguments += ["--jobs", "1", "--threads", "1", "--save-every", "0.05"]
+    arguments = ["tune", "demo", "--data", str(world), "--vocabulary", "300", "--recipe", "batch=4", *asked]
+    arguments += ["--trials", "4", "--jobs", "1", "--threads", "1", "--save-every", "0.05"]
 
     def start(out):
         return subprocess.Popen(
@@ -39,12 +47,12 @@ def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path):
         wait_for(lambda n=records: len(list(out.glob("trials/*.json"))) >= n, 300)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
-        assert not (out / tuned.FILE).exists()
+        assert not (out / file).exists()
     before = {path: path.read_bytes() for path in out.glob("trials/*.json")}
     again = start(out)
     said, _ = again.communicate(timeout=600)
     assert again.returncode == 0, said
     assert all(path.read_bytes() == content for path, content in before.items())
-    assert unmeasured(json.loads((out / tuned.FILE).read_text())) | {"seal": ""} == unmeasured(
-        json.loads((tmp_path / "straight" / tuned.FILE).read_text())
+    assert unmeasured(json.loads((out / file).read_text())) | {"seal": ""} == unmeasured(
+        json.loads((tmp_path / "straight" / file).read_text())
     ) | {"seal": ""}

@@ -25,7 +25,7 @@ class Bar:
         self.done, self.before, self.values, self.start = 0.0, 0.0, "", time.monotonic()
 
     def advance(self, amount: float = 1, **values: Any) -> None:
-        """``amount`` more of ``unit`` is done; ``values`` (loss=2.31) stand beside the bar from now on."""
+        """``amount`` more of ``unit`` is done; ``values`` (loss=2.31) are shown next to the bar from now on."""
         self.done += amount
         if values:
             self.values = printable("  ".join(f"{name} {_short(value)}" for name, value in values.items()))

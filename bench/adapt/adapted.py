@@ -175,7 +175,7 @@ class Adapted:
             variable.assign(value)
 
     def memory(self) -> list[np.ndarray]:
-        """What besides weights the next steps depend on."""
+        """Variables other than weights that the next steps depend on."""
         return [v.numpy() for v in self.remembered]
 
     def recall(self, memory: list[np.ndarray]) -> None:

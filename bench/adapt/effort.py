@@ -31,7 +31,7 @@ class Network(NamedTuple):
     shape: Size
     vocabulary: Vocabulary
     neighbours: tuple["Network", ...] = ()
-    """Those that are read besides (`bench.adapt.neighbours`)."""
+    """The extra encoders (`bench.adapt.neighbours`)."""
 
     @property
     def model(self) -> Model:

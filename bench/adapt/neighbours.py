@@ -1,4 +1,4 @@
-"""Other pre-trained models whose vectors stand beside those of a cell's own: its *neighbours*. No TensorFlow.
+"""Extra encoders: other pre-trained models that a cell reads together with its own, its *neighbours*.
 
 They are named by a setting (`bench.adapt.settings.Settings.models`), planned like any pre-training
 (`bench.runs.artefacts.Cell.neighbours`), and frozen wherever they are read. Each has its checkpoint, with a shape and a

@@ -155,11 +155,11 @@ class Settings(Effort):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Names of other tasks whose training sets are learnt besides."""
+        """Names of auxiliary tasks, whose training sets are learnt too."""
         return ()
 
     def models(self, form: Form) -> Mapping[str, str]:
-        """Names of other models that are read besides, with the kind of tokens that each reads; "" is its paper's."""
+        """Names of extra encoders, each with the kind of tokens that it reads; "" for the kind of its paper."""
         return {}
 
     def of(self, task: str) -> "Settings":

@@ -29,6 +29,6 @@ COMMANDS = {
     "ls": Command("commands.names", "List models, objectives, tasks, adaptations or suites."),
     "info": Command("commands.names", "Show a model's card, a task's sheet, a suite, a checkpoint and so on."),
     "data": Command("commands.data", "Make the embedded data, fetch official data, list or check a folder, tokenise."),
-    "perf": Command("perf", "Measure speed on this machine, beside a peer."),
+    "perf": Command("perf", "Measure speed on this machine, also of a peer."),
     "doctor": Command("commands.machine", "Examine this machine and installation."),
 }

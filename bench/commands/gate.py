@@ -140,7 +140,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _summarise(text: str) -> None:
-    """Add to the file that GitHub shows beside the step; without one there is nothing to add to."""
+    """Appends ``text`` to the file that GitHub shows next to the step. Does nothing without such a file."""
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

@@ -174,9 +174,10 @@ def write_state(
 
 
 def keep_up_to(last: Path, count: int) -> None:
-    """Of the training states beside ``last`` keep it and the ones before it, ``count`` in all.
+    """Keeps the training state ``last`` and the ones before it in the same folder, ``count`` in all.
 
-    Later ones are damaged, or the training would not have gone back behind them; what a killed save left goes too.
+    Later ones are damaged, or the training would not have gone back behind them. The remains of killed
+    saves are removed too.
     """
     for other in set(_steps(last.parent)) - set(
         [p for p in _steps(last.parent) if _number(p) <= _number(last)][:count]

@@ -2,7 +2,7 @@
 
 RAPL (Linux, /sys/class/powercap) counts microjoules per processor package and begins again at 0 after some hundred
 kilojoules, within half an hour under load; NVML counts millijoules since its driver was loaded. Both count the whole
-device: what runs beside a piece of work is in its joules too.
+device: other work that runs at the same time is counted too.
 """
 
 import threading

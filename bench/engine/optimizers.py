@@ -107,7 +107,7 @@ def optimizer(
     gains. Adagrad has none of ``beta1``, ``beta2`` and ``epsilon``, and only AdamW can do without
     ``bias_correction``."""
     if name == "adagrad":
-        # From sums of 0: losses are means, and any other beginning would be large beside their gradients.
+        # From sums of 0: losses are means, and any other beginning would be large compared with their gradients.
         options = {"initial_accumulator_value": 0.0, "epsilon": 1e-10}
         made = Adagrad(learning_rate=0.0, weight_decay=weight_decay or None, **options)
     else:

@@ -1,5 +1,5 @@
-"""The place of a checkpoint that a pre-training will leave: who may work there, and what lies beside it, which is its
-training states and the note that it diverged."""
+"""The place of a checkpoint that a pre-training will write: who may work there, and where its training states and the
+note of a divergence are."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ def states_of(out: Path) -> Path:
 
 
 def record_divergence(error: Diverged, out: Path, run: Mapping[str, Any]) -> None:
-    """Leave a note beside the output: that a training diverged is a result too."""
+    """Writes a note next to the output, because a training that diverged is a result too."""
     record = {
         "status": "diverged",
         **run,

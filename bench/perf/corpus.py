@@ -174,7 +174,7 @@ def _children_seconds() -> float:
 def command(
     files: tuple[Path, ...], megabytes: tuple[int, ...], rounds: int, processes: int | None, as_json: bool
 ) -> int:
-    """Speed and memory of tokenising a corpus made from FILE..., beside the `tokenizers` package."""
+    """Speed and memory of tokenising a corpus made from FILE..., compared with the `tokenizers` package."""
     table = Table(COLUMNS, as_json)
     for row in main(files, megabytes, rounds=rounds, processes=processes):
         table.add(row)

@@ -1,4 +1,4 @@
-"""Seconds from a checkpoint to a score on MRPC, the whole process included: ours beside Hugging Face's run_glue.
+"""Seconds from a checkpoint to a score on MRPC, the whole process included: ours and Hugging Face's run_glue.
 
     ptmbench perf finetune CHECKPOINT --data DIR [--peer-python PYTHON]
 

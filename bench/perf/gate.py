@@ -6,7 +6,7 @@ It prints four tables. *A/A gates* have no change: they compare two sets of seed
 like those of the cells in RUN, and 2 % of the seeds diverge. A row "real" deals the real seeds of RUN to both sides at
 random, where there are ten or more of a cell; such gates share seeds, so they are fewer than they look. *A/A gates with
 other weights* pre-train each model anew for each side; pre-training moves all cells of a model by one amount. *Whole
-gates* have a planted drop in one cell or in all. *Drops* are single cells with a planted drop, beside the share of
+gates* have a planted drop in one cell or in all. *Drops* are single cells with a planted drop, with the share of
 intervals that hold the true drop.
 
 A simulated seed is right on an example where easiness (shared by all seeds) + the seed's own skill + noise is above a

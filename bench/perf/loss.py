@@ -1,4 +1,4 @@
-"""Seconds to a held-out MLM loss: our BERT beside Hugging Face's run_mlm, on the same tokens.
+"""Seconds to a held-out MLM loss: our BERT and Hugging Face's run_mlm, on the same tokens.
 
     ptmbench perf loss --corpus wiki.train.tokens --held-out wiki.valid.tokens [--peer-python PYTHON]
 

@@ -1,4 +1,4 @@
-"""What measurements beside a peer share: its interpreter, its command, and their options."""
+"""What measurements of a peer share: its interpreter, its command, and their options."""
 
 import importlib.util
 import json
@@ -17,8 +17,8 @@ _PEERS = Path(__file__).parent / "peers"
 
 
 def beside(peer: str) -> Callable[[Callable], Callable]:
-    """Options of a command that runs ``peer`` beside us where asked to."""
-    asked = click.option("--peer", type=click.Choice((peer,)), help="Whom to run beside us.")
+    """Options of a command that can also measure ``peer``."""
+    asked = click.option("--peer", type=click.Choice((peer,)), help="Peer to measure too.")
     return lambda command: asked(interpreter(command))
 
 

@@ -4,7 +4,7 @@
 
 All train vectors of one width on the same words of the same sentences, with the same window, subsampling and number of
 negatives, and are asked the same questions in the same way (`bench.adapt.words`): those of DIR's ``wordsim353`` and
-``google_analogy``, or of any file in their layouts. Word2vec and CBOW stand beside gensim's, GloVe beside the one of
+``google_analogy``, or of any file in their layouts. Word2vec and CBOW are compared with gensim's, GloVe with the one of
 mittens (Dingwall and Potts, 2018); the program of GloVe's own authors is in C, and on no index.
 
 Ours is the step that `bench.perf.vectors` times: Adagrad, whose rate falls to 0, and noise that rows share. gensim has

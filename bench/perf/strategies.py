@@ -3,7 +3,7 @@
     ptmbench perf strategies [--models bert,gpt]
 
 Every model is trained for 20 steps at `tiny` in each way; the table shows how far its weights end from those of one
-device: the largest difference of any weight, beside the largest change that the training made to any. Sums are taken in
+device: the largest difference of any weight, and the largest change that the training made to any. Sums are taken in
 another order, so some 1e-7 is what float32 allows; 1e-5 and more means that this rounding has moved a ReLU of T5, or a
 sample of ELECTRA's generator, over its edge.
 """

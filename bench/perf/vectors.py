@@ -6,7 +6,7 @@ Both sides train vectors of one width on the same sentences, a line each, with t
 threshold of subsampling and number of negatives, from text in memory on. Words are those of the text: what subsampling
 drops counts as read, for both. Ours is the engine's step on batches that its thread makes meanwhile, with Adagrad and
 with noise that rows share; gensim walks from word to word with a noise and a step of its own for each. Learning rates
-do not matter here. ``x peer`` compares wall time; words per second of processor time stand beside it, for machines on
+do not matter here. ``x peer`` compares wall time; words per second of processor time are shown too, for machines on
 which something else runs.
 """
 

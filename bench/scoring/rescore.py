@@ -1,4 +1,4 @@
-"""Predictions beside a record, scored again on other draws of their examples: what the gate asks of the rooms below.
+"""Predictions of a record, scored again on other draws of their examples: what the gate asks of the rooms below.
 
 A record keeps its scores; how much they owe to the examples that were drawn is in the predictions. They are used only
 if they are those of the record (by hash) and today's metrics still make of them the score that the record says, so
@@ -76,8 +76,8 @@ def _content(record: Record, roots: Sequence[Path]) -> str | None:
 def _restored(form: Form, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
     """What JSON made lists and plain texts of, as the metrics take it.
 
-    Rows without anything beside gold and prediction are those of plain labels and texts, or of files that were written
-    before it was kept; these give another score than their record where it matters.
+    Rows that have only gold and prediction are plain labels and texts, or come from files that were written before more
+    was kept; these give another score than their record where it matters.
     """
     gold, guesses = [row["gold"] for row in rows], [_known(row) for row in rows]
     if form is Form.SPAN:
@@ -99,7 +99,7 @@ def _restored(form: Form, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], li
 
 
 def _known(row: dict[str, Any]) -> Any:
-    """The prediction of ``row`` with what stands beside it."""
+    """The prediction of ``row`` with its scores, span or facts."""
     guess = row["prediction"]
     if "scores" in row:
         return Scored(guess, row["scores"])

@@ -97,7 +97,7 @@ def keep_predictions(folder: Path, key: str, examples: Sequence[Example], predic
     """Write id, gold and prediction of every example as gzipped JSON lines; the path below ``folder`` and the SHA-256
     of the file.
 
-    What metrics read besides (which rows belong together, probabilities, evidence) stands in the rows, too. Equal
+    What metrics also read (which rows belong together, probabilities, evidence) is in the rows, too. Equal
     predictions give equal bytes: the gzip header carries no time and no name.
     """
     buffer = io.BytesIO()

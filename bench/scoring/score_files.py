@@ -229,7 +229,7 @@ def _class(example: Example, guess: str, predictions: Path) -> None:
 
 
 def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list[Reply]:
-    """Predictions with the scores of ``path`` beside them. One above `_DOUBT` is "no answer"."""
+    """Predictions, each with its score from ``path``. One above `_DOUBT` is "no answer"."""
     if "" not in task.labels:
         raise UsageError(f"Every question of {task.title} has an answer: a file of no-answer scores has no use here.")
     content = json_document(path)

@@ -43,7 +43,7 @@ class Own(Learning):
     layers: str = settings.one_reading("the translator looks at the top layer")
 
     def shape(self, width: int, depth: int, length: int) -> Size:
-        """The translator's `Size` beside an encoder of so many columns and layers, for inputs of ``length`` tokens."""
+        """The translator's `Size` for an encoder of ``width`` columns and ``depth`` layers and ``length`` tokens."""
         D = self.own_width or width
         heads = next(n for n in range(max(1, D // 64), 0, -1) if D % n == 0)
         layers = self.own_layers or max(1, depth)

@@ -17,7 +17,7 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Writer:
-    """``decode``, and `models.pretrainable.Writer`, of a translator beside a frozen encoder, which has no dropout."""
+    """``decode`` and `models.pretrainable.Writer` of a translator that reads a frozen encoder without dropout."""
 
     def __init__(self, frozen: Any, encoder: FusedEncoder, decoder: FusedDecoder):
         self.frozen, self.encoder, self.decoder = frozen, encoder, decoder
@@ -42,8 +42,8 @@ class Writer:
 
 
 class Decoding(parts.NewDecoding):
-    """``decode`` and ``writer``, as a `Pretrainable` has them, of a translator beside the encoder of ``network``;
-    ``own`` are its weights."""
+    """``decode`` and ``writer``, as a `Pretrainable` has them, of a translator that reads the encoder of ``network``;
+    ``own`` are the translator's weights."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
         encoder = network.encoder

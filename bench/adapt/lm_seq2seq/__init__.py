@@ -8,7 +8,7 @@ states of the lowest part of the encoder and H those of its top, g and G those o
 
 The output layer reads g_t, as it learned to, and fresh layers only add to it (the paper's residual connection); the
 decoder looks at the lowest and the top layer of the encoder with the same weights (its attention over several layers).
-Beside the task both sides go on as language models, with equal weight (``beside``), lest they forget:
+Both sides also go on as language models, with equal weight (``beside``), so that they do not forget:
 
     L = L_task + beside (L_LM(source) + L_LM(target))
 
@@ -34,7 +34,7 @@ class Own(Learning):
     """The rate is one for all weights, as in the paper."""
 
     beside: float = settings.setting(1.0, baked=True)
-    """How much both language models count beside the task; 0 leaves them out."""
+    """Weight of the losses of both language models; the task's is 1. 0 leaves them out."""
     warm_decoder: int = settings.switch(1, baked=True)
     """1: the decoder begins as the language model, too; 0: with random weights."""
     upper: int = settings.positive(1, baked=True)
@@ -63,7 +63,9 @@ def flops(width: int, layers: int, vocabulary: int, length: float, targets: floa
 
 
 class LanguageModels(Adaptation):
-    summary = "all weights learn; encoder and decoder begin as the LSTM language model, and stay one beside the task"
+    summary = (
+        "all weights learn; encoder and decoder begin as the LSTM language model, whose loss is added to the task's"
+    )
     settings = Own
     heads = {Form.GENERATION: "lm_seq2seq.head"}
 

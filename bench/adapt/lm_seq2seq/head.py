@@ -1,5 +1,5 @@
-"""Generation beside language modelling: the network writes the target, and goes on predicting both texts by
-themselves."""
+"""Generation with weighted losses of language models: the network writes the target, and also predicts each of the two
+texts by itself."""
 
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ class Said(NamedTuple):
     target: Any = None
     """[B, S, V] after each target, as a language model that knows of no source."""
     beside: float = 0.0
-    """How much each language model counts beside the task."""
+    """Weight of the loss of each language model."""
 
 
 class Head(generation.Head):

@@ -22,7 +22,7 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Joined(keras.layers.Layer):
-    """What is fresh besides the decoder's layers: those above the encoder's, and W and b."""
+    """New layers other than the decoder's: those above the encoder's, and W and b."""
 
     def __init__(self, width: int, upper: int):
         super().__init__(name="joined")
@@ -137,6 +137,6 @@ class Decoding(parts.NewDecoding):
 
 
 def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:
-    """``rows`` as they are, and the FLOPs of predicting both texts as language models beside the task."""
+    """``rows`` unchanged, and the FLOPs of predicting both texts as language models."""
     words = sum(row.tokens + int((row.arrays["targets"] > 0).sum()) for row in rows)
     return rows, settings.beside_flops(adapted.network.encoder.width, adapted.vocabulary.size, words)

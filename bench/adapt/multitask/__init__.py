@@ -1,4 +1,4 @@
-"""Multi-task learning: beside a shared network, each task has a recurrent layer and a head of its own; all learn in
+"""Multi-task learning: all tasks share a network, and each has a recurrent layer and a head of its own; they learn in
 turns.
 
 Liu, Qiu and Huang (2016), the shared-layer architecture (model III). With x_t the lowest layer of the encoder, the
@@ -80,7 +80,7 @@ class Own(Learning):
 
 
 class Multitask(Adaptation):
-    summary = "a recurrent layer and a head for each task beside a shared network; tasks learn in turns, then one alone"
+    summary = "a shared network, a recurrent layer and a head for each task; tasks learn in turns, then one alone"
     settings = Own
     heads = {Form.CLASSIFICATION: "multitask.head"}
 

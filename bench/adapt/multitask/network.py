@@ -16,7 +16,7 @@ from ptmbench.models.layers.recurrent import cell, remember
 
 class Reading(parts.Reading):
     """The state of a task's own layer after the last token, [B, D], as ``pooled``, and all of its states [B, T, D] as
-    ``tokens``. ``task`` int32 [B] of the batch is one number: 0 for the cell's own task, then those beside it."""
+    ``tokens``. ``task`` int32 [B] of the batch is one number: 0 for the cell's own task, then the auxiliary tasks."""
 
     def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="multitask")

@@ -1,18 +1,18 @@
 """Stacked: the vectors of several frozen models side by side, word by word, under a tagger that learns.
 
-Akbik, Blythe and Vollgraf (2018), section 2.3: beside its contextual string embedding a word has a classic vector, and
+Akbik, Blythe and Vollgraf (2018), section 2.3: a word has a contextual string embedding and a classic vector, and
 both go, as one longer vector, into a BiLSTM-CRF. With v_m(w) what model m has at the first token of word w,
 
     x_w = [N v_0(w); N v_1(w); ...]        h = [forward LSTM(x); backward LSTM(x)]
 
 and the head of tagging reads h, with a chain of tags (``crf``). Model 0 is the cell's own; those that ``beside`` names
 are pre-trained on the same corpus, at the same size and budget, each over tokens of the kind that its paper has: for
-GloVe words, beside Flair's characters. Words are what they share, and so the LSTM reads words, whatever they are cut
+GloVe words, for Flair characters. Words are what they share, and so the LSTM reads words, whatever they are cut
 into. v_m is the model's top layer, for Flair the states at both ends of the word; ``layers`` says otherwise for all.
 ``beside=`` names none: the same tagger over the cell's own model, which is what a stack is to be compared with.
 
-A random twin has random weights in place of the cell's own model only, and beside it the same pre-trained ones: the
-difference is what pre-training brought where those are there already, not what they bring themselves.
+A random twin has random weights in place of the cell's own model only; the extra encoders are the same. So the
+difference is what pre-training adds to them, not what they bring themselves.
 
 Other forms are not applicable: their heads read one vector of a text, or a token's, and tokens of two models do not
 meet. Differences: N brings every vector to mean 0 and deviation 1, for norms differ several fold between models;
@@ -52,7 +52,7 @@ class Own(Learning):
     hidden: int = settings.positive(256, baked=True)
     """Cells of the LSTM in each direction."""
     beside: str = settings.names("glove", "models", baked=True)
-    """The models whose vectors stand beside those of the cell's own; none: the same tagger over its own alone."""
+    """The extra encoders; none: the same tagger over the vectors of the cell's own model."""
     tokenizer: str = settings.one_of("", "", "wordpiece", "bpe", "unigram", "word", "character")
     """What those models read; "": each the kind of its own paper."""
 
@@ -75,7 +75,7 @@ class Own(Learning):
 
 
 class Stacked(Adaptation):
-    summary = "frozen vectors of the model and of others beside it, word by word; a recurrent tagger learns (Flair)"
+    summary = "frozen vectors of the model and of extra encoders, word by word; a recurrent tagger learns (Flair)"
     settings = Own
     heads = {Form.TAGGING: "stacked.head"}
 

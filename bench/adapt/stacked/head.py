@@ -18,7 +18,7 @@ class Codec(tagging.Codec):
     """As that of tagging, with words in the place of tokens: ``tags`` and ``places`` are theirs, [W].
 
     A row has the same words for every model: the tokens of the cell's own as ``tokens`` and ``segments``, those of the
-    m-th beside it as ``tokens_m`` and ``segments_m``, and for each model where its words begin, ``firsts_m``. A
+    m-th extra encoder as ``tokens_m`` and ``segments_m``, and for each model where its words begin, ``firsts_m``. A
     sentence too long for one of them goes on in the next row.
     """
 
@@ -27,7 +27,7 @@ class Codec(tagging.Codec):
         self.tokenizers = [tokenizer]
 
     def join(self, tokenizers: Sequence[Tokenizer]) -> None:
-        """From now on models with these ``tokenizers`` are read besides."""
+        """Adds extra encoders with these ``tokenizers``."""
         self.tokenizers = [self.tokenizer, *tokenizers]
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:

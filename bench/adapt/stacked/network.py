@@ -16,7 +16,7 @@ from ptmbench.models.layers.operations import dropout, layer_norm
 class Reading(parts.Reading):
     """The tagger's states of words, [B, W, 2 C], in the place of the encoder's of tokens. ``pooled`` stays.
 
-    ``neighbours`` are the encoders of the models beside. Of model m the batch has ``firsts_m`` int32 [B, W], where the
+    ``neighbours`` are the extra encoders. Of model m the batch has ``firsts_m`` int32 [B, W], where the
     words' first tokens are; ``places`` [B, W] is below 0 behind the last word. Where it has a ``seed``, dropout falls
     on what the LSTM reads and on what the head does.
     """

@@ -48,7 +48,7 @@ class Own(Learning):
     """Where the language model's states join: at the input, behind the first layer, behind the second one."""
 
     def widths(self, encoder: int) -> tuple[int, int]:
-        """What the two layers read beside an ``encoder`` of so many columns."""
+        """The widths of the inputs of both layers, for an ``encoder`` of so many columns."""
         states = 0 if self.layers == "embedding" else encoder
         first, second = (states if self.place == place else 0 for place in ("input", "first"))
         return encoder + first, 2 * self.hidden + second

@@ -4,9 +4,9 @@
 2. Rates rise for a tenth of the steps and then fall, all in straight lines (``slanted``; equation 3).
 3. A layer learns 2.6 times slower than the one above it (``discriminative``; equation 2).
 4. The head learns alone in the first epoch; each further one lets the next lower layer learn too (``unfreeze``).
-5. The head reads the text's pooled vector (for an LSTM, the last state) beside the maximum and the mean of its tokens
-   (``concat``; equation 4), through a hidden layer. That is as wide as the encoder here; the paper has 50 units, and
-   normalises over batches and drops units besides.
+5. The head reads the text's pooled vector (for an LSTM, the last state), the maximum and the mean of its tokens
+   (``concat``; equation 4), through a hidden layer. That is as wide as the encoder here; the paper has 50 units, batch
+   normalisation and dropout.
 
 Batches are those of `bench.adapt.loop`; the paper's back-propagation through parts of long documents is left out: a
 text has ``length`` tokens. While the language model learns, rates are slanted and discriminative too, and a table of

@@ -53,7 +53,7 @@ def search(
         totals, parents, ids = _continuations(logits, written, scores, vocabulary, writing)  # [B, 2 K] each
         ends = tf.equal(ids, vocabulary.sep)
 
-        # The pool: what ended among the best K, beside what had ended before.
+        # The pool: what ended among the best K, and what had ended before.
         size = tf.cast(length, tf.float32) ** writing.length_penalty
         counts = (ends | (length >= longest))[:, :beam] & (totals[:, :beam] > LOWEST) & ~full[:, None]
         texts = appended(written, parents[:, :beam], ids[:, :beam])[:, :, 1:]  # [B, K, S]

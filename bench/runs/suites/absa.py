@@ -1,8 +1,8 @@
-"""Aspect-based sentiment (survey, section 7.3): the text alone, and beside auxiliary sentences (Sun et al., 2019).
+"""Aspect-based sentiment (survey, section 7.3): the text alone, and with auxiliary sentences (Sun et al., 2019).
 
     ptmbench run absa --data DIR --models bert --seeds 3 --out runs/absa
 
-SentiHood and SemEval-2014 task 4, each asked in five ways: does a question or a statement beside the text (QA, NLI),
+SentiHood and SemEval-2014 task 4, each asked in five ways: does a question or a statement next to the text (QA, NLI),
 with an example for each label or one for all of them (B, M), do better than the text alone? The paper says so, by about
 six points of F1 with BERT-base.
 """

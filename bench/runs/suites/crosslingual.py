@@ -2,7 +2,7 @@
 
     ptmbench run crosslingual --data DIR --models bert --out runs/crosslingual
 
-XNLI and XQuAD zero-shot, and XNLI trained on translations beside. The text has English, German and Chinese in one
+XNLI and XQuAD zero-shot, and XNLI trained on translations too. The text has English, German and Chinese in one
 vocabulary; --corpus gives it more.
 """
 

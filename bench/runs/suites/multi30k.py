@@ -10,7 +10,7 @@ What is pre-trained learns the captions of both languages too, so that all model
 gives it more. Under a new decoder the encoder's rate is as high as the decoder's, for the twin's sake, which learns
 from nothing; --set encoder_rate=2e-4 is what a well-trained encoder wants.
 
-The encoder as extra memory (BERT-fused NMT) is a translator beside it, which learns alone for half of the epochs;
+The encoder as extra memory (BERT-fused NMT) is read by a translator, which learns alone for half of the epochs;
 fused:stages=1+drop_net=0 leaves both of its tricks out:
 
     ptmbench run multi30k --data DIR --models bert --adaptation fused

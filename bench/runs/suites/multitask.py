@@ -1,4 +1,4 @@
-"""Multi-task learning with recurrent networks (Liu, Qiu and Huang, 2016): does a task learn from others beside it?
+"""Multi-task learning with recurrent networks (Liu, Qiu and Huang, 2016): does a task learn from other tasks?
 
     ptmbench run multitask --data DIR --out runs/multitask
 
@@ -15,7 +15,7 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.runs.suites import Suite
 
 SUITE = Suite(
-    summary="multi-task learning: each of four tasks alone and beside the others, by recurrent networks",
+    summary="multi-task learning: each of four tasks alone and with the others, by recurrent networks",
     models=("lm_lstm", "sa_lstm"),
     sizes=("mini",),
     tasks=("sst2", "sst5", "imdb", "trec"),

@@ -3,7 +3,7 @@
     ptmbench run summarization --data DIR --models t5,bart,bert --out runs/summarization
 
 Encoder-decoders write by themselves, encoders under a new decoder (seq2seq); extract chooses sentences. The first
-sentences of the text and the best that a choice of sentences can do stand beside them (`lead`, `oracle`).
+sentences of the text and the best that a choice of sentences can do are baselines (`lead`, `oracle`).
 """
 
 from ptmbench.bench.engine.budget import Budget

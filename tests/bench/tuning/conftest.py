@@ -56,11 +56,11 @@ def ended(once, tmp_path):
 @pytest.fixture(scope="package")
 def adapted_once(here, world, tmp_path_factory):
     out = tmp_path_factory.mktemp("adapting") / "tuned"
-    adapting(out, world)
+    adapting(out, world, trials=2, seeds=1)
     return out
 
 
 @pytest.fixture
 def adapted(adapted_once, tmp_path):
-    """A folder with a tuning of adaptations that has ended."""
+    """A folder with a small tuning of adaptations that has ended."""
     return shutil.copytree(adapted_once, tmp_path / "tuned")

@@ -16,7 +16,9 @@ from tests.bench import asking
 from tests.bench.tuning.asked import SMALL_ADAPTATION, adapting, unmeasured
 
 
-def test_a_tuning_leaves_sealed_trials_and_a_result(adapted, world, tmp_path, capsys):
+@pytest.mark.slow
+def test_a_tuning_leaves_sealed_trials_and_a_result(here, world, tmp_path, capsys):
+    adapted = tmp_path / "tuned"
     body = adapting(adapted, world)
     capsys.readouterr()
     found = {(one["row"], one["task"]): one for one in body["adaptations"]}

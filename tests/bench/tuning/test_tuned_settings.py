@@ -53,7 +53,7 @@ def test_cells_have_the_settings_that_were_found(chosen, world, tmp_path, monkey
             assert cell == before and not cell.tuning
             continue
         assert cell.settings == {**before.settings, **one["changes"]}
-        assert cell.tuning == {"trials": 4, "flops": one["flops"]}
+        assert cell.tuning == {"trials": 2, "flops": one["flops"]}
         assert (cell.key == before.key) is (not one["changes"])
         assert cell.pretraining == before.pretraining, "the model is pre-trained once"
 
@@ -66,9 +66,9 @@ def test_records_and_the_board_say_that_it_was_tuned(adapted, here, world, tmp_p
         if one.row["kind"] == "baseline":
             assert "tuning" not in one.adaptation
         else:
-            assert one.adaptation["tuning"]["trials"] == 4 and "--tuned" in one.command
+            assert one.adaptation["tuning"]["trials"] == 2 and "--tuned" in one.command
     page = (out / "board" / "index.html").read_text()
-    assert "adaptation tuned with 4 trials" in page
+    assert "adaptation tuned with 2 trials" in page
 
 
 @pytest.mark.parametrize(

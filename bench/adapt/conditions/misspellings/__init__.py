@@ -39,8 +39,8 @@ class Settings:
 
 
 def neighbours() -> dict[str, str]:
-    """The letters beside each one: in its row to the left and right, and those that touch it above and below. A row is
-    moved to the right by half a key against the one above it."""
+    """The neighbours of each letter on the keyboard: to its left and right, and those that touch it above and below. A
+    row is moved to the right by half a key against the row above."""
     found: dict[str, str] = {}
     for y, row in enumerate(ROWS):
         for x, letter in enumerate(row):

@@ -27,8 +27,6 @@ COST = "cost.json"
 """File with the cost of an adapted model, in its folder."""
 _LONG = 48
 """The length of a slug."""
-GIVEN = "checkpoint:"
-"""Prefix of the keys of checkpoints that a user gave."""
 
 
 class Artefact(Protocol):

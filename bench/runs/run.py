@@ -15,12 +15,12 @@ from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import EvaluateOptions, RunOptions
 from ptmbench.bench.runs import plan, suites
-from ptmbench.bench.runs.artefacts import GIVEN, AdaptedModel, Cell, Given, Row, TransformedModel
+from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
 from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.stages import Trainings, pretrained_in
 from ptmbench.bench.runs.suites import Suite
-from ptmbench.bench.runs.trainings import FIRST, Draw
+from ptmbench.bench.runs.trainings import FIRST, GIVEN, Draw
 from ptmbench.bench.runs.work import Job
 from ptmbench.models.card import Size
 from ptmbench.tasks.task import MissingData, Task

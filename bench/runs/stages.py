@@ -15,9 +15,9 @@ from ptmbench.bench.engine.recipe import adam_of, recipe_of, resolved
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import TrainingOptions
 from ptmbench.bench.runs import teachers
-from ptmbench.bench.runs.artefacts import GIVEN, Artefact, Given
+from ptmbench.bench.runs.artefacts import Artefact, Given
 from ptmbench.bench.runs.suites import Suite
-from ptmbench.bench.runs.trainings import FIRST, Draw, Pretraining, TokenizerTraining, tokenizer_key
+from ptmbench.bench.runs.trainings import FIRST, GIVEN, Draw, Pretraining, TokenizerTraining, tokenizer_key
 from ptmbench.bench.runs.tuning import tuned, tuned_settings
 from ptmbench.bench.runs.tuning.tuned import Tuned
 from ptmbench.bench.runs.tuning.tuned_settings import TunedSettings

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
 
+GIVEN = "checkpoint:"
+"""Prefix of the keys of checkpoints that a user gave."""
 _NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "held_out": 0, "tuning": {}}
 """Fields of a pre-training that keys leave out where they are empty: such keys are what they were before there were
 these fields."""
@@ -93,11 +95,13 @@ class Pretraining:
 
     @property
     def design(self) -> str:
-        """The key of what all seeds of this pre-training share. Bases and teachers, which differ with the seed, are
-        left out."""
+        """The key of what all seeds of this pre-training share. Bases and teachers that a run trains differ with the
+        seed and are left out."""
         matters = asdict(self)
-        for name in ("corpus", "corpus_name", "chosen_by", "seed", "base", "teacher", "tuning"):
+        for name in ("corpus", "corpus_name", "chosen_by", "seed", "tuning"):
             del matters[name]
+        for name in ("base", "teacher"):
+            matters[name] = matters[name] if matters[name].startswith(GIVEN) else bool(matters[name])
         return digest({"design": matters})
 
     @property

@@ -17,10 +17,11 @@ from ptmbench.bench.engine.checkpoint import CheckpointError
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.runs import counted, pretrain, run, teachers
-from ptmbench.bench.runs.artefacts import GIVEN, Given
+from ptmbench.bench.runs.artefacts import Given
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.suites import Stage, demo
+from ptmbench.bench.runs.trainings import GIVEN
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard import record, sheets, tables
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -1,0 +1,28 @@
+"""`Pretraining.design`: what a tuning of adaptations and a run must have in common."""
+
+from dataclasses import replace
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.trainings import GIVEN, Pretraining
+
+ONE = Pretraining(
+    model="bert", size="tiny", corpus=("a.txt",), corpus_sha256="c" * 64, corpus_name="a.txt", tokenizer="wordpiece",
+    vocabulary=300, budget=Budget(tokens=1000), recipe={"batch": 4}, base="b" * 64,
+)  # fmt: skip
+
+
+def test_seeds_share_a_design_and_recipes_do_not():
+    for changes in ({"seed": 1}, {"base": "d" * 64}, {"corpus": ("b.txt",)}, {"tuning": {"trials": 4, "flops": 1.0}}):
+        assert replace(ONE, **changes).design == ONE.design, changes
+    for changes in (
+        {"recipe": {"batch": 8}},
+        {"budget": Budget(tokens=2000)},
+        {"corpus_sha256": "e" * 64},
+        {"base": ""},
+    ):
+        assert replace(ONE, **changes).design != ONE.design, changes
+
+
+def test_checkpoints_that_a_user_gives_are_told_apart():
+    given = [replace(ONE, base=f"{GIVEN}{name}").design for name in ("one", "other")]
+    assert len({*given, ONE.design}) == 3

@@ -169,10 +169,7 @@ class Cell:
     @property
     def drawn(self) -> str:
         """What the summary is over, in words: "3 seeds", "2 pre-trainings, 3 seeds each"."""
-        n = len(self.values) / max(self.pretrainings, 1)
-        if self.pretrainings > 1:
-            return f"{self.pretrainings} pre-trainings, {n:.3g} seed{'s' * (n != 1)} each"
-        return f"{n:.0f} seed{'s' * (n != 1)}"
+        return drawn_words(self.values)
 
     @cached_property
     def examples(self) -> float:
@@ -232,6 +229,15 @@ class Cell:
             ):
                 return (_SEED.sub(lambda found: f" --{found[1]}s {counts[found[1]]}", commands[0]),)
         return tuple(dict.fromkeys(commands))
+
+
+def drawn_words(draws: Collection[Draw]) -> str:
+    """How many pre-trainings and seeds ``draws`` are: "3 seeds", "2 pre-trainings, 3 seeds each"."""
+    pretrainings = len({pretraining for pretraining, _ in draws})
+    n = len(draws) / max(pretrainings, 1)
+    if pretrainings > 1:
+        return f"{pretrainings} pre-trainings, {n:.3g} seed{'s' * (n != 1)} each"
+    return f"{n:.0f} seed{'s' * (n != 1)}"
 
 
 _ANYWHERE = Interval(-math.inf, math.inf)

@@ -1,11 +1,11 @@
-"""Ladders of budgets: what a model scores after pre-trainings of several sizes, what each doubling of the FLOPs buys,
-and where two models change places.
+"""Ladders of budgets: the scores of a model after pre-trainings with several budgets, the gain per doubling of the
+FLOPs, and where the curves of two models cross.
 
-`leaderboard.tables` and `leaderboard.ladder_page` show it. All of it follows from the grid of records. FLOPs are those
-that the pre-training spent, and the ones before it. Chance enters by a parametric bootstrap: every score is drawn again
-as its mean plus its standard error (over seeds, pre-trainings and examples: `leaderboard.stats.error`) times Student's
-t with the error's degrees of freedom. Scores of different rungs and models are drawn independently, although they share
-examples and seeds. What is shared mostly cancels in differences, so the intervals are cautious.
+`leaderboard.tables` and `leaderboard.ladder_page` show them. FLOPs include those of earlier pre-trainings (base,
+teacher). Intervals come from a parametric bootstrap: every score is drawn again as its mean plus its standard error
+(over seeds, pre-trainings and examples: `leaderboard.stats.error`) times Student's t with the error's degrees of
+freedom. Scores of different rungs and models are drawn independently, although they share examples and seeds. What they
+share mostly cancels in differences, so the intervals are rather too wide.
 """
 
 import itertools
@@ -13,35 +13,29 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from ptmbench.leaderboard.costs import budget_words, cost_of, is_number
-from ptmbench.leaderboard.grid import Column, Grid, Row
-from ptmbench.leaderboard.stats import CONFIDENCE, LARGEST, Error, Interval, error, summarise, units
+from ptmbench.leaderboard.costs import budget_words, cost_of
+from ptmbench.leaderboard.grid import Grid, Row
+from ptmbench.leaderboard.measures import Estimate, Measure, measures
+from ptmbench.leaderboard.stats import CONFIDENCE, LARGEST, Interval
 from ptmbench.leaderboard.twins import twin_rows
 
 REPLICATES = 2000
 LEAST_RUNGS = 3
 """Two rungs lie on every line, so a fit to them cannot be wrong."""
-LOSS = "pre-training loss"
 _MOST_UNDEFINED = 0.05  # share of undefined replicates from which an interval says nothing
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class Point(Estimate):
     """One rung of a curve."""
 
     rung: str
-    """What was asked for, "1e13 FLOPs", by which rungs of different models are matched."""
+    """The budget that was asked for, "1e13 FLOPs", by which rungs of different models are matched."""
     flops: float
-    value: float
-    error: Error
-    interval: Interval
-    """As the board has it, within the bounds of the metric."""
-    drawn: str = ""
-    """What ``value`` is the mean over, in words."""
+    """The FLOPs that were spent."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,21 +82,14 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
-    """The points of one series on one task (`Column`), on the average over tasks (None) or its losses (`LOSS`)."""
+    """The values of one measure for one series."""
 
     series: Series
-    column: Column | str | None
+    measure: Measure
     points: tuple[Point, ...]
-    higher_is_better: bool = True
-    best: float = 100.0
-    """The best value there can be, where higher is better."""
+    """By rising FLOPs."""
     draws: np.ndarray = field(repr=False)
     """[R, K]: the values of the K points, drawn again."""
-
-    @property
-    def title(self) -> str:
-        """Of what the values are."""
-        return "average" if self.column is None else self.column if isinstance(self.column, str) else self.column.title
 
     @property
     def gains(self) -> list[Gain]:
@@ -130,11 +117,6 @@ class Curve:
             found |= {name: float(of(self._values[None], x)[0]), f"{name}_interval": _interval(of(self.draws, x))}
         return Fit(**found)
 
-    def predicted(self, flops: float) -> float:
-        """The value of the fitted line, for a picture within the rungs; it says nothing about larger budgets."""
-        x = self._doublings
-        return float(self._values.mean() + self.fit.slope * (math.log2(flops) - x.mean()))
-
     @cached_property
     def _values(self) -> np.ndarray:
         return np.array([point.value for point in self.points])
@@ -144,49 +126,50 @@ class Curve:
         return np.log2([point.flops for point in self.points])
 
     def _exponent(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
-        missing = self.best - values if self.higher_is_better else values
+        missing = self.measure.best - values if self.measure.higher_is_better else values
         with np.errstate(invalid="ignore", divide="ignore"):
             return -_slope(np.where(missing > 0, np.log2(missing), math.nan), x)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pair:
-    """Two curves of one task at the rungs that both have."""
+    """Two curves of one measure at the rungs that both have."""
 
     first: Curve
     second: Curve
     rungs: tuple[str, ...]
     ahead: tuple[float, ...]
-    """Share of the replicates in which the first is ahead, by rung."""
+    """Share of the replicates in which ``first`` is ahead, by rung."""
     crossing: float
     """FLOPs at which the lines between the points cross for the first time; NaN where they do not."""
     crossed: float
-    """Share of the replicates in which the one that is behind at the first rung is ahead at the last."""
+    """Share of the replicates in which the curve that is behind at the first rung is ahead at the last rung."""
 
 
 def curves(grid: Grid) -> tuple[Curve, ...]:
-    """All curves with at least two rungs: of each series the average, its tasks and its loss, in this order."""
-    rng = np.random.default_rng(0)
+    """All curves with at least two rungs: of each series the average, its tasks and its loss, in this order. Series
+    that adapt the same pre-trainings share one curve of the loss."""
+    rng, shown = np.random.default_rng(0), measures(grid)
     found: list[Curve] = []
-    told: set[Hashable] = set()  # pre-trainings whose losses have a curve: other adaptations begin with the same ones
+    with_loss: set[str] = set()
     for one in series(grid):
-        for column in (None, *grid.columns):
-            better = column is None or column.task["higher_is_better"]
-            best = grid.macro_bounds.high if column is None else column.bounds.high
-            if len(points := tuple(_points(grid, one, column))) > 1:
-                found.append(curve(one, column, points, rng, higher_is_better=better, best=best))
-        if len(points := tuple(_losses(one))) > 1 and not told & (made := _weights(one)):
-            told |= made
-            found.append(curve(one, LOSS, points, rng, higher_is_better=False))
+        for measure in shown:
+            points = [
+                Point(rung=rung_of(row), flops=cost_of(row)["pre-training FLOPs"], **vars(estimate))
+                for row in one.rows
+                if (estimate := measure.of(row))
+            ]
+            if len(points) < 2 or (measure.is_loss and with_loss & _weights(one)):
+                continue
+            with_loss |= _weights(one) if measure.is_loss else set()
+            found.append(curve(one, measure, points, rng))
     return tuple(found)
 
 
-def curve(
-    of: Series, column: Column | str | None, points: Sequence[Point], rng: np.random.Generator, **more: Any
-) -> Curve:
+def curve(of: Series, measure: Measure, points: Sequence[Point], rng: np.random.Generator) -> Curve:
     """The curve through ``points``, at least one, with their values drawn again by ``rng``."""
     drawn = [one.value + one.error.size * _student(rng, one.error.freedom) for one in points]
-    return Curve(series=of, column=column, points=tuple(points), draws=np.array(drawn).T, **more)
+    return Curve(series=of, measure=measure, points=tuple(points), draws=np.array(drawn).T)
 
 
 def series(grid: Grid) -> tuple[Series, ...]:
@@ -210,13 +193,11 @@ def series(grid: Grid) -> tuple[Series, ...]:
 
 
 def pairs(found: Sequence[Curve]) -> Iterator[Pair]:
-    """Each two curves of one task or of the average that have two rungs in common. Losses of different objectives do
-    not compare."""
-    by_task: dict[Hashable, list[Curve]] = {}
+    """Each two curves of one measure that have two rungs in common."""
+    by_measure: dict[Measure, list[Curve]] = {}
     for one in found:
-        if one.column != LOSS:
-            by_task.setdefault(one.column, []).append(one)
-    for same in by_task.values():
+        by_measure.setdefault(one.measure, []).append(one)
+    for same in by_measure.values():
         for first, second in itertools.combinations(same, 2):
             if (pair := _pair(first, second)) is not None:
                 yield pair
@@ -228,7 +209,7 @@ def _pair(first: Curve, second: Curve) -> Pair | None:
     if len(rungs) < 2:
         return None
     at = [[place[rung] for rung in rungs] for place in places]
-    sign = 1 if first.higher_is_better else -1
+    sign = 1 if first.measure.higher_is_better else -1
     drawn = sign * (first.draws[:, at[0]] - second.draws[:, at[1]])  # [R, K]
     lead = [sign * (first.points[i].value - second.points[j].value) for i, j in zip(*at, strict=True)]
     x = [(math.log2(first.points[i].flops) + math.log2(second.points[j].flops)) / 2 for i, j in zip(*at, strict=True)]
@@ -243,49 +224,26 @@ def _pair(first: Curve, second: Curve) -> Pair | None:
 
 
 def _crossing(x: Sequence[float], lead: Sequence[float]) -> float:
-    for (x0, before), (x1, after) in itertools.pairwise(zip(x, lead, strict=True)):
-        if before * after < 0:
-            return 2 ** (x0 + (x1 - x0) * before / (before - after))
+    """FLOPs at which ``lead`` at the logarithms ``x`` changes its sign for the first time: between two rungs, or at a
+    rung with a tie. NaN if it never does."""
+    before, place, tie = 0.0, math.nan, math.nan
+    for at, value in zip(x, lead, strict=True):
+        if value == 0:
+            tie = at if math.isnan(tie) else tie
+            continue
+        if before * value < 0:
+            return 2 ** (place + (at - place) * before / (before - value) if math.isnan(tie) else tie)
+        before, place, tie = value, at, math.nan
     return math.nan
 
 
-def _points(grid: Grid, of: Series, column: Column | None) -> Iterator[Point]:
-    for row in of.rows:
-        flops = cost_of(row)["pre-training FLOPs"]
-        if column is None:
-            summary, off, interval = grid.macro_summary(row), grid.macro_error(row), grid.macro_interval(row)
-            words = f"{summary.n} draws"
-        elif (cell := grid.cells.get((row, column))) and cell.ok:
-            summary, off, interval, words = cell.summary, cell.error, cell.interval, cell.drawn
-        else:
-            continue
-        if summary.n and abs(summary.mean) < LARGEST:
-            yield Point(rung=rung_of(row), flops=flops, value=summary.mean, error=off, interval=interval, drawn=words)
-
-
-def _weights(of: Series) -> set[Hashable]:
-    """The seals of the weights behind a series."""
+def _weights(of: Series) -> set[str]:
+    """SHA-256 of the pre-trained weights of a series."""
     return {str(one.pretraining["weights_sha256"]) for row in of.rows for one in row.records if one.pretraining}
 
 
-def _losses(of: Series) -> Iterator[Point]:
-    """Final losses of pre-training: over the last hundredth of the steps, of the model's own objective. Where several
-    pre-trainings have one, with the error of their mean."""
-    for row in of.rows:
-        made = {str(one.pretraining["weights_sha256"]): one.pretraining for one in row.records if one.pretraining}
-        values = {(name, 0): float(one["loss"]) for name, one in made.items() if is_number(one.get("loss"))}
-        summary = summarise(units(values))
-        if not summary.n or not 0 < summary.mean < LARGEST:
-            continue
-        off = error(summary, math.nan)
-        yield Point(
-            rung=rung_of(row), flops=cost_of(row)["pre-training FLOPs"], value=summary.mean, error=off,
-            interval=off.around(summary.mean), drawn=f"{summary.n} pre-training{'s' * (summary.n > 1)}",
-        )  # fmt: skip
-
-
 def rung_of(row: Row) -> str:
-    """The budget that was asked for; where the records do not say, the FLOPs that were spent, to within 12 %."""
+    """The budget that was asked for. If the records do not say it, the FLOPs that were spent, rounded to 12 %."""
     if words := next(filter(None, (budget_words(one.pretraining) for one in row.records if one.pretraining)), ""):
         return words
     nearly = 10 ** (round(20 * math.log10(cost_of(row)["pre-training FLOPs"])) / 20)

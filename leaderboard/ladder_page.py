@@ -2,12 +2,13 @@
 the template."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ptmbench.leaderboard import charts, ladder
 from ptmbench.leaderboard.grid import Grid
 from ptmbench.leaderboard.ladder import Curve, Pair
+from ptmbench.leaderboard.measures import Measure
 from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import clean, number, quantity
 
@@ -18,35 +19,43 @@ _LIKELY = 0.05
 
 
 def section(grid: Grid) -> dict[str, Any]:
-    """{"pictures", "lines", "pairs"}; all empty where no model has several budgets."""
+    """{"pictures", "lines", "pairs", "steps", "replicates", "losses"} for the template; the first three are empty if no
+    model has several budgets. "losses" says whether there are curves of losses."""
     found = ladder.curves(grid)
-    by_task: dict[Any, list[Curve]] = {}
+    by_measure: dict[Measure, list[Curve]] = {}
     for one in found:
-        by_task.setdefault(one.column, []).append(one)
-    losses = by_task.pop(ladder.LOSS, [])
-    pictures = [
-        {"title": _capital(same[0].title), "better": "higher" if same[0].higher_is_better else "lower",
-         "svg": charts.ladder(list(_lines(grid, same)), _ticks(same)), "left_out": max(0, len(same) - _MOST_LINES)}
-        for same in by_task.values()
-    ]  # fmt: skip
-    shown = [_line(one) for same in (*by_task.values(), losses) for one in same]
+        by_measure.setdefault(one.measure, []).append(one)
+    ordered = sorted(by_measure, key=lambda measure: measure.is_loss)  # stable: losses last
+    pictures = [_picture(measure, by_measure[measure]) for measure in ordered]
+    lines = [_line(one) for measure in ordered for one in by_measure[measure]]
     pairs = [_pair(one) for one in ladder.pairs(found) if math.isfinite(one.crossing) or one.crossed >= _LIKELY]
-    steps = max((len(line["gains"]) for line in shown), default=0)
-    return {"pictures": pictures, "lines": shown, "pairs": pairs, "steps": steps, "replicates": ladder.REPLICATES}
+    return {
+        "pictures": pictures,
+        "lines": lines,
+        "pairs": pairs,
+        "steps": max((len(line["gains"]) for line in lines), default=0),
+        "replicates": ladder.REPLICATES,
+        "losses": any(measure.is_loss for measure in ordered),
+    }
 
 
-def _lines(grid: Grid, same: Sequence[Curve]) -> Iterator[charts.Line]:
-    for one in same[:_MOST_LINES]:
-        twin = None
-        if one.series.twin is not None:
-            if one.column is None:
-                summary, interval = grid.macro_summary(one.series.twin), grid.macro_interval(one.series.twin)
-            else:
-                cell = grid.cells.get((one.series.twin, one.column))
-                summary, interval = (cell.summary, cell.interval) if cell and cell.ok else (None, None)
-            twin = (summary.mean, interval) if summary and math.isfinite(summary.mean) else None
-        points = [(point.flops, point.value, point.interval) for point in one.points]
-        yield charts.Line(number=one.series.number, label=clean(one.series.label), points=points, twin=twin)
+def _picture(measure: Measure, same: Sequence[Curve]) -> dict[str, Any]:
+    return {
+        "title": _capital(measure.title),
+        "better": "higher" if measure.higher_is_better else "lower",
+        "svg": charts.ladder([_plotted(one) for one in same[:_MOST_LINES]], _ticks(same)),
+        "left_out": max(0, len(same) - _MOST_LINES),
+    }
+
+
+def _plotted(one: Curve) -> charts.Line:
+    found = one.measure.of(one.series.twin) if one.series.twin else None
+    return charts.Line(
+        number=one.series.number,
+        label=clean(one.series.label),
+        points=[(point.flops, point.value, point.interval) for point in one.points],
+        twin=(found.value, found.interval) if found else None,
+    )
 
 
 def _ticks(same: Sequence[Curve]) -> dict[float, str]:
@@ -70,7 +79,7 @@ def _line(one: Curve) -> dict[str, Any]:
         "number": one.series.number,
         "label": one.series.label,
         "words": one.series.words,
-        "task": _capital(one.title),
+        "task": _capital(one.measure.title),
         "points": ", ".join(f"{point.rung}: {_digits(point.value)}" for point in one.points),
         "drawn": "; ".join(dict.fromkeys(point.drawn for point in one.points)),
         "gains": [
@@ -90,7 +99,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "first": f"{first.number} {first.label}",
         "second": f"{second.number} {second.label}",
         "words": first.words if first.words == second.words else f"{first.words}; {second.words}",
-        "task": _capital(pair.first.title),
+        "task": _capital(pair.first.measure.title),
         "ahead": [
             {"rung": rung, "share": f"{100 * share:.0f} %" if math.isfinite(share) else ""}
             for rung, share in zip(pair.rungs, pair.ahead, strict=True)

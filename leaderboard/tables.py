@@ -168,7 +168,7 @@ def crossings(records: Records) -> pd.DataFrame:
     """One line per two models and task: the share of draws in which the first is ahead at each common rung, where the
     lines between the points cross, and the share of draws in which the order at the last rung is not the first's."""
     lines = [
-        [_numbered(pair.first), _numbered(pair.second), pair.first.title,
+        [_numbered(pair.first), _numbered(pair.second), pair.first.measure.title,
          ", ".join(f"{rung}: {share:.3f}" for rung, share in zip(pair.rungs, pair.ahead, strict=True)),
          pair.crossing, pair.crossed]
         for pair in ladders.pairs(ladders.curves(_grid(records)))
@@ -278,7 +278,7 @@ def _grid(records: Records) -> Grid:
 
 
 def _curve(curve: ladders.Curve) -> list[str]:
-    return [_numbered(curve), curve.series.words, curve.title]
+    return [_numbered(curve), curve.series.words, curve.measure.title]
 
 
 def _numbered(curve: ladders.Curve) -> str:

@@ -15,9 +15,12 @@ from ptmbench.bench.console import progress, say
 from ptmbench.models.text import corpus as corpora
 from ptmbench.models.text import holdout
 from ptmbench.models.text.corpus import Corpus, CorpusError, Stored
-from ptmbench.models.text.pieces import file_hash
+from ptmbench.models.text.pieces import HELD_OUT, VALIDATION, file_hash
 from ptmbench.models.text.sidecars import companions
 from ptmbench.models.text.tokenizers import Tokenizer
+
+MEASURED = 2**15
+"""Tokens of held-out text that the loss of a pre-training is measured on, at most."""
 
 
 def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) -> tuple[Path, ...]:
@@ -25,11 +28,30 @@ def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) 
     if given:
         return tuple(Path(path) for path in given)
     found = sorted({path for pattern in patterns for path in data.glob(pattern)}) if data else []
+    found = [path for path in found if path.name != HELD_OUT]
     if not found:
         raise CorpusError(
             f"There is no text to pre-train on: {data} holds none of {', '.join(patterns)}. Give files with --corpus."
         )
     return tuple(found)
+
+
+def held_out_of(files: Sequence[Path]) -> tuple[Path, ...]:
+    """The held-out text of ``files``, sorted; () if they have none.
+
+    It is ``heldout.txt`` in the folder of a file or in a given folder (`data corpus` writes it), and WikiText-2's
+    validation articles next to its training articles. Text that is read for training is never held out.
+    """
+    found = set()
+    for path in map(Path, files):
+        found.add((path if path.is_dir() else path.parent) / HELD_OUT)
+        if path.name in VALIDATION:
+            found.add(path.with_name(VALIDATION[path.name]))
+
+    def trained_on(path: Path) -> bool:
+        return any(path == one or (path.name != HELD_OUT and one in path.parents) for one in files)
+
+    return tuple(sorted(path for path in found if path.is_file() and not trained_on(path)))
 
 
 def fingerprint(files: Sequence[Path]) -> str:
@@ -119,7 +141,7 @@ def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
     return path
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)  # a text to train on, and the text that is held out
 def load(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
     """``files`` as token ids, from the cache where they were tokenised before, or where `data tokenise` put them."""
     paths = [Path(file) for file in files]
@@ -136,6 +158,15 @@ def parts(files: tuple[str, ...], tokenizer: Tokenizer, held_out: int) -> tuple[
     """`load`, without documents of about ``held_out`` tokens together, and these; None for 0."""
     whole = load(files, tokenizer)
     return holdout.split(whole, held_out) if held_out else (whole, None)
+
+
+def measured_on(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus | None:
+    """The held-out text of ``files``, or a sample of `MEASURED` tokens; None without any.
+
+    The same for all models with the same tokenizer.
+    """
+    held_out = held_out_of([Path(file) for file in files])
+    return holdout.sample(load(tuple(map(str, held_out)), tokenizer), MEASURED) if held_out else None
 
 
 def tokenise(

@@ -1,6 +1,7 @@
 """Runs one cell, from data to record. An error in a cell becomes a record with a reason."""
 
 import datetime
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -233,11 +234,14 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     newer += ("budget",)  # the planned budget; steps, tokens and flops are what was spent
     newer += ("base", "teacher", "including")  # its base and teacher, and the total cost including theirs
     newer += ("tuning",)  # the trials that chose its recipe
+    held_out = about.get("held_out", {})  # the loss on text that was not trained on, and what measuring it cost
+    finite = {name: one for name, one in held_out.items() if not isinstance(one, float) or math.isfinite(one)}
     return {
         "corpus": about.get("corpus", ""),
         "weights_sha256": found.weights_sha256,
         **{name: about[name] for name in names},
         **{name: about[name] for name in newer if name in about},
+        **({"held_out": finite} if finite else {}),
     }
 
 

@@ -30,6 +30,7 @@ from ptmbench.bench.errors import OK, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
 from ptmbench.bench.runs import lineage, teachers
 from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Tokenizer
 
 _CALIBRATION_STEPS = 20
@@ -62,7 +63,8 @@ def pretrain(
 
     - ``base``: the network begins with its weights; the optimizer does not.
     - ``teacher``: the network that a student learns from.
-    - ``held_out``: a corpus whose loss the manifest has as "held_out" (`bench.engine.held_out.measured`).
+    - ``held_out``: a corpus whose loss the manifest has as "held_out" (`bench.engine.held_out.measured`), without one
+      that the objective cannot read. Its FLOPs stand there and are not part of the budget.
     - ``about``: entries for the manifest.
     - ``strategy``: a `tf.distribute` strategy. Of several workers, only the chief writes.
     - ``warn``: takes messages for the user.
@@ -133,7 +135,7 @@ def pretrain(
             _train(course, one_step, Losses(states.diverged), bar, stop, save, save_every, budget.minutes)
         check_finished(course.step, course.steps)
         arrays = states.finite_weights(course.step)
-        measured = _held_out(network, held_out, recipe.length, flops_per_step / recipe.batch) if held_out else {}
+        measured = _held_out(network, held_out, recipe.length, flops_per_step / recipe.batch, warn) if held_out else {}
     course.spent = meter.spent()
 
     total, embedding = described.parameters()
@@ -167,13 +169,20 @@ def pretrain(
     return finished
 
 
-def _held_out(network: Any, corpus: Corpus, length: int, flops_per_row: float) -> dict[str, Any]:
-    """What the manifest says of the loss on the held-out ``corpus``. A forward pass is a third of the training FLOPs
-    ``flops_per_row`` of a row."""
+def _held_out(
+    network: Any, corpus: Corpus, length: int, flops_per_row: float, warn: Callable[[str], None]
+) -> dict[str, Any]:
+    """What the manifest says of the loss on the held-out ``corpus``: {} if the objective cannot read this text, such as
+    text without the annotations that it needs. A forward pass is a third of the training FLOPs ``flops_per_row`` of a
+    row."""
     from ptmbench.bench.engine import held_out
 
-    with phase("evaluate"):
-        found = held_out.measured(network, corpus, length)
+    try:
+        with phase("evaluate"):
+            found = held_out.measured(network, corpus, length)
+    except CorpusUnfit as error:
+        warn(f"No loss was measured on the held-out text. {error}")
+        return {}
     return {"held_out": {**found, "corpus_sha256": corpus.fingerprint, "flops": found["rows"] * flops_per_row / 3}}
 
 
@@ -331,6 +340,7 @@ def pretrain_command(options: PretrainOptions) -> int:
                 model,
                 size,
                 corpus=corpora.load(tuple(map(str, files)), trained),
+                held_out=corpora.measured_on(tuple(map(str, files)), trained),
                 tokenizer=trained,
                 budget=budget,
                 out=out,
@@ -352,6 +362,8 @@ def pretrain_command(options: PretrainOptions) -> int:
             )
         raise
     about = finished.about
-    tell(f"{about['steps']} steps, {about['tokens']} tokens, {about['flops']:.3g} FLOPs, loss {about['loss']:.3f}.")
+    held_out = f", held-out loss {about['held_out']['loss']:.3f}" if "held_out" in about else ""
+    loss = f"loss {about['loss']:.3f}{held_out}"
+    tell(f"{about['steps']} steps, {about['tokens']} tokens, {about['flops']:.3g} FLOPs, {loss}.")
     print(out)
     return OK

@@ -298,6 +298,8 @@ class Worker:
 
         tokenizer = self._tokenizer(pretraining.tokenizer_key)
         corpus, held_out = corpora.parts(pretraining.corpus, tokenizer, pretraining.held_out)
+        if held_out is None:
+            held_out = corpora.measured_on(pretraining.corpus, tokenizer)
         return pretrain.pretrain(
             pretraining.model,
             pretraining.size,

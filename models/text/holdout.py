@@ -1,7 +1,7 @@
 """Parts of a corpus: documents to train on, and held-out documents to measure a loss on. No TensorFlow.
 
-`bench.runs.work` splits the corpus of a tuning's trials with it. Nothing is copied: both parts look their values up in
-the whole corpus, which may lie in shards on disk.
+`bench.runs.work` splits the corpus of a tuning's trials with `split`, and takes a `sample` of text that is held out
+from the start. Nothing is copied: the parts look their values up in the whole corpus, which may lie in shards on disk.
 """
 
 import hashlib
@@ -45,6 +45,16 @@ def split(corpus: Corpus, tokens: int) -> tuple[Corpus, Corpus]:
     ends = [0, *(bound for run in held for bound in run), len(corpus.documents) - 1]
     kept = [(begin, end) for begin, end in zip(ends[::2], ends[1::2], strict=True) if begin < end]
     return _part(corpus, kept, f"without {tokens}"), _part(corpus, held, f"held out {tokens}")
+
+
+def sample(corpus: Corpus, tokens: int) -> Corpus:
+    """Documents of ``corpus`` of at most ``tokens`` tokens together. All of it if it is no longer, or if no document is
+    short enough.
+
+    The same documents are taken each time.
+    """
+    chosen = _chosen(corpus, tokens) if corpus.tokens > tokens else []
+    return _part(corpus, chosen, f"sample {tokens}") if chosen else corpus
 
 
 def _chosen(corpus: Corpus, tokens: int) -> list[tuple[int, int]]:

@@ -27,6 +27,8 @@ SIDECAR = ".layers.jsonl"
 HELD_OUT = "heldout.txt"
 """Text for measuring, which is not read from a folder: it lies next to the text that models train on
 (`bench.data.making`)."""
+VALIDATION = {"wiki.train.tokens": "wiki.valid.tokens"}
+"""Text for measuring that a distribution keeps next to its training text, under another name."""
 VECTORS = ("entity2id.txt", "entity2vec.vec")
 """The files of a folder of vectors (`models.text.vectors`), which are no text."""
 

@@ -30,7 +30,7 @@ def records():
 
 def test_scores_are_shares_of_the_way_from_chance_to_certainty():
     grid = arrange(list(records()))
-    assert {c.task["name"]: (s.chance, s.best) for c, s in centred.scales(grid).items()} == {
+    assert {c.task["name"]: (s.chance, s.best) for c, s in centred.Centred(grid=grid).scales.items()} == {
         "blimp": (50.0, 100.0), "cola": (0.0, 100.0), "conll2003": (20.0, 100.0)
     }  # fmt: skip
     first, second = centred.lines(grid)
@@ -40,7 +40,7 @@ def test_scores_are_shares_of_the_way_from_chance_to_certainty():
     assert first.summary.sd == pytest.approx(step / math.sqrt(2))
     examples = (2 / 1.96) ** 2 * (2**2 + 1 + 1.25**2) / 9  # each record's interval is +- 2 points
     size = math.sqrt(first.summary.sd**2 / 2 + examples)
-    assert centred._error(grid, first.row, centred.scales(grid), first.summary).size == pytest.approx(size, rel=1e-3)
+    assert centred.Centred(grid=grid).error(first.row).size == pytest.approx(size, rel=1e-3)
     assert first.interval.low < first.summary.mean < first.interval.high
 
 
@@ -71,10 +71,10 @@ def test_a_failed_cell_leaves_the_row_without_and_an_unfit_model_the_instrument(
     assert [line.row.name for line in centred.lines(grid)] == ["bert", "gpt", "elmo"]
     assert centred.lines(grid)[-1].missing == ("CoLA",) and centred.lines(grid)[-1].rank is None
     unfit = made.blank("no-head", "because.", task="cola", name="elmo")
-    assert {c.task["name"] for c in centred.scales(arrange([*found, unfit]))} == {"blimp", "conll2003"}
+    assert {c.task["name"] for c in centred.Centred(grid=arrange([*found, unfit])).scales} == {"blimp", "conll2003"}
 
 
 def test_boards_without_minimal_pairs_stay_as_they_were():
     plain = [record for record in records() if record.task["name"] != "blimp"]
-    assert not centred.scales(arrange(plain)) and not len(tables.centred_average(plain))
+    assert not centred.Centred(grid=arrange(plain)).scales and not len(tables.centred_average(plain))
     assert "Centred average" not in board.render(plain) and "CoNLL-2003 (chance 20)" in board.render(list(records()))

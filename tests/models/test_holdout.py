@@ -7,7 +7,7 @@ import pytest
 
 from ptmbench.models.objectives import lm, rtd
 from ptmbench.models.text.corpus import Corpus, CorpusError
-from ptmbench.models.text.holdout import PLACES, split
+from ptmbench.models.text.holdout import PLACES, sample, split
 from ptmbench.models.text.media import Media
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -105,3 +105,17 @@ def test_long_documents_stay_in_training():
     with pytest.raises(CorpusError, match=r"none of its 3 documents has at most 300 tokens.*where documents begin"):
         split(corpus_of(book * 3), 150)
     assert split(replace(corpus_of(book * 3 + made(1)), fingerprint=""), 150)[1].tokens > 0
+
+
+def test_a_sample_is_documents_from_all_over_the_corpus():
+    documents = made(400)
+    whole = corpus_of(documents)
+    found = sample(whole, 1000)
+    assert 500 < found.tokens <= 1000, "more than a twentieth: nothing is trained on the rest"
+    there = documents_of(found)
+    assert all(document in documents for document in there) and there == documents_of(sample(whole, 1000))
+    assert len({documents.index(document) * PLACES // 400 for document in there}) == PLACES
+    assert found.fingerprint not in (whole.fingerprint, sample(whole, 900).fingerprint)
+    assert sample(whole, whole.tokens) is whole
+    one = corpus_of([[[11] * 50]])
+    assert sample(one, 10) is one, "no document is short enough"

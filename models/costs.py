@@ -22,7 +22,8 @@ from ptmbench.models.layers.vector_heads import BiLmConfig
 class Model:
     """A network as its configurations describe it. Kinds of models say what their forward pass computes.
 
-    FLOPs of what a network cannot do are `NotImplementedError`: ask ``writes`` and ``tells_likelihood`` first.
+    FLOPs of what a network cannot do are `NotImplementedError`: ask ``writes``, ``tells_likelihood``, ``fills`` and
+    ``fills_gaps`` first.
     """
 
     encoder: Config
@@ -32,6 +33,21 @@ class Model:
     """Whether it has no `Pretrainable.writer`, and takes a whole ``decode`` for each token that it writes."""
     tells_likelihood: bool = False
     """Whether it has a `Pretrainable.log_likelihood`."""
+
+    @property
+    def fills(self) -> bool:
+        """Whether it has a `Pretrainable.fill`."""
+        return self.tells_likelihood
+
+    @property
+    def tells_originals(self) -> bool:
+        """Whether it has a `Pretrainable.originality`."""
+        return False
+
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether it has a `Pretrainable.gap_likelihood`."""
+        return False
 
     @property
     def layers(self) -> tuple[Config, ...]:
@@ -90,6 +106,14 @@ class EncoderModel(Model):
     """An encoder and the heads that objectives put on it."""
 
     heads: tuple[HeadConfig, ...]
+
+    @property
+    def fills(self) -> bool:
+        return any(head.fills for head in self.heads)
+
+    @property
+    def tells_originals(self) -> bool:
+        return any(head.tells_originals for head in self.heads)
 
     @property
     def layers(self) -> tuple[Config, ...]:
@@ -180,6 +204,14 @@ class SequenceModel(Model):
     """Tokens of a row, at most, that the decoder reads to fill a blank."""
     gap: int = 0
     """Tokens of a row, at most, that the encoder reads of a sentence that is hidden as a whole."""
+
+    @property
+    def fills(self) -> bool:
+        return self.blank > 0
+
+    @property
+    def fills_gaps(self) -> bool:
+        return self.gap > 0
 
     @property
     def layers(self) -> tuple[Config, ...]:

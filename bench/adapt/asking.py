@@ -1,5 +1,6 @@
 """What an adaptation that learns nothing works with: a network as it is, and what it is asked."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt.channels import Text
+from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import Row, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import Traced, media_flops
 from ptmbench.models.card import Size
 from ptmbench.models.channels import CHANNELS
-from ptmbench.models.costs import Model
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
@@ -43,35 +44,33 @@ class Asked:
         return self.module.CARD.reads
 
     @property
-    def model(self) -> Model:
+    def costs(self) -> Network:
         """What the network is made of, and what it costs."""
-        return self.module.describe(self.shape, self.tokenizer.vocabulary)
+        return Network(self.module, self.shape, self.tokenizer.vocabulary)
 
     def reading_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of the encoder for rows of so many tokens."""
-        model = self.model
-        flops = {length: model.encoder_flops(length) for length in set(lengths)}
-        return sum(flops[length] for length in lengths)
+        return self.costs.reading_flops(Counter(lengths))
 
     def media_flops(self, rows: Sequence[Any]) -> float:
         """FLOPs that the pictures and sounds of ``rows``, which have ``arrays``, add to one pass of the encoder."""
-        return media_flops(self.model, rows)
+        return media_flops(self.costs.model, rows)
 
     def embedding_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of their embeddings alone."""
-        return float(self.model.embedding_flops(sum(lengths)))
+        return float(self.costs.embedding(sum(lengths)))
 
     def filling_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of asking what fits into a blank of rows of so many tokens, once for each row."""
-        model, output = self.model, 2 * self.shape.width * self.tokenizer.vocabulary.size
-        flops = {length: model.fill_flops(length) for length in set(lengths)}
-        return float(sum(flops[length] + output for length in lengths))
+        return self.costs.filling_flops(Counter(lengths))
 
     def scoring_flops(self, lengths: Sequence[int]) -> float:
         """FLOPs of asking how probable texts of so many tokens are, a start symbol before each."""
-        model, start = self.model, len(self.tokenizer.vocabulary.template.start)
-        flops = {length: model.likelihood_flops(start + length) for length in set(lengths)}
-        return float(sum(flops[length] for length in lengths))
+        return self.costs.scoring_flops(Counter(lengths))
+
+    def gap_flops(self, lengths: Sequence[int]) -> float:
+        """FLOPs of asking how probable hidden sentences are, in rows of so many tokens."""
+        return self.costs.gap_flops(Counter(lengths))
 
 
 def filled(texts: Sequence[Text], length: int) -> dict[str, np.ndarray]:

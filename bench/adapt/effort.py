@@ -1,19 +1,23 @@
 """What a cell amounts to before it runs, by formulas: tokens that a network reads, FLOPs that it takes. No TensorFlow.
 
 `bench.adapt.settings.Settings` have an `Effort`; those of an adaptation that learns or answers in a way of its own say
-so in their file.
+so in their file. `bench.adapt.asking` counts the cost of a cell that trains nothing with the same formulas.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ptmbench.bench.engine.cost import Decoder, decoder_of
 from ptmbench.bench.errors import NoDecoder
 from ptmbench.models.card import Size
 from ptmbench.models.costs import Model
-from ptmbench.models.text.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import Form
-from ptmbench.tasks.task import Task
+from ptmbench.tasks.task import Example, Task
+
+TOKENS_PER_WORD = 1.4
+"""How many tokens a word is on average, for tokenizers that are not trained yet."""
 
 
 class Split(NamedTuple):
@@ -22,6 +26,27 @@ class Split(NamedTuple):
     examples: int = 0
     rows: float = 1.0
     tokens: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How texts become tokens: as ``tokenizer`` cuts them or, before it is trained, in words of `TOKENS_PER_WORD`."""
+
+    vocabulary: Vocabulary
+    tokenizer: Tokenizer | None = None
+
+    def pieces(self, texts: Sequence[str]) -> list[Sequence[Hashable]]:
+        """The ids of each text, or its words."""
+        return self.tokenizer.encode(list(texts)) if self.tokenizer else [text.split() for text in texts]
+
+    @property
+    def per_piece(self) -> float:
+        """Tokens of one of the `pieces`."""
+        return 1.0 if self.tokenizer else TOKENS_PER_WORD
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, without special ones."""
+        return [round(self.per_piece * len(pieces)) for pieces in self.pieces(texts)]
 
 
 class Network(NamedTuple):
@@ -50,10 +75,30 @@ class Network(NamedTuple):
         """FLOPs of a step of its own objective on such a row."""
         return self.model.training_flops(length)
 
-    def likelihood(self, length: float) -> float:
-        """FLOPs of the probability of such a row; 0 for a network that gives none."""
+    @property
+    def title(self) -> str:
+        return self.module.CARD.title
+
+    def reading_flops(self, rows: Mapping[int, float]) -> float:
+        """FLOPs of the encoder; ``rows`` has the number of rows by their length in tokens."""
         model = self.model
-        return model.likelihood_flops(length) if model.tells_likelihood else 0.0
+        return float(sum(count * model.encoder_flops(length) for length, count in rows.items()))
+
+    def filling_flops(self, rows: Mapping[int, float]) -> float:
+        """FLOPs of asking what fits into one blank of each row; ``rows`` as in `reading_flops`."""
+        model, output = self.model, 2 * self.shape.width * self.vocabulary.size
+        return float(sum(count * (model.fill_flops(length) + output) for length, count in rows.items()))
+
+    def scoring_flops(self, rows: Mapping[int, float]) -> float:
+        """FLOPs of asking how probable texts are, with a start symbol before each. ``rows`` as in `reading_flops`; the
+        start symbol is not in their lengths."""
+        model, start = self.model, len(self.vocabulary.template.start)
+        return float(sum(count * model.likelihood_flops(start + length) for length, count in rows.items()))
+
+    def gap_flops(self, rows: Mapping[int, float]) -> float:
+        """FLOPs of asking how probable hidden sentences are; ``rows`` as in `reading_flops`."""
+        model = self.model
+        return float(sum(count * model.gap_flops(length) for length, count in rows.items()))
 
 
 class Effort:
@@ -74,10 +119,13 @@ class Effort:
         answered = report.examples * report.rows * min(report.tokens, self.length)
         return self.seen(train) * min(train.tokens, self.length), answered
 
+    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+        """Tokens that an adaptation without training reads to answer ``examples``, and the FLOPs of that. Raises
+        `NotApplicable` for a network that cannot answer."""
+        raise NotImplementedError(f"{type(self).__module__} trains nothing, so its settings need a method `asking`.")
+
     def flops(self, network: Network, form: Form) -> tuple[float, float]:
         """FLOPs of a training step and of an answer, for a row of ``length`` tokens."""
-        if form is Form.LANGUAGE_MODELLING:
-            return 0.0, network.likelihood(self.length)
         if form is Form.GENERATION and self.WRITES:
             return self.writing(network)
         forward = self.forward(network)

@@ -134,11 +134,22 @@ def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
     one that made them."""
     if made := tokenised_by(files, kind, size):
         return made
-    key = hashlib.sha256(f"{fingerprint(files)} {kind} {size}".encode()).hexdigest()[:32]
-    path = environment.cached("tokenizers") / f"{key}.json"
+    path = _cached_tokenizer(fingerprint(files), kind, size)
     with FileLock(path.with_suffix(".lock")):
         corpora.train_tokenizer(files, kind, size, environment.cache_folder()).save(path)
     return path
+
+
+def tokenizer_at_hand(files: Sequence[Path], sha256: str, kind: str, size: int) -> Path | None:
+    """The path that `tokenizer` would give for ``files`` with the fingerprint ``sha256``, if it has made the tokenizer
+    before; else None."""
+    path = tokenised_by(files, kind, size) or _cached_tokenizer(sha256, kind, size)
+    return path if path.exists() else None
+
+
+def _cached_tokenizer(sha256: str, kind: str, size: int) -> Path:
+    key = hashlib.sha256(f"{sha256} {kind} {size}".encode()).hexdigest()[:32]
+    return environment.cached("tokenizers") / f"{key}.json"
 
 
 @lru_cache(maxsize=2)  # a text to train on, and the text that is held out

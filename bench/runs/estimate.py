@@ -1,4 +1,7 @@
-"""Estimates the cost of a plan before it runs: FLOPs by formula, time by a short benchmark of this machine."""
+"""Estimates the cost of a plan before it runs: FLOPs by formula, time by a short benchmark of this machine.
+
+Texts are cut by the tokenizer of the plan if an earlier run made it; otherwise a word has `TOKENS_PER_WORD` tokens.
+"""
 
 import math
 import time
@@ -10,28 +13,28 @@ from ptmbench import models, tasks
 from ptmbench.bench import baselines
 from ptmbench.bench.adapt import conditions, load, transforms
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.adapt.effort import TOKENS_PER_WORD, Cut, Network, Split
 from ptmbench.bench.adapt.neighbours import unfit as unfit_beside
 from ptmbench.bench.baselines import Training
 from ptmbench.bench.console import duration
+from ptmbench.bench.data import corpora
 from ptmbench.bench.engine.budget import steps_of
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import Recipe, recipe_of
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, TransformedModel
+from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, TransformedModel
 from ptmbench.bench.runs.examples import read, unfit
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.trainings import Pretraining
+from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.models.card import Size
-from ptmbench.models.text.tokenizers import Vocabulary
+from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.forms import UNTRAINED, Form
 from ptmbench.tasks.task import DataError, Task
 
 EFFICIENCY = 0.4
 """FLOP/s of small networks in training, as a share of the rate of a matrix product."""
-_TOKENS_PER_WORD = 1.4
-_VOCABULARY = 8000
-"""Size of the vocabulary, which is not known before the tokenizer is trained."""
+_CUT = Cut(Vocabulary(size=8000))
+"""How texts are cut if the plan does not say it."""
 _STEP = 0.004
 """Seconds of overhead per pre-training step, with making its batch. Steps of word vectors are mostly overhead."""
 _WHAT = {"cell": "cell", "adapted": "adapt", "transformed": "transform"}
@@ -59,7 +62,8 @@ def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping
             continue
         what, cell = _WHAT[piece.kind], piece if isinstance(piece, Cell) else piece.cell
         made = isinstance(piece, TransformedModel)
-        tokens, flops, note = cell_cost(cell, data, examples, shape, neighbours, made)
+        cut = examples.get(cell.tokenizer) or examples.setdefault(cell.tokenizer, _cut(plan, cell))
+        tokens, flops, note = cell_cost(cell, data, examples, shape, neighbours, made, cut)
         seconds = flops / rate + FIXED
         total += 0.0 if note else seconds
         cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
@@ -124,9 +128,11 @@ def cell_cost(
     shape: Size | None,
     neighbours: Mapping[str, Size] | None = None,
     transforming: bool = False,
+    cut: Cut = _CUT,
 ) -> tuple[float, float, str]:
     """(tokens, FLOPs, reason) of a cell. ``reason`` says why it is not applicable, and is "" if it is applicable.
-    Lengths are averages of the first thousand examples. With ``transforming``, only the last transform is counted."""
+    Lengths are averages of the first thousand examples; what is asked without training is counted text by text. With
+    ``transforming``, only the last transform is counted."""
     task = tasks.load(cell.task)
     if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
         return 0.0, 0.0, f"the condition {cell.condition} is not for {cell.form} tasks."
@@ -153,14 +159,17 @@ def cell_cost(
         settings = chosen.transform.training(chosen.settings, settings)
         if settings is None:
             return 0.0, 0.0, ""
+    beside = tuple(_network(name, cell.row.size, (neighbours or {}).get(name), cut) for name in cell.neighbours)
+    network = _network(cell.row.model, cell.row.size, shape, cut)._replace(neighbours=beside)
+    if not load(cell.method).learns:
+        try:
+            return *settings.asking(network, task, seen.get((cell.task, "report"), [])[: cell.limit or None], cut), ""
+        except NotApplicable as error:
+            return 0.0, 0.0, str(error).removeprefix("because ")
     train, *others = (_trained(name, seen, cell) for name in (cell.task, *cell.beside))
     report = _limited(seen[cell.task][task.report], cell)
     trained, predicted = settings.tokens(task, train, report, others)
-    if cell.form is Form.LANGUAGE_MODELLING:
-        trained, predicted = 0.0, predicted * settings.length
-    elif cell.form in UNTRAINED:
-        trained = 0.0
-    elif cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates
+    if cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates
         candidates = seen[cell.task, "candidates"]
         each = min(candidates.tokens, settings.length)
         trained += settings.seen(train) * each
@@ -171,8 +180,6 @@ def cell_cost(
         predicted = 0.0
     elif cell.predictor:
         trained = 0.0
-    beside = tuple(_network(name, cell.row.size, (neighbours or {}).get(name)) for name in cell.neighbours)
-    network = _network(cell.row.model, cell.row.size, shape)._replace(neighbours=beside)
     try:
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
@@ -180,9 +187,24 @@ def cell_cost(
     return trained + predicted, learning * trained + answering * predicted, ""
 
 
-def _network(model: str, size: str, shape: Size | None) -> Network:
+def _cut(plan: Plan, cell: Cell) -> Cut:
+    """How the tokenizer of ``cell`` cuts texts. If it is not trained yet, its vocabulary has the planned size."""
+    found = plan.by_key.get(cell.tokenizer)
+    if isinstance(found, Given):
+        tokenizer = Tokenizer.load(Path(found.path))
+        return Cut(tokenizer.vocabulary, tokenizer)
+    if not isinstance(found, TokenizerTraining):
+        return _CUT
+    files = [Path(file) for file in found.corpus]
+    if path := corpora.tokenizer_at_hand(files, found.corpus_sha256, found.tokenizer, found.vocabulary):
+        tokenizer = Tokenizer.load(path)
+        return Cut(tokenizer.vocabulary, tokenizer)
+    return Cut(Vocabulary(size=found.vocabulary))
+
+
+def _network(model: str, size: str, shape: Size | None, cut: Cut) -> Network:
     module = models.load(model)
-    return Network(module, shape or sized(module, size, Recipe().length), Vocabulary(size=_VOCABULARY))
+    return Network(module, shape or sized(module, size, Recipe().length), cut.vocabulary)
 
 
 def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
@@ -195,6 +217,8 @@ def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
         splits = {split: read(task, data, split) for split in asked}
         seen[name] = {split: _split(task, part) for split, part in splits.items()}
         seen[name, "candidates"] = _candidates(splits[task.report])
+        if task.form in (*UNTRAINED, Form.LANGUAGE_MODELLING, Form.CLASSIFICATION, Form.CHOICE):
+            seen[name, "report"] = splits[task.report]
     except DataError as error:
         seen[name] = str(error)
 
@@ -214,11 +238,11 @@ def _split(task: Task, examples: list[Any]) -> Split:
     looked = examples[:1000]
     asked = [question for example in looked for question in task.questions(example)] if task.ask else looked
     words = [sum(len(text.split()) for text in row.inputs) + 1 + len(row.inputs) for row in asked]
-    return Split(len(examples), len(asked) / len(looked), sum(words) / len(words) * _TOKENS_PER_WORD)
+    return Split(len(examples), len(asked) / len(looked), sum(words) / len(words) * TOKENS_PER_WORD)
 
 
 def _candidates(examples: list[Any]) -> Split:
     """The candidates that all examples of a ranking task share; an empty split for other forms."""
     texts = list((getattr(examples[0].gold, "candidates", None) or {}).values()) if examples else []
     words = sum(len(text.split()) + 2 for text in texts[:1000]) / max(len(texts[:1000]), 1)
-    return Split(len(texts), 1.0, words * _TOKENS_PER_WORD)
+    return Split(len(texts), 1.0, words * TOKENS_PER_WORD)

@@ -16,6 +16,7 @@ position at a time.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ptmbench.models.card import Size
 from ptmbench.models.layers.config import (
@@ -77,6 +78,7 @@ class TowersConfig(Config):
 class EveryTokenConfig(HeadConfig):
     """The prediction of every token among ``words``; the table of the token vectors is the output layer."""
 
+    fills: ClassVar[bool] = True
     width: int
     words: int
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ptmbench.models.layers.config import (
     BERT,
@@ -33,6 +34,10 @@ class HeadConfig(Config):
     """What an objective adds to an encoder. With a ``vocabulary``, a bias of the output layer, whose kernel is the
     table of the token vectors."""
 
+    fills: ClassVar[bool] = False
+    """Whether a model with this head has a `Pretrainable.fill`."""
+    tells_originals: ClassVar[bool] = False
+    """Whether a model with this head has a `Pretrainable.originality`."""
     vocabulary: int = 0
 
     def weights(self) -> Mapping[str, Shape]:
@@ -64,6 +69,7 @@ class MaskedLmConfig(HeadConfig):
     the token vectors as the output layer. ``rate`` is the share of the tokens that are predicted. The ids ``absent``
     have no probability."""
 
+    fills: ClassVar[bool] = True
     width: int
     inner: int
     epsilon: float = 1e-12
@@ -88,6 +94,7 @@ class MaskedLmConfig(HeadConfig):
 class TiedLmConfig(HeadConfig):
     """A masked language model that is nothing but the table of the token vectors and a bias."""
 
+    fills: ClassVar[bool] = True
     width: int
     rate: float = 0.15
     absent: tuple[int, ...] = ()
@@ -109,6 +116,7 @@ class PermutedLmConfig(HeadConfig):
     """XLNet's: the table of the token vectors as the output layer, for one token in ``every``. The ids ``absent`` have
     no probability."""
 
+    fills: ClassVar[bool] = True
     width: int
     every: int = 6
     absent: tuple[int, ...] = ()
@@ -164,6 +172,7 @@ class ReplacedTokensConfig(HeadConfig):
     """ELECTRA's: a ``generator`` over the encoder's token vectors, which ``projection`` narrows, its ``mlm`` head, and
     the discriminator's two products."""
 
+    tells_originals: ClassVar[bool] = True
     projection: LinearConfig
     generator: StackConfig
     mlm: MaskedLmConfig
@@ -192,6 +201,7 @@ class DeepInfoMaxConfig(HeadConfig):
     """InfoWord's: a masked language model, and the ``encoder`` once more over n-grams of each text, a place for every
     ``every`` tokens and at least ``least``, of ``room`` tokens each."""
 
+    fills: ClassVar[bool] = True
     mlm: MaskedLmConfig
     encoder: EncoderConfig
     every: int = 16

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ptmbench.models.layers.config import GLOROT, Config, LinearConfig, Shape, Start, TableConfig
 from ptmbench.models.layers.heads import HeadConfig
@@ -191,6 +192,7 @@ class WindowLmConfig(HeadConfig):
     are n - 1 of an n-gram of 5, as on the Brown corpus (Bengio et al., 2003, table 1); on AP News n is 6.
     """
 
+    fills: ClassVar[bool] = True
     width: int
     inner: int
     words: int

@@ -38,9 +38,13 @@ def test_the_description_says_what_the_network_can_do(name):
     assert described.writes == (built.decode is not None)
     assert described.reads_again == (built.decode is not None and built.writer is None)
     assert described.tells_likelihood == (built.log_likelihood is not None)
+    assert described.fills == (built.fill is not None)
+    assert described.tells_originals == (built.originality is not None)
+    assert described.fills_gaps == (built.gap_likelihood is not None)
     for can, ask in (
         (described.writes, lambda: described.decode_flops(LENGTH, 3)),
         (described.tells_likelihood, lambda: described.likelihood_flops(LENGTH)),
+        (described.fills_gaps, lambda: described.gap_flops(LENGTH)),
     ):
         assert not can or ask() > 0
 

@@ -21,22 +21,74 @@ model without a start symbol finds all first tokens as likely. Sentences of the 
 rounding never decides what a model cannot see.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Cut, Network
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.costs import CausalModel
 from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
 
 SCORES = ("likelihood", "pseudo", "within_word", "replaced", "gap")
+
+
+def choose(wanted: str, title: str, *, likelihood: bool, pseudo: bool, replaced: bool, gap: bool) -> str:
+    """The score that is compared, where ``wanted`` is the setting and the flags say which scores the model ``title``
+    has. Raises `NotApplicable` if it does not have the wanted one."""
+    has = {"likelihood": likelihood, "pseudo": pseudo, "within_word": pseudo, "replaced": replaced, "gap": gap}
+    having = [name for name in SCORES if has[name]]
+    if wanted == "auto" and having:
+        return having[0]
+    if wanted not in having:
+        what = "score of a sentence" if wanted == "auto" else f"score {wanted} of a sentence"
+        raise NotApplicable("scores-no-sentences", f"because {title} gives no {what}.")
+    return wanted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     score: str = settings.one_of("auto", "auto", *SCORES)
     """What is compared."""
+
+    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+        """A row for each sentence; for pseudo-likelihoods one for each token of it."""
+        model, template = network.model, cut.vocabulary.template
+        kind = choose(
+            self.score, network.title, likelihood=model.tells_likelihood, replaced=model.tells_originals,
+            pseudo=model.fills and not isinstance(model, CausalModel), gap=model.fills_gaps,
+        )  # fmt: skip
+        room = self.length - template.added(1)
+        rows = _rows(tuple(text for example in examples for text in example.inputs), cut, room, kind in MASKED)
+        read = sum(length * count for length, count in rows.items())
+        if kind == "likelihood":
+            return read, network.scoring_flops(rows)
+        if kind == "gap":
+            return read, network.gap_flops({1 + length: count for length, count in rows.items()})
+        laid = {template.added(1) + length: count for length, count in rows.items()}
+        return read, (network.filling_flops if kind in MASKED else network.reading_flops)(laid)
+
+
+MASKED = ("pseudo", "within_word")
+"""Scores for which a sentence is read once for each of its tokens."""
+
+
+@lru_cache(maxsize=4)
+def _rows(texts: tuple[str, ...], cut: Cut, room: int, masked: bool) -> Mapping[int, float]:
+    """The number of rows by their length in tokens, without special tokens: one for each different sentence or, if
+    ``masked``, one for each of its tokens. Sentences that differ in one token share the row without it."""
+    sentences = {tuple(pieces)[: int(room / cut.per_piece)] for pieces in cut.pieces(texts)}
+    rows = {(s[:i], s[i + 1 :]) for s in sentences for i in range(len(s))} if masked else {(s, ()) for s in sentences}
+    found: dict[int, float] = {}
+    for before, behind in rows:
+        length = round(cut.per_piece * (len(before) + len(behind) + masked))
+        found[length] = found.get(length, 0.0) + (cut.per_piece if masked else 1.0)
+    return found
 
 
 class Acceptability(Adaptation):

@@ -5,33 +5,27 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt.acceptability import SCORES
+from ptmbench.bench.adapt.acceptability import choose
 from ptmbench.bench.adapt.asking import Asked, filled, traced
 from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.adapt.heads import Row, layout, stack
 from ptmbench.bench.adapt.likelihood import network as likelihood
 from ptmbench.bench.adapt.surprises import ROUND, Masked, encode, masked, parts, surprises
 from ptmbench.bench.engine.cost import phase
-from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
 
 
 def chosen(asked: Asked) -> str:
     """The score that is compared. Raises `NotApplicable` where the network does not have it."""
-    network, wanted = asked.network, asked.settings.score
-    found = {
-        "likelihood": network.log_likelihood,
-        "replaced": network.originality,
-        "gap": network.gap_likelihood,
-    }
-    found |= dict.fromkeys(("pseudo", "within_word"), None if network.encoder.causal else network.fill)
-    having = [name for name in SCORES if found[name] is not None]
-    if wanted == "auto" and having:
-        return having[0]
-    if wanted not in having:
-        what = "score of a sentence" if wanted == "auto" else f"score {wanted} of a sentence"
-        raise NotApplicable("scores-no-sentences", f"because {asked.title} gives no {what}.")
-    return wanted
+    network = asked.network
+    return choose(
+        asked.settings.score,
+        asked.title,
+        likelihood=network.log_likelihood is not None,
+        pseudo=network.fill is not None and not network.encoder.causal,
+        replaced=network.originality is not None,
+        gap=network.gap_likelihood is not None,
+    )
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
@@ -85,7 +79,7 @@ def _likelihoods(asked: Asked, sentences: Sequence[Text], kind: str) -> tuple[np
     if not start:
         found -= [first if text else 0.0 for text in sentences]
     if kind == "gap":
-        return found, sum(map(asked.model.gap_flops, map(len, rows)))
+        return found, asked.gap_flops(list(map(len, rows)))
     return found, asked.scoring_flops([len(text) for text in sentences])
 
 

@@ -5,17 +5,60 @@ text (PLL-word-l2r of Kauf and Ivanova, 2023: a token is asked for while it and 
 masked). One with ``"bytes": True`` also counts the bytes that [UNK] hides.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Cut, Network
+from ptmbench.bench.adapt.likelihood.windows import around, onwards
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+PSEUDO = "pseudo"
+"""What ``extra["score"]`` of a task says that asks for pseudo-likelihoods."""
+
+
+def no_likelihood(title: str, of: str) -> NotApplicable:
+    """Why a model called ``title`` cannot tell the probability ``of`` something."""
+    return NotApplicable("not-a-language-model", f"because {title} gives no probability of {of}.")
+
+
+def no_pseudo(title: str, tells_likelihood: bool, fills: bool) -> NotApplicable | None:
+    """Why a model called ``title`` is not asked for pseudo-likelihoods; None if it is."""
+    if tells_likelihood:
+        reason = f"because {title} gives texts a probability of its own; its score is in another column."
+        return NotApplicable("left-to-right", reason)
+    reason = f"because {title} does not say how well each word fits a blank."
+    return None if fills else NotApplicable("fills-no-blanks", reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+        """A row for each window; for pseudo-likelihoods one for each token of the text."""
+        counts, template = cut.lengths([example.inputs[0] for example in examples]), cut.vocabulary.template
+        if task.extra.get("score") == PSEUDO:
+            if reason := no_pseudo(network.title, network.model.tells_likelihood, network.model.fills):
+                raise reason
+            room, rows = self.length - template.added(1), Counter[int]()
+            for count in counts:
+                for _, places in around(count, room, self.stride):
+                    rows[min(count, room) + template.added(1)] += len(places)
+            return rows.total(), network.filling_flops(rows)
+        if not network.model.tells_likelihood:
+            raise no_likelihood(network.title, "a token from those before it")
+        room = self.length - len(template.start)
+        found = [end - begin for count in counts for begin, _, end in onwards(count, room, self.stride)]
+        return sum(found), network.scoring_flops(Counter(found))
 
 
 class Likelihood(Adaptation):
     summary = "no training; the model's own probabilities of a text"
-    settings = Settings
+    settings = Own
     only = (Form.LANGUAGE_MODELLING,)
     learns = False
 

@@ -8,17 +8,16 @@ import numpy as np
 from ptmbench.bench.adapt import channels
 from ptmbench.bench.adapt.asking import Asked, filled, traced
 from ptmbench.bench.adapt.channels import Text
+from ptmbench.bench.adapt.likelihood import PSEUDO, no_likelihood, no_pseudo
+from ptmbench.bench.adapt.likelihood.windows import around, onwards
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.surprises import encode, masked, surprises
 from ptmbench.bench.engine.cost import phase
-from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.channels import TEXT
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.metrics.bits_per_byte import spelled
 from ptmbench.tasks.task import Example
 
-PSEUDO = "pseudo"
-"""What ``extra["score"]`` of a task says that asks for pseudo-likelihoods."""
 Window = tuple[int, int, Text]
 """An example's number, the first token to score, and the text of the window without [CLS]."""
 
@@ -26,20 +25,13 @@ Window = tuple[int, int, Text]
 def windows(
     tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], reads: Collection[str] = TEXT
 ) -> list[Window]:
-    """The texts in pieces that a model can read, with the channels that it ``reads``.
-
-    Texts longer than ``settings.length`` are read in windows ``settings.stride`` tokens apart, or a whole window where
-    that is longer; each token is scored once, in the first window that holds it, with at least ``length - stride``
-    tokens before it wherever the text has them.
-    """
+    """The texts in windows that a model can read (`windows.onwards`) with a start symbol before each, and with the
+    channels that it ``reads``."""
     room, found = settings.length - len(tokenizer.vocabulary.template.start), []
-    stride = min(settings.stride, room)  # no token lies between two windows
     for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
-        text, scored = channels.texts(tokenizer, examples[i], [ids])[0].only(reads), 0
-        while scored < len(text):
-            begin = 0 if scored == 0 else scored - (room - stride)
-            found.append((i, scored - begin, text[begin : begin + room]))
-            scored = begin + len(found[-1][2])
+        text = channels.texts(tokenizer, examples[i], [ids])[0].only(reads)
+        windows = onwards(len(text), room, settings.stride)
+        found += [(i, scored - begin, text[begin:end]) for begin, scored, end in windows]
     return found
 
 
@@ -68,29 +60,11 @@ def unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[float]:
     return found
 
 
-def around(count: int, room: int, stride: int) -> list[tuple[int, range]]:
-    """Windows over a text of ``count`` tokens for a model that reads both ways: where each begins, and the tokens that
-    are scored in it.
-
-    Windows hold ``room`` tokens, or the whole text, and are ``stride`` apart, the last one fewer. Each token is scored
-    once, in the window whose middle is nearest: it has (room - stride) / 2 tokens on either side, rounded down,
-    wherever the text has them.
-    """
-    stride = min(stride, room)
-    begins = [*range(0, max(0, count - room), stride), max(0, count - room)]
-    ends = [(one + other + room) // 2 for one, other in zip(begins, begins[1:], strict=False)]
-    parts = zip(begins, [0, *ends], [*ends, count], strict=True)
-    return [(begin, range(first, end)) for begin, first, end in parts]
-
-
 def _pseudo(asked: Asked) -> tuple[list[tuple[float, int, int]], float]:
     """As `respond` for a model that fills blanks: each token with the later ones of its word masked, in its window."""
     network, tokenizer, settings = asked.network, asked.tokenizer, asked.settings
-    if network.log_likelihood is not None:
-        reason = f"because {asked.title} gives texts a probability of its own; its score is in another column."
-        raise NotApplicable("left-to-right", reason)
-    if network.fill is None:
-        raise NotApplicable("fills-no-blanks", f"because {asked.title} does not say how well each word fits a blank.")
+    if reason := no_pseudo(asked.title, network.log_likelihood is not None, network.fill is not None):
+        raise reason
     texts = [example.inputs[0] for example in asked.report]
     with phase("encode"):
         room, rows = settings.length - tokenizer.vocabulary.template.added(1), {}
@@ -125,11 +99,11 @@ def signature(asked: Asked) -> str:
 
 def scorer(network: Any, label: str, asked: str, ask: Callable | None = None) -> Callable[..., np.ndarray]:
     """A batch of ``tokens`` int32 [B, T] and other channels to ln p of each token given those before it, by ``ask`` or
-    the network's ``log_likelihood``, traced when first called; `NotApplicable` for a model that cannot tell the
-    probability of what is ``asked``."""
+    the network's ``log_likelihood``, traced when first called. Raises `NotApplicable` for a model that
+    cannot tell how probable that is; ``asked`` is what it would be asked, in words."""
     ask = ask or network.log_likelihood
     if ask is None:
-        raise NotApplicable("not-a-language-model", f"because {label} gives no probability of {asked}.")
+        raise no_likelihood(label, asked)
     return traced(ask)
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import channels
 from ptmbench.bench.adapt.asking import Asked, traced
 from ptmbench.bench.adapt.heads import stack
+from ptmbench.bench.adapt.probe import no_blanks
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
@@ -99,7 +100,7 @@ def predictions(
 ) -> list[Rank]:
     """The rank of each example's word; `NotApplicable` for a model that fills no blanks."""
     if network.fill is None:
-        raise NotApplicable("fills-no-blanks", f"because {label} does not say how well each word fits into a blank.")
+        raise no_blanks(label)
     words = list(examples[0].gold.candidates)
     known = spellings(tokenizer, words)
     pieces = sorted({piece for piece in known if piece is not None})

@@ -12,16 +12,21 @@ answer by itself. What does not fit into ``length`` tokens is left out at the fr
 then of all answers' prompts the same tokens, and at last the beginning of an answer that is too long by itself.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any
 
 from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.channels import Quote, spelled
 from ptmbench.bench.adapt.contract import Adaptation
-from ptmbench.bench.adapt.effort import Network, Split
+from ptmbench.bench.adapt.effort import Cut, Network
+from ptmbench.bench.adapt.likelihood import no_likelihood
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
-from ptmbench.tasks.task import Task
+from ptmbench.tasks.task import Example, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +40,50 @@ class Own(Settings):
 
     layers: str = settings.one_reading("the model reads on as it learnt to")
 
-    def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
-        """Nothing is learnt; there is a row for each answer, as long as its solved examples make it."""
-        each = min(report.tokens * (1 + self.shots), self.length)
-        return 0.0, report.examples * each * max(len(task.labels), 2)
+    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+        """A row for each answer, as long as its solved examples make it."""
+        check_form(task)
+        if not network.model.tells_likelihood:
+            raise no_likelihood(network.title, "an answer after a question")
+        asked = [(spelled(question(task, example)), example) for example in examples]
+        texts = [f"{prompt} {answer.text}" for prompt, example in asked for answer in answers(task, example)]
+        counts, room = cut.lengths(texts), self.length - len(cut.vocabulary.template.start)
+        solved = round(self.shots * sum(counts) / max(len(counts), 1))
+        rows = Counter(min(solved + count, room) for count in counts)
+        return sum(rows.elements()), network.scoring_flops(rows)
 
-    def flops(self, network: Network, form: Form) -> tuple[float, float]:
-        return 0.0, network.likelihood(self.length)
+
+def check_form(task: Task) -> None:
+    """Raises `NotApplicable` for a ``task`` that is not answered by one of several texts."""
+    if task.form not in (Form.CLASSIFICATION, Form.CHOICE):
+        raise NotApplicable(
+            "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
+        )
+
+
+def answers(task: Task, example: Example) -> list[Quote]:
+    """What may be answered to ``example``, in words."""
+    if task.form is Form.CHOICE:
+        return [Quote(text, example, number).stripped() for number, text in enumerate(example.inputs[1:], 1)]
+    return [
+        Quote(word, example).stripped() for word in task.words or (label.replace("_", " ") for label in task.labels)
+    ]
+
+
+def question(task: Task, example: Example) -> list[Quote]:
+    """``example`` in words, up to where the answer begins, without white space at the end."""
+    if task.form is Form.CHOICE:
+        found = [Quote(example.inputs[0], example, 0)]
+    else:
+        asked = task.prompt or " ".join(f"{{{number}}}" for number in range(len(example.inputs)))
+        found = []
+        for words, number, _, _ in Formatter().parse(asked):
+            found.append(Quote(words, example))
+            if number is not None:
+                found.append(Quote(example.inputs[int(number)], example, int(number)))
+    while found and not found[-1].text.rstrip():
+        found.pop()
+    return [*found[:-1], *(last._replace(text=last.text.rstrip()) for last in found[-1:])]
 
 
 class Prompting(Adaptation):

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ import numpy as np
 from ptmbench.bench.adapt.asking import Asked, filled
 from ptmbench.bench.adapt.channels import Quote, Text, quoted, spelled, without_picture
 from ptmbench.bench.adapt.likelihood.network import scorer
-from ptmbench.bench.adapt.prompt import Own
+from ptmbench.bench.adapt.prompt import Own, answers, check_form, question
 from ptmbench.bench.engine.cost import phase
-from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.channels import TEXT
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form
@@ -46,31 +44,6 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
     return chosen, asked.scoring_flops([len(row.ids) for row in found])
 
 
-def answers(task: Task, example: Example) -> list[Quote]:
-    """What may be answered to ``example``, in words."""
-    if task.form is Form.CHOICE:
-        return [Quote(text, example, number).stripped() for number, text in enumerate(example.inputs[1:], 1)]
-    return [
-        Quote(word, example).stripped() for word in task.words or (label.replace("_", " ") for label in task.labels)
-    ]
-
-
-def question(task: Task, example: Example) -> list[Quote]:
-    """``example`` in words, up to where the answer begins, without white space at the end."""
-    if task.form is Form.CHOICE:
-        found = [Quote(example.inputs[0], example, 0)]
-    else:
-        asked = task.prompt or " ".join(f"{{{number}}}" for number in range(len(example.inputs)))
-        found = []
-        for words, number, _, _ in Formatter().parse(asked):
-            found.append(Quote(words, example))
-            if number is not None:
-                found.append(Quote(example.inputs[int(number)], example, int(number)))
-    while found and not found[-1].text.rstrip():
-        found.pop()
-    return [*found[:-1], *(last._replace(text=last.text.rstrip()) for last in found[-1:])]
-
-
 def solved(task: Task, example: Example) -> list[Quote]:
     """``example`` with its right answer: a sentence. A row has the picture of its question, and of no solved
     example."""
@@ -91,10 +64,7 @@ def rows(
 ) -> list[Row]:
     """A row for each answer to each example, with the channels that a model ``reads``; which of ``train`` are shown
     follows from (seed, the example's place)."""
-    if task.form not in (Form.CLASSIFICATION, Form.CHOICE):
-        raise NotApplicable(
-            "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
-        )
+    check_form(task)
     known, found = [e for e in train if e.gold is not None], []
     room = settings.length - len(tokenizer.vocabulary.template.start)
     for place, example in enumerate(examples):

@@ -9,16 +9,44 @@ the mean over its tokens, of the embeddings by default: what a contextual model 
 mostly the context that it misses. ``--set layers=top`` takes the last layer, ``layers=all`` the mean of all.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Cut, Network
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+
+def words_of(form: Form, examples: Sequence[Example]) -> list[str]:
+    """All words that ``examples`` are about, each once; the candidates of questions are the same for all."""
+    candidates = examples[0].gold.candidates if form is Form.ANALOGY else ()
+    return list(dict.fromkeys([*candidates, *(word for example in examples for word in example.inputs)]))
+
+
+def comparing_flops(form: Form, examples: Sequence[Example], width: int) -> float:
+    """FLOPs of comparing vectors of ``width``: of two words, or of each question with all candidates."""
+    compared = len(examples) * (len(examples[0].gold.candidates) if form is Form.ANALOGY else 1)
+    return 2.0 * compared * width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+        """A row for each word, and the comparisons of their vectors."""
+        added = cut.vocabulary.template.added(1)
+        lengths = [min(one + added, self.length) for one in cut.lengths(words_of(task.form, examples))]
+        above = self.layers in ("top", "all")
+        read = network.reading_flops(Counter(lengths)) if above else network.embedding(sum(lengths))
+        return sum(lengths), read + comparing_flops(task.form, examples, network.shape.width)
 
 
 class Words(Adaptation):
     summary = "no training; cosines and sums of the vectors of single words"
-    settings = Settings
+    settings = Own
     only = (Form.SIMILARITY, Form.ANALOGY)
     learns = False
 

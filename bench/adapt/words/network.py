@@ -10,6 +10,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.heads import against
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.words import comparing_flops, words_of
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Form, Rank
@@ -40,17 +41,10 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
         found = rows(asked.tokenizer, asked.settings, words)
     with phase("evaluate"):
         answers = predictions(form, asked.report, words, vectors(asked.network, asked.settings, found))
-    compared = len(asked.report) * (len(asked.report[0].gold.candidates) if form is Form.ANALOGY else 1)
     lengths = [len(row.tokens) for row in found]
     above = asked.settings.layers in ("top", "all")  # else nothing above the embeddings is in the graph
     read = asked.reading_flops(lengths) if above else asked.embedding_flops(lengths)
-    return answers, read + 2 * compared * asked.shape.width
-
-
-def words_of(form: Form, examples: Sequence[Example]) -> list[str]:
-    """All words that ``examples`` are about, each once; the candidates of questions are the same for all."""
-    candidates = examples[0].gold.candidates if form is Form.ANALOGY else ()
-    return list(dict.fromkeys([*candidates, *(word for example in examples for word in example.inputs)]))
+    return answers, read + comparing_flops(form, asked.report, asked.shape.width)
 
 
 def rows(tokenizer: Tokenizer, settings: Settings, words: Sequence[str]) -> list[Row]:

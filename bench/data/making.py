@@ -1,12 +1,18 @@
-"""Makes the corpus of a recipe: checks the sources, cleans them, takes out repeats, and writes text and manifest.
+"""Makes the corpus of a recipe: checks the sources, cleans them, removes repeats, and writes the text and a manifest.
 
-    corpus.txt    what models train on: a paragraph a line, an empty line between documents
-    heldout.txt   held-out files in the same form, complete
-    recipe.json   where every byte comes from: sources with their sums, what each step left, which novels came twice
+    corpus.txt    text to train on: a paragraph a line, an empty line between documents
+    heldout.txt   the whole held-out files in the same form
+    recipe.json   the manifest: sources with their SHA-256, amounts of text after each step, novels found twice
 
-``data corpus`` calls `make`. The same sources give the same bytes on every machine; one file of the sources is in
-memory at a time. `bench.data.repeats` finds repeats, in this order: a training file that stands in an earlier one to
-more than half goes; then each paragraph goes of which four fifths stand in held-out text or in an earlier paragraph.
+``data corpus`` calls `make`. The same sources give the same bytes on every machine. Only one source file is in memory
+at a time.
+
+Repeats, which `bench.data.repeats` finds, are removed in this order:
+
+1. A training file is removed if more than half of its words stand in one earlier file.
+2. A paragraph is removed if four fifths of its words stand in held-out text or in earlier paragraphs.
+
+A recipe may set both shares (`CorpusRecipe`).
 """
 
 import hashlib
@@ -34,19 +40,20 @@ from ptmbench.models.text.pieces import HELD_OUT, CorpusError, opened
 
 CORPUS, MANIFEST = "corpus.txt", "recipe.json"
 VERSION = 1
-"""Raised whenever the same recipe would give another corpus; cleaning and repeats have versions of their own."""
+"""Raised whenever the same recipe would give another corpus. Cleaning and repeats have their own versions."""
 
 STEPS = ("distributed", "cleaned", "held out", "found twice", "in held-out text", "repeated", "kept")
-"""What the manifest counts for each source. Of "distributed", documents are files and paragraphs lines."""
+"""Steps after which the manifest counts the text of each source. For "distributed", it counts files and lines as
+documents and paragraphs."""
 
-_WORK = ".making-"  # begins the name of the folder of cleaned files
+_WORK = ".making-"  # prefix of the temporary folder of cleaned files
 
 Document = list[str]
 
 
 @dataclass
 class Amount:
-    """How much text there is after a step."""
+    """The amount of text after a step."""
 
     documents: int = 0
     paragraphs: int = 0
@@ -61,7 +68,7 @@ class Amount:
         self.bytes += other.bytes
 
     def add(self, document: Sequence[str]) -> None:
-        """Count a document, which may be empty."""
+        """Add a document. An empty one adds nothing."""
         self.documents += bool(document)
         self.paragraphs += len(document)
         self.words += sum(len(paragraph.split()) for paragraph in document)
@@ -70,21 +77,21 @@ class Amount:
 
 @dataclass
 class File:
-    """One file of the sources on its way into the corpus."""
+    """A source file and its cleaned text."""
 
     path: str
     source: Source
     held_out: bool
     cleaned: Path
-    """Its documents; beside them, with ".words", the words of each."""
+    """File of its documents. The file of the same name that ends in ".words" has the words of each document."""
     read: Amount = field(default_factory=Amount)
     first: int = 0
-    """The number of its first paragraph among those of all files."""
+    """Number of its first paragraph, counted over all files."""
 
     def documents(self) -> Iterator[Document]:
         """The cleaned documents."""
         with self.cleaned.open(encoding="utf-8") as lines:
-            yield from _documents(lines)
+            yield from _read_documents(lines)
 
     def words(self) -> Iterator[Words]:
         """The words of each document."""
@@ -96,37 +103,38 @@ class File:
 def make(
     name: str, recipe: CorpusRecipe, data: Path, out: Path, done: Callable[[str], None] = lambda path: None
 ) -> dict:
-    """Make the corpus of ``recipe``, called ``name``, from the files in ``data`` in the folder ``out``.
+    """Make the corpus of ``recipe`` from the files in ``data``, and write it to the folder ``out``.
 
-    Returns the manifest. What is there and intact is not made again. ``done`` gets the path of each file that was
-    cleaned. `CorpusError` for sources that are missing or changed, and where another corpus comes out than the recipe
-    says.
+    A corpus that is already there and intact is not made again. ``done`` is called with the path of each file after it
+    was cleaned. ``name`` is the recipe's name. Returns the manifest.
+
+    Raises `CorpusError` if a source is missing or changed, or if the result is not the corpus that the recipe states.
     """
-    asked = _identity(name, recipe)
+    identity = _identity(name, recipe)
     out.mkdir(parents=True, exist_ok=True)
     with FileLock(out / ".lock"):
-        if (found := _made(out, asked)) is not None:
+        if (found := _read_manifest(out, identity)) is not None:
             return found
         _check(name, recipe, data)
-        for left in out.glob(f"{_WORK}*"):  # by one that was killed
-            shutil.rmtree(left)
+        for leftover in out.glob(f"{_WORK}*"):  # of runs that were killed
+            shutil.rmtree(leftover)
         with tempfile.TemporaryDirectory(dir=out, prefix=_WORK) as folder:
-            files = _cleaned(recipe, data, Path(folder), done)
-            told = _written(files, _repeats(files), recipe, out)
-        sha256 = told["corpus"]["sha256"]
+            files = _clean(recipe, data, Path(folder), done)
+            texts = _write_texts(files, _find_repeats(files), recipe, out)
+        sha256 = texts["corpus"]["sha256"]
         if recipe.sha256 and sha256 != recipe.sha256:
             raise CorpusError(
                 f"{out / CORPUS} is not version {recipe.version} of the corpus {name}: its SHA-256 is {sha256}, "
-                f"expected was {recipe.sha256}. After a change of the recipe or of the cleaning, raise the recipe's "
+                f"expected {recipe.sha256}. After a change of the recipe or of the cleaning, raise the recipe's "
                 "version and write the new sum into it; otherwise report this."
             )
-        manifest = asked | told
+        manifest = identity | texts
         write_text(out / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         return manifest
 
 
 def _identity(name: str, recipe: CorpusRecipe) -> dict[str, Any]:
-    """What decides the corpus, as the manifest says it."""
+    """The part of the manifest that determines the corpus."""
     return {
         "recipe": name,
         "version": recipe.version,
@@ -147,12 +155,12 @@ def _identity(name: str, recipe: CorpusRecipe) -> dict[str, Any]:
     }
 
 
-def _made(out: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The manifest in ``out``, where the corpus that is ``asked`` for lies there, whole."""
+def _read_manifest(out: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The manifest in ``out`` if it agrees with ``identity`` and both texts are intact, else None."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
         sums = {CORPUS: found["corpus"]["sha256"], HELD_OUT: found["held_out"]["sha256"]}
-        if all(found[part] == asked[part] for part in asked) and all(
+        if all(found[part] == identity[part] for part in identity) and all(
             sum_of(out / name) == sha256 for name, sha256 in sums.items()
         ):
             return found
@@ -160,28 +168,31 @@ def _made(out: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _check(name: str, recipe: CorpusRecipe, data: Path) -> None:
-    """`CorpusError` for the first file of the sources that is missing in ``data`` or has other text."""
+    """Raise `CorpusError` for the first source file that is missing in ``data`` or has another text."""
     for source in recipe.sources:
         for path, expected in source.files.items():
             file = data / path
             if not file.is_file():
                 raise CorpusError(
-                    f"The recipe {name} needs {file}, which is missing: a file of {source.title}. See {source.url}, "
-                    "and docs/corpora.md for the form in which it is expected."
+                    f"The recipe {name} needs {file}, which is missing. It is a file of {source.title}. "
+                    f"Get it from {source.url}. docs/corpora.md describes the expected form."
                 )
             if (found := _text_sum(file)) != expected:
                 raise CorpusError(
                     f"{file} is not the file that version {recipe.version} of the recipe {name} was written for: the "
-                    f"SHA-256 of its text is {found}, expected was {expected}. Get the file anew from {source.url}, "
-                    "or write a recipe of your own for other files (docs/corpora.md)."
+                    f"SHA-256 of its text is {found}, expected {expected}. Get the file again from {source.url}, "
+                    "or write your own recipe for other files (docs/corpora.md)."
                 )
     known = {path for source in recipe.sources for path in source.files}
     if unknown := [path for path in recipe.held_out if path not in known]:
-        raise CorpusError(f"The recipe {name} holds out {unknown[0]}, which is no file of its sources. Correct it.")
+        raise CorpusError(
+            f"The recipe {name} holds out {unknown[0]}, which is not a file of its sources. Correct held_out in the "
+            "recipe."
+        )
 
 
 def _text_sum(file: Path) -> str:
-    """The SHA-256 of a file or, of a gzip file, of what it unpacks to."""
+    """The SHA-256 of a file, or of the unpacked content of a gzip file."""
     if file.suffix != ".gz":
         return sum_of(file)
     digest = hashlib.sha256()
@@ -191,8 +202,11 @@ def _text_sum(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _cleaned(recipe: CorpusRecipe, data: Path, folder: Path, done: Callable[[str], None]) -> list[File]:
-    """The cleaned files in ``folder``: held-out ones first, then those to train on, as the recipe has them."""
+def _clean(recipe: CorpusRecipe, data: Path, folder: Path, done: Callable[[str], None]) -> list[File]:
+    """Clean all files of ``recipe`` into ``folder``.
+
+    Returns the held-out files first, then the training files, both in the recipe's order.
+    """
     found = [
         File(path, source, path in recipe.held_out, folder / f"{number}.txt")
         for number, (source, path) in enumerate((source, path) for source in recipe.sources for path in source.files)
@@ -207,7 +221,7 @@ def _cleaned(recipe: CorpusRecipe, data: Path, folder: Path, done: Callable[[str
             file.cleaned.with_suffix(".words").open("wb") as kept,
         ):
             file.read.documents = 1
-            lines = _counted(io.TextIOWrapper(binary, encoding="utf-8-sig"), file.read)
+            lines = _count(io.TextIOWrapper(binary, encoding="utf-8-sig"), file.read)
             for document in file.source.clean(lines):
                 paragraphs += len(document)
                 _write(document, out)
@@ -218,7 +232,7 @@ def _cleaned(recipe: CorpusRecipe, data: Path, folder: Path, done: Callable[[str
     return found
 
 
-def _counted(lines: Iterable[str], amount: Amount) -> Iterator[str]:
+def _count(lines: Iterable[str], amount: Amount) -> Iterator[str]:
     for line in lines:
         amount.paragraphs += bool(line.strip())
         amount.words += len(line.split())
@@ -226,8 +240,8 @@ def _counted(lines: Iterable[str], amount: Amount) -> Iterator[str]:
         yield line
 
 
-def _repeats(files: Sequence[File]) -> Repeats:
-    """Where the runs of ``files`` that come back stand first."""
+def _find_repeats(files: Sequence[File]) -> Repeats:
+    """The runs of words that occur more than once in ``files``, and where each occurs first."""
     counts = Counts()
     for file in files:
         for words in file.words():
@@ -235,12 +249,12 @@ def _repeats(files: Sequence[File]) -> Repeats:
     return Repeats(counts, (words for file in files for words in file.words()))
 
 
-def _written(files: Sequence[File], found: Repeats, recipe: CorpusRecipe, out: Path) -> dict[str, Any]:
-    """Write both texts; what the manifest says of them."""
+def _write_texts(files: Sequence[File], found: Repeats, recipe: CorpusRecipe, out: Path) -> dict[str, Any]:
+    """Write both texts. Returns the manifest's part about them."""
     training = next((file.first for file in files if not file.held_out), 0)
     account = {source.name: {step: Amount() for step in STEPS} for source in recipe.sources}
     twice = []
-    with _text(out / HELD_OUT) as held_out, _text(out / CORPUS) as corpus:
+    with _open_text(out / HELD_OUT) as held_out, _open_text(out / CORPUS) as corpus:
         for number, file in enumerate(files):
             steps = account[file.source.name]
             steps["distributed"].join(file.read)
@@ -250,13 +264,13 @@ def _written(files: Sequence[File], found: Repeats, recipe: CorpusRecipe, out: P
                 parts["held out"] = documents
             else:
                 words = list(file.words())
-                earlier = _earlier(words, file.first, found)
-                other, share = _most_in(files, np.concatenate([*earlier, np.zeros(0, np.int64)]), number)
+                earlier = _find_earlier(words, file.first, found)
+                other, share = _find_largest_overlap(files, np.concatenate([*earlier, np.zeros(0, np.int64)]), number)
                 if share > recipe.twice:
                     twice.append({"file": file.path, "stands_in": files[other].path, "share": round(share, 4)})
                     parts["found twice"] = documents
                 else:
-                    parts |= _parted(documents, words, earlier, training, recipe.repeated)
+                    parts |= _sort_paragraphs(documents, words, earlier, training, recipe.repeated)
             for step, texts in parts.items():
                 for document in texts:
                     steps[step].add(document)
@@ -266,33 +280,36 @@ def _written(files: Sequence[File], found: Repeats, recipe: CorpusRecipe, out: P
     return {
         "steps": {name: {step: asdict(amount) for step, amount in steps.items()} for name, steps in account.items()},
         "found_twice": twice,
-        "held_out": _sealed(out / HELD_OUT, [steps["held out"] for steps in account.values()]),
-        "corpus": _sealed(out / CORPUS, [steps["kept"] for steps in account.values()]),
+        "held_out": _describe(out / HELD_OUT, [steps["held out"] for steps in account.values()]),
+        "corpus": _describe(out / CORPUS, [steps["kept"] for steps in account.values()]),
     }
 
 
-def _earlier(documents: Sequence[Words], first: int, found: Repeats) -> list[np.ndarray]:
-    """What `Repeats.earlier` says of each of a file's documents; ``first`` is the number of its first paragraph."""
-    told = []
+def _find_earlier(documents: Sequence[Words], first: int, found: Repeats) -> list[np.ndarray]:
+    """`Repeats.earlier` for each document of a file, whose first paragraph has the number ``first``."""
+    earlier = []
     for words in documents:
-        told.append(found.earlier(words, first))
+        earlier.append(found.earlier(words, first))
         first += len(words.sizes)
-    return told
+    return earlier
 
 
-def _most_in(files: Sequence[File], earlier: np.ndarray, own: int) -> tuple[int, float]:
-    """The file before the one numbered ``own`` that has most of its words, and the share that it has."""
+def _find_largest_overlap(files: Sequence[File], earlier: np.ndarray, own: int) -> tuple[int, float]:
+    """The earlier file that shares most words with the file numbered ``own``, and the share of these words."""
     begins = np.array([file.first for file in files])
     inside = np.searchsorted(begins, earlier[earlier >= 0], side="right") - 1
     words = np.bincount(inside[inside != own], minlength=len(files))
     return int(words.argmax()), float(words.max() / max(1, len(earlier)))
 
 
-def _parted(
+def _sort_paragraphs(
     documents: Sequence[Document], words: Sequence[Words], earlier: Sequence[np.ndarray], training: int, most: float
 ) -> dict[str, list[Document]]:
-    """The paragraphs of a file's ``documents`` by what becomes of them; those before the one numbered ``training`` are
-    held out. A paragraph goes from the share ``most`` of its words on."""
+    """Sort the paragraphs of a file's ``documents`` into "in held-out text", "repeated" and "kept".
+
+    Paragraphs with a number below ``training`` are held out. A paragraph is removed if at least the share ``most`` of
+    its words is repeated.
+    """
     parts: dict[str, list[Document]] = {"in held-out text": [], "repeated": [], "kept": []}
     for document, one, sources in zip(documents, words, earlier, strict=True):
         sizes = one.sizes
@@ -306,8 +323,8 @@ def _parted(
     return parts
 
 
-def _sealed(path: Path, amounts: Iterable[Amount]) -> dict[str, Any]:
-    """What the manifest says of the text at ``path``; `CorpusError` if it would be read in another layout."""
+def _describe(path: Path, amounts: Iterable[Amount]) -> dict[str, Any]:
+    """The manifest's entry for the text at ``path``. Raises `CorpusError` if it would be read in another layout."""
     whole = Amount()
     for amount in amounts:
         whole.join(amount)
@@ -315,12 +332,12 @@ def _sealed(path: Path, amounts: Iterable[Amount]) -> dict[str, Any]:
         found = layout(path.name, text.readlines(1 << 20))
     if whole.words and found != "plain":
         raise CorpusError(
-            f"{path} looks like text in the layout '{found}', not like one paragraph a line. Report this."
+            f"{path} would be read in the layout '{found}'; expected was one paragraph a line. Report this."
         )
     return {"file": path.name, "sha256": sum_of(path), **asdict(whole)}
 
 
-def _documents(lines: Iterable[str]) -> Iterator[Document]:
+def _read_documents(lines: Iterable[str]) -> Iterator[Document]:
     document: Document = []
     for line in lines:
         if line != "\n":
@@ -336,8 +353,8 @@ def _write(document: Document, out: TextIO) -> None:
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[TextIO]:
-    """A text file to write that has its name when it is complete."""
+def _open_text(path: Path) -> Iterator[TextIO]:
+    """Open a text file for writing. It gets the name ``path`` only when it is complete."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with fresh.open("w", encoding="utf-8", newline="\n") as file:

@@ -1,7 +1,7 @@
-"""Parts of a corpus: documents to train on, and held-out documents to measure a loss on. No TensorFlow.
+"""Splits a corpus into documents to train on and held-out documents to measure a loss on.
 
-`bench.runs.work` splits the corpus of a tuning's trials with `split`, and takes a `sample` of text that is held out
-from the start. Nothing is copied: the parts look their values up in the whole corpus, which may lie in shards on disk.
+`bench.runs.work` splits the corpus of tuning trials with `split`, and takes a `sample` of text that is held out from the
+start. No part is a copy: each reads its values from the whole corpus, which may lie in shards on disk.
 """
 
 import hashlib
@@ -16,27 +16,29 @@ from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.media import Media
 
 VERSION = 1
-"""Raised whenever the same corpus would be split otherwise."""
+"""Raised whenever the same corpus would be split in another way."""
 SHARE = 20
-"""One in so many tokens is held out at most."""
+"""At most one token in `SHARE` is held out."""
 PLACES = 8
-"""Held-out documents lie at so many places, spread evenly: a corpus may have one kind of text behind the other."""
+"""Number of places that held-out documents come from. They are evenly spaced, because the kind of text may change
+from one part of a corpus to the next."""
 
 _NEAR = 4096
-"""Documents that are looked at from each place on."""
+"""Number of documents that are considered at each place."""
 
 Runs = Sequence[tuple[int, int]]
-"""Runs of documents: the number of the first, and the number behind the last."""
+"""Runs of consecutive documents: (first, last + 1)."""
 
 
 def split(corpus: Corpus, tokens: int) -> tuple[Corpus, Corpus]:
-    """``corpus`` without its held-out documents, and these: whole documents of about ``tokens`` tokens together, and
-    of a twentieth of the corpus at most.
+    """Split ``corpus`` into a training part and a held-out part of whole documents.
 
-    The same corpus is always split alike. Documents longer than that stay in training. `CorpusError` where no document
-    is short enough.
+    The held-out part has about ``tokens`` tokens, but at most a twentieth of the corpus. A document that is longer than
+    this stays in the training part. The same corpus and number of tokens always give the same split.
+
+    Raises `CorpusError` if no document is short enough.
     """
-    held = _chosen(corpus, min(tokens, corpus.tokens // SHARE))
+    held = _choose(corpus, min(tokens, corpus.tokens // SHARE))
     if not held:
         raise CorpusError(
             f"No document can be held out of this corpus: none of its {len(corpus.documents) - 1} documents has at "
@@ -53,13 +55,16 @@ def sample(corpus: Corpus, tokens: int) -> Corpus:
 
     The same documents are taken each time.
     """
-    chosen = _chosen(corpus, tokens) if corpus.tokens > tokens else []
+    chosen = _choose(corpus, tokens) if corpus.tokens > tokens else []
     return _part(corpus, chosen, f"sample {tokens}") if chosen else corpus
 
 
-def _chosen(corpus: Corpus, tokens: int) -> list[tuple[int, int]]:
-    """Runs of documents of at most ``tokens`` tokens together, in order: at each of `PLACES`, from the first document
-    on that is short enough, as many as make up that part of ``tokens``, and one at least."""
+def _choose(corpus: Corpus, tokens: int) -> list[tuple[int, int]]:
+    """Choose the held-out documents, at most ``tokens`` tokens in all. Returns their runs in order.
+
+    At each of the `PLACES`, the run begins with the first document that is short enough. It has as many documents as
+    fit into the place's share of ``tokens``, and at least one.
+    """
     count = len(corpus.documents) - 1
     found: list[tuple[int, int]] = []
     left = tokens
@@ -82,7 +87,7 @@ def _chosen(corpus: Corpus, tokens: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Entries of ``whole`` from ``first`` on, less ``base``: a piece of a `Joined`."""
+    """The entries of ``whole`` from index ``first`` on, with ``base`` subtracted: a piece of a `Joined`."""
 
     whole: Any
     first: int
@@ -102,7 +107,7 @@ class _Stretch:
 
 
 def _part(corpus: Corpus, runs: Runs, name: str) -> Corpus:
-    """The documents of ``runs`` as a corpus."""
+    """A corpus of the documents in ``runs``; its fingerprint follows from the whole corpus and ``name``."""
     documents = np.array(runs, np.int64)  # [P, 2]
     sentences = corpus.documents.take(documents)
     tokens = corpus.sentences.take(sentences)
@@ -124,14 +129,14 @@ def _part(corpus: Corpus, runs: Runs, name: str) -> Corpus:
 
 
 def _values(whole: Any, bounds: np.ndarray) -> Joined:
-    """The entries of ``whole`` between each pair of ``bounds`` [P, 2]; pairs without an entry are left out."""
+    """Join the entries of ``whole`` between each pair of ``bounds`` [P, 2]. Empty pairs are skipped."""
     bounds = bounds[bounds[:, 0] < bounds[:, 1]]
     pieces = [_Stretch(whole, int(begin)) for begin in bounds[:, 0]]
     return Joined(pieces.__getitem__, np.diff(bounds)[:, 0], whole.dtype)
 
 
 def _offsets(whole: Any, bounds: np.ndarray) -> Joined:
-    """The offsets of ``whole`` between each pair of ``bounds`` [P, 2], as those of a corpus that has nothing else."""
+    """Join the offsets in ``whole`` between each pair of ``bounds`` [P, 2], counted in the new corpus."""
     begins, ends = (whole.take(bounds[:, side]).astype(np.int64) for side in (0, 1))
     pieces = [_Stretch(whole, int(first), int(base)) for first, base in zip(bounds[:, 0], begins, strict=True)]
     bases = np.concatenate([[0], np.cumsum(ends - begins)])

@@ -134,7 +134,7 @@ def test_missing_and_changed_sources_are_named(made_from, tmp_path):
         making.make("small", recipe, data, tmp_path / "out")
     wrong = dataclasses.replace(recipe, sources=recipe.sources[1:])
     (data / "poor/other.txt").write_text("".join(f"{text}\n" for text in novel(3)))
-    with pytest.raises(CorpusError, match="holds out good/held.txt.gz, which is no file of its sources"):
+    with pytest.raises(CorpusError, match="holds out good/held.txt.gz, which is not a file of its sources"):
         making.make("small", wrong, data, tmp_path / "out")
 
 

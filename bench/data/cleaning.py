@@ -1,8 +1,8 @@
-"""Distributed text to documents of paragraphs: how the sources of `bench.data.recipes` are cleaned.
+"""Cleans the text of the sources of `bench.data.recipes` and cuts it into documents.
 
-A source names one of `novel`, `book` and `articles`. Each takes the lines of a file and gives documents, lists of
-paragraphs, each paragraph one line. What they do to the text is stated with each, and docs/corpora.md says why.
-`bench.data.making` calls them; deduplication is not done here.
+A source names one of the functions `novel`, `book` and `articles`. Each reads the lines of a file and yields documents,
+which are lists of paragraphs. A paragraph is one line. docs/corpora.md gives the reasons for each step.
+`bench.data.making` calls the functions. It also removes repeats, which this module does not do.
 """
 
 import re
@@ -13,12 +13,13 @@ from itertools import pairwise
 from ptmbench.models.text.layouts import HEADING, TITLE
 
 VERSION = 1
-"""Raised whenever the same file would give other documents."""
+"""Raised whenever the same file would give different documents."""
 
 LONGEST = 4000
-"""Words after which a document ends with its paragraph: a third of the novels has no chapter headings."""
+"""Words of a document, approximately, above which it is split: a third of the novels has no chapter headings."""
 SHORTEST = 200
-"""Words before which a heading begins no document: tables of contents, and "Part I" before "Chapter I"."""
+"""Least number of words of a document that a heading ends. Headings in tables of contents follow each other more
+closely, and so do "Part I" and "Chapter I"."""
 
 _PLAIN = str.maketrans(
     {
@@ -37,40 +38,48 @@ _HEADING = re.compile(
     r"(?i:\w+e[rs] (?:kapitel|capitel|buch|teil|theil|band|abschnitt|abtheilung))\.?"
     r"|(?i:chapitre|livre|partie) (?:[IVXLC]+|\d+|(?i:premier|premi\u00e8re))\.?|(?i:\w+ partie)\.?"
 )
-"""German and French ones, which the layouts of `models.text.layouts` do not know."""
+"""German and French headings; `models.text.layouts` knows the English ones."""
 
 
 def novel(lines: Iterable[str]) -> Iterator[list[str]]:
-    """ELTeC's plain text, a paragraph a line. A line that begins with a small letter goes on with a paragraph that a
-    page break has cut."""
-    return _chapters(_joined(_tidy(lines)))
+    """Documents of a novel from ELTeC, given as plain text with a paragraph a line.
+
+    A line that begins with a small letter continues the paragraph before, which a page break has cut in two.
+    """
+    return _cut_at_headings(_join(_tidy(lines)))
 
 
 def book(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Plain text as typed by hand: hard-wrapped lines are joined (see `_unwrapped`), and the spaces that an export left
-    behind contractions ("wouldn't .") go."""
-    paragraphs = (_APOSTROPHE.sub(r"\1", line) for line in _joined(_unwrapped(lines)))
-    return _chapters(paragraphs)
+    """Documents of a book that was typed by hand.
+
+    Hard-wrapped lines are joined (`_unwrap`). Spaces between a contraction and a punctuation mark ("wouldn't .") are
+    removed.
+    """
+    paragraphs = (_APOSTROPHE.sub(r"\1", line) for line in _join(_unwrap(lines)))
+    return _cut_at_headings(paragraphs)
 
 
 def articles(lines: Iterable[str]) -> Iterator[list[str]]:
-    """WikiText's tokens as the text that they were: an article a document, without titles and headings.
+    """Documents of WikiText: one per article, with its tokens joined to text, and without titles and headings.
 
-    Rare words stay ``<unk>``: no file of WikiText-2 has them, and every third sentence has one.
+    Rare words remain ``<unk>``, because no file of WikiText-2 has the words themselves.
     """
     document: list[str] = []
     for before, line, following in _neighbours(lines):
         if TITLE.fullmatch(line) and not before.strip() and not following.strip():
-            yield from _parts(document)
+            yield from _split(document)
             document = []
         elif line.strip() and not line.strip().startswith("= "):
-            document += _tidy([_detokenised(line)])
-    yield from _parts(document)
+            document += _tidy([_detokenise(line)])
+    yield from _split(document)
 
 
 def _tidy(lines: Iterable[str]) -> Iterator[str]:
-    """Lines in Unicode's composed form (NFC) with straight quotes, plain hyphens, one kind of dash, "..." and single
-    spaces; without soft hyphens, spaces before commas, and lines that have no letter and no digit."""
+    """Normalise lines: Unicode's composed form (NFC), straight quotes, plain hyphens, one kind of dash, "..." without
+    spaces, single spaces.
+
+    Soft hyphens and spaces before commas are removed, and so are lines without letters and digits.
+    """
     for line in lines:
         text = unicodedata.normalize("NFC", line).translate(_PLAIN)
         text = " ".join(_DASH.sub("\u2014", text).split()).replace("''", '"').replace(" ,", ",")
@@ -83,7 +92,8 @@ def _is_heading(line: str) -> bool:
     return bool(HEADING.fullmatch(line) or _HEADING.fullmatch(line))
 
 
-def _joined(paragraphs: Iterable[str]) -> Iterator[str]:
+def _join(paragraphs: Iterable[str]) -> Iterator[str]:
+    """Join a paragraph that begins with a small letter to the one before, if that one is not finished."""
     held = ""
     for paragraph in paragraphs:
         if held and paragraph[0].islower() and not _ENDED.search(held) and not _is_heading(held):
@@ -96,11 +106,11 @@ def _joined(paragraphs: Iterable[str]) -> Iterator[str]:
         yield held
 
 
-def _unwrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Paragraphs of hard-wrapped lines; of a file whose lines are paragraphs, these.
+def _unwrap(lines: Iterable[str]) -> Iterator[str]:
+    """Join hard-wrapped lines to paragraphs. If the lines of a file are paragraphs already, they stay.
 
-    A paragraph ends at an empty line, and where the next line's first word would still have fitted: whoever wraps text
-    fills each line. The width is the length that 95 in 100 lines keep to.
+    A paragraph ends at an empty line, and at a line to which the next line's first word could have been added, because
+    wrapping fills lines. The width of the wrapped text is the 95th percentile of the lines' lengths.
     """
     lines = [line.replace("\f", "\n") for line in lines]
     lines = [part.strip() for line in lines for part in line.split("\n")[: -1 if line.endswith("\n") else None]]
@@ -123,23 +133,23 @@ def _unwrapped(lines: Iterable[str]) -> Iterator[str]:
             held = []
 
 
-def _chapters(paragraphs: Iterable[str]) -> Iterator[list[str]]:
-    """Documents that end where a heading begins another one; headings themselves ("CHAPTER XII.", "7") go."""
+def _cut_at_headings(paragraphs: Iterable[str]) -> Iterator[list[str]]:
+    """Cut paragraphs into documents at headings ("CHAPTER XII.", "7"), which are removed."""
     document: list[str] = []
     words = 0
     for paragraph in paragraphs:
         if _is_heading(paragraph):
             if words >= SHORTEST:
-                yield from _parts(document)
+                yield from _split(document)
                 document, words = [], 0
             continue
         document.append(paragraph)
         words += paragraph.count(" ") + 1
-    yield from _parts(document)
+    yield from _split(document)
 
 
-def _parts(document: list[str]) -> Iterator[list[str]]:
-    """``document`` in parts of about equally many words, at most about `LONGEST`; [] gives none."""
+def _split(document: list[str]) -> Iterator[list[str]]:
+    """Split ``document`` into parts of nearly equal size, of about `LONGEST` words at most; [] has no parts."""
     sizes = [paragraph.count(" ") + 1 for paragraph in document]
     total = sum(sizes)
     count = -(-total // LONGEST)
@@ -158,7 +168,7 @@ def _parts(document: list[str]) -> Iterator[list[str]]:
 _TOKENS = (
     (re.compile(r" @([-,.])@ "), r"\1"),
     (re.compile(r" ' ?((?:s|t|re|ve|ll|d|m) )"), r"'\1"),  # "city 's", "don 't", "Inc. ' s"
-    (re.compile(r"(?<=s) ' (?=\w)"), "' "),  # "the boys ' room"; nothing tells it from a closing quote
+    (re.compile(r"(?<=s) ' (?=\w)"), "' "),  # "the boys ' room"; a closing quote looks the same
     (re.compile(r" ([,.;:!?%)\]\u2019\u201d])"), r"\1"),
     (re.compile(r"([(\[$\u00a3\u20ac#\u2018\u201c]) "), r"\1"),
     (re.compile(r"(?<=\d) ([\u2013\u2044]) (?=\d)"), r"\1"),
@@ -166,10 +176,10 @@ _TOKENS = (
 _QUOTED = re.compile(r'" (.*?) "(?= )')
 
 
-def _detokenised(line: str) -> str:
-    """``line`` of WikiText without the spaces that its tokenizer put between words and marks."""
+def _detokenise(line: str) -> str:
+    """Remove the spaces that WikiText's tokenizer put between words and punctuation."""
     line = f" {line.strip()} "
-    if line.count(' " ') % 2 == 0:  # else nothing tells which one is alone
+    if line.count(' " ') % 2 == 0:  # in an odd number, the unpaired one is unknown
         line = _QUOTED.sub(r'"\1"', line)
     for pattern, spelled in _TOKENS:
         line = pattern.sub(spelled, line)
@@ -177,7 +187,7 @@ def _detokenised(line: str) -> str:
 
 
 def _neighbours(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Each line with those before and behind it, "" at the ends."""
+    """Each line with the line before it and the line after it; "" at the ends."""
     before, held = "", None
     for line in lines:
         if held is not None:

@@ -1,12 +1,13 @@
-"""Texts that are nearly the same: pairs at a word-level edit similarity of `NEAR` or more, all of them.
+"""Finds texts that are nearly the same: those with a word-level edit similarity of `NEAR` or more.
 
-The similarity of two texts is 1 - d / max(n, m): d is the Levenshtein distance in words, n and m are their numbers of
-words. `bench.data.overlap` asks here which training texts are nearly a given test text. The search is exact: an index
-of short runs of words proposes candidates, and their distance is computed.
+The similarity of two texts is 1 - d / max(n, m), where d is their Levenshtein distance in words, and n and m are their
+lengths in words. `bench.data.overlap` looks up the training texts that are near a test text. An index of short runs of
+words proposes candidates, and then their distance is computed. No near text is missed unless there are more than
+`_TRIES` candidates.
 
-Why not the rule of ``data tokenise --deduplicate near`` (Jaccard index 0.8 of five-word runs)? It is made for
-documents. One changed word removes five runs, so it recognises a text with one changed word only from 49 words on, and
-most test examples are sentences. The words and the hashes of runs are the same (`models.text.runs`).
+``data tokenise --deduplicate near`` has another rule: a Jaccard index of 0.8 over five-word runs. That rule is for
+documents. One changed word removes five runs, so it recognises a text with one changed word only if the text has at
+least 49 words, and most test examples are single sentences. Both rules use the words and hashes of `models.text.runs`.
 """
 
 from collections.abc import Sequence
@@ -17,17 +18,18 @@ import numpy as np
 from ptmbench.models.text.runs import Runs
 
 NEAR = 0.8
-"""Edit similarity decides after the runs have proposed, as in NearDup (Lee et al., 2022, "Deduplicating Training Data
-Makes Language Models Better"); the threshold is that of `models.text.duplicates` for runs."""
+"""Smallest edit similarity of near texts. NearDup (Lee et al., 2022, "Deduplicating Training Data Makes Language Models
+Better") compares candidates by the same measure; `models.text.duplicates` has the same threshold for runs."""
 
 _TRIES = 200
-"""Candidates of one text whose distance is computed, those with most runs in common first: bounds the time on texts
-written from templates."""
-_LOOKED_UP = 1 << 17  # occurrences of a text's runs that are read at most, those of rare runs first
+"""Most candidates of one text whose distance is computed; those that share most runs come first. This bounds the time
+for texts that are written from templates."""
+_LOOKED_UP = 1 << 17
+"""Occurrences of a text's runs that are read, rare runs first. More are read only if the search needs them."""
 
 
 def distance(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    """The Levenshtein distance of two sequences, by Myers' (1999) bit vectors in the form of Hyyro (2003)."""
+    """The Levenshtein distance of two sequences, by Myers' (1999) bit vectors as Hyyrö (2003) writes them."""
     if not one or not other:
         return len(one) + len(other)
     places: dict[bytes, int] = {}
@@ -46,7 +48,7 @@ def distance(one: Sequence[bytes], other: Sequence[bytes]) -> int:
 
 
 def similar(one: bytes, other: bytes) -> bool:
-    """Whether two texts that `models.text.runs.folded` made are nearly the same, or the same."""
+    """Whether two texts, as `models.text.runs.folded` returns them, are the same or nearly the same."""
     if one == other:
         return True
     words, others = one.split(b"\0")[:-1], other.split(b"\0")[:-1]
@@ -55,22 +57,22 @@ def similar(one: bytes, other: bytes) -> bool:
 
 
 class Texts:
-    """Distinct folded texts, prepared for `near`."""
+    """Distinct folded texts with an index for `near`."""
 
     def __init__(self, texts: Sequence[bytes]) -> None:
         self.texts = texts
         self.runs = Runs(b"".join(texts))
         self.sizes = np.array([text.count(b"\0") for text in texts], np.int64)  # [D] in words
-        self.owners = np.repeat(np.arange(len(texts)), self.sizes)  # [W] which text a word belongs to
+        self.owners = np.repeat(np.arange(len(texts)), self.sizes)  # [W] the text of each word
         self._indices: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @cached_property
     def begins(self) -> np.ndarray:
-        """int64 [D + 1]: where the words of each text begin."""
+        """int64 [D + 1]: the first word of each text."""
         return np.concatenate([[0], np.cumsum(self.sizes)])
 
     def index(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """The hashes of all runs of ``length`` words within a text, sorted, and the text of each."""
+        """The sorted hashes of all runs of ``length`` words that lie within one text, and the text of each run."""
         if length not in self._indices:
             hashes = self.runs.of(length)
             owners = self.owners[: len(hashes)]
@@ -81,16 +83,16 @@ class Texts:
         return self._indices[length]
 
     def near(self, text: bytes) -> list[int]:
-        """The places of the texts that are nearly ``text``, but for exact copies; at most `_TRIES`.
+        """Indices of the texts that are near ``text`` and not equal to it, at most `_TRIES`.
 
-        An edit destroys at most q of a text's n - q + 1 runs of q words, so texts at distance d share all but q d of
-        them (the q-gram lemma; Ukkonen, 1992). A text at a similarity of 0.8 has at most 1.25 n words and is at most
-        n / 4 edits away.
+        An edit changes at most q of a text's n - q + 1 runs of q words, so texts at distance d share all
+        but q d of them (the q-gram lemma; Ukkonen, 1992). A text at a similarity of 0.8 has at most 1.25 n words, and
+        its distance is at most n / 4.
         """
         size = text.count(b"\0")
         most = size // 4
         if not most:
-            return []  # of three words none may change
+            return []  # an edit in three words is too much
         length = 3 if size >= 12 else 2  # the longest for which n - q + 1 > q n / 4
         hashes, owners = self.index(length)
         sought = Runs(text).of(length)
@@ -112,5 +114,5 @@ class Texts:
 
 
 def _edits(size: int) -> int:
-    """The most edits that leave two texts near, the longer of which has ``size`` words: floor((1 - NEAR) size)."""
+    """The largest distance of two near texts of which the longer has ``size`` words: floor((1 - NEAR) size)."""
     return size * 2 // 10

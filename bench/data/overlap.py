@@ -1,36 +1,46 @@
-"""What a report split has in common with training data: definitions and counts.
+"""Counts the overlap of a report split with training data.
 
-Scores may owe something to examples that a model has seen. This module says which examples of a report split a
-training set or a corpus contains. `bench.runs.counted` keeps the counts and gives them to records; ``data check``
-prints them. All texts are compared without case and punctuation, in the words of `models.text.runs`.
+A model may score higher on examples that it has seen in training. This module finds the examples of a report split that
+a training set or a corpus contains. `bench.runs.counted` keeps the counts and writes them into records; ``data check``
+prints them. All texts are compared without case and punctuation, as sequences of words (`models.text.runs`).
 
-**Texts.** An example is compared by its texts: of a pair both, of a question the question and its whole context, of a
-choice the context and every choice, of tagged words the sentence, of a few-shot question the query without the solved
-examples. In a corpus, a cloze is looked for with its answer in the blank.
+**Texts.** These texts of an example are compared:
+
+pair             both texts
+question         the question and its whole context
+choice           the context and every choice
+tagged words     the sentence
+few-shot         the query without the solved examples
+cloze            in a corpus, the text with its answer in the blank
 
 **Between the splits of a task**, counts of report examples:
 
-same             the texts of a training example are the same, each in its place
-same_label       one of these training examples has the same label too; None where the split has no labels
-near             each text is the same as, or at a word-level edit similarity of 0.8 to, the text of one training
-                 example (`bench.data.near`; edit similarity as in Lee et al., 2022); includes ``same``
-run              a run of N words stands in the training set: a "dirty" example of Brown et al. (2020), appendix C, who
-                 take as N the 5th percentile of the examples' length in words, at least 8 and at most 13
+same             a training example has the same texts in the same order
+same_label       such a training example also has the same label; None for a split without labels
+near             a training example has, for each text, the same text or one with a word-level edit similarity of at
+                 least 0.8 (`bench.data.near`; Lee et al., 2022); includes ``same``
+run              a run of N words of the example also occurs in the training set: "dirty" in Brown et al. (2020),
+                 appendix C. N is the 5th percentile of the examples' lengths in words, at least 8 and at most 13
 covered          0.8 of the words lie in such runs: "contaminated" in Touvron et al. (2023b), appendix A.6
 
-A text with fewer than N words is its own run from `LEAST` words on, which Dodge et al. (2021) look for whole; shorter
-texts are in every corpus and are not looked for, neither for ``run`` nor for ``covered``.
+A text with at least `LEAST` but fewer than N words counts as one run, as in Dodge et al. (2021). Shorter texts occur in
+every corpus, so ``run`` and ``covered`` ignore them.
 
-**Within the report split**: ``repeated`` examples, whose texts another example has too, and of these ``other_label``:
-those of which another label stands with the same texts.
+**Within the report split**, counts of examples:
 
-**Between a corpus and the report split**: ``checked`` examples (with a text of at least `LEAST` words), and of these
-``run`` and ``covered`` as above.
+repeated         another example has the same texts
+other_label      another example has the same texts and a different label
 
-Examples that are near or covered in the training set, or covered in the corpus, are ``overlapping``: the score without
-them is the score on the clean part.
+**Between a corpus and the report split**, counts of report examples:
 
-What is not found: paraphrases, translations, and texts that another tokenizer has cut into other words ("does n't").
+checked          at least one text has `LEAST` words or more
+run, covered     as above
+
+An example is ``overlapping`` if it is near or covered in the training set, or covered in the corpus. The clean part of
+a split is the rest.
+
+Paraphrases and translations are not found. Neither are texts that another tokenizer has split in another way
+("does n't").
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,22 +56,22 @@ from ptmbench.tasks.forms import BLANK, Form
 from ptmbench.tasks.task import Example, Task
 
 VERSION = 1
-"""Raised whenever the same data would give other counts."""
+"""Raised whenever the same data would give different counts."""
 LEAST = 5
-"""Words of the shortest text that is looked for in other texts."""
+"""Smallest number of words of a text that ``run`` and ``covered`` look for."""
 SHORTEST, LONGEST = 8, 13
-"""Bounds of N, the words of a run (Brown et al., 2020, appendix C)."""
+"""Bounds of N, the number of words of a run (Brown et al., 2020, appendix C)."""
 COVERED = 0.8
-"""Share of words in common runs from which on an example is covered (Touvron et al., 2023b, appendix A.6)."""
+"""Smallest share of an example's words in common runs at which it is covered (Touvron et al., 2023b, appendix A.6)."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Counts, and the rows of the report split that they are about."""
+    """Counts, and the overlapping examples of the report split."""
 
     counts: dict[str, Any]
     overlapping: tuple[int, ...]
-    """Rows, from 0."""
+    """Indices of the overlapping examples."""
 
 
 def texts_of(form: Form, example: Example) -> tuple[str, ...]:
@@ -76,7 +86,10 @@ def texts_of(form: Form, example: Example) -> tuple[str, ...]:
 
 
 class Side:
-    """The folded texts of one split of ``task``, each distinct one once."""
+    """The folded texts of one split of ``task``, without duplicates.
+
+    With ``filled``, the blank of a cloze has its answer. ``as_read`` changes each text before it is folded.
+    """
 
     def __init__(
         self,
@@ -103,13 +116,13 @@ class Side:
 
 
 def run_length(side: Side) -> int:
-    """N, the words of the runs that are looked for."""
+    """N, the number of words of a run."""
     words = [sum(text.count(b"\0") for text in texts) for texts in side.examples]
     return int(np.clip(np.percentile(words, 5, method="lower"), SHORTEST, LONGEST))
 
 
 def between(task: Task, train: Sequence[Example] | None, report: Sequence[Example]) -> Overlap:
-    """What ``report`` has in common with ``train``, None for a task that has none, and with itself."""
+    """The overlap of ``report`` with ``train`` and with itself. ``train`` is None for a task without training data."""
     own = Side(task, report)
     length = run_length(own)
     counts: dict[str, Any] = {"run_words": length, "report": {"examples": len(report), **_within(own)}}
@@ -142,9 +155,9 @@ def between(task: Task, train: Sequence[Example] | None, report: Sequence[Exampl
 def against(
     tasks: Sequence[tuple[Task, Sequence[Example]]], corpus: Iterable[str], as_read: Callable[[str], str] = str
 ) -> list[Overlap]:
-    """What the report split of each of ``tasks`` has in common with the documents of ``corpus``, which is read once.
+    """The overlap of the report split of each task with the documents of ``corpus``, which is read once.
 
-    ``as_read`` spells a text as the corpus spells it; tokenised corpora may have lost case, accents and rare words.
+    ``as_read`` rewrites a text as the corpus would have it: a tokenised corpus may lack case, accents and rare words.
     """
     sides = [Side(task, report, filled=True, as_read=as_read) for task, report in tasks]
     lengths = [run_length(side) for side in sides]
@@ -161,6 +174,7 @@ def against(
 
 
 def _within(side: Side) -> dict[str, int | None]:
+    """Counts of repeated examples in one split."""
     golds: dict[tuple[bytes, ...], list[str | None]] = {}
     for texts, gold in zip(side.examples, side.golds, strict=True):
         golds.setdefault(texts, []).append(gold)
@@ -169,8 +183,8 @@ def _within(side: Side) -> dict[str, int | None]:
     return {"repeated": sum(map(len, several)), "other_label": None if None in side.golds else differing}
 
 
-def _near(own: Side, other: Side, asked: np.ndarray) -> np.ndarray:
-    """bool [N]: which of the examples of ``own`` that are ``asked`` for, bool [N], have a near one in ``other``."""
+def _near(own: Side, other: Side, wanted: np.ndarray) -> np.ndarray:
+    """Which examples of ``own`` have a near one in ``other``: bool [N]. Only ``wanted`` ones (bool [N]) count."""
     width = max(map(len, own.examples))
     where: list[dict[bytes, list[tuple[bytes, ...]]]] = [{} for _ in range(width)]
     for texts in dict.fromkeys(other.examples):
@@ -181,19 +195,19 @@ def _near(own: Side, other: Side, asked: np.ndarray) -> np.ndarray:
     answers: dict[tuple[bytes, ...], bool] = {}
 
     def candidates(place: int, text: bytes) -> list[tuple[bytes, ...]]:
-        """The examples of ``other`` that are near in this place."""
+        """The examples of ``other`` whose text in this place is near ``text``."""
         if (place, text) not in known:
             alike = [prepared[place].texts[i] for i in prepared[place].near(text)]
             known[place, text] = [texts for one in (text, *alike) for texts in where[place].get(one, ())]
         return known[place, text]
 
     def has_near(texts: tuple[bytes, ...]) -> bool:
-        """By the place that leaves fewest candidates; the others have to be near in the same training example."""
+        """Start from the place with the fewest candidates. The other texts have to be near in the same example."""
         fewest = min((candidates(place, text) for place, text in enumerate(texts)), key=len)
         return any(len(one) == len(texts) and all(map(similar, texts, one)) for one in fewest)
 
     found = np.zeros(len(own.examples), bool)
-    for row in np.flatnonzero(asked):
+    for row in np.flatnonzero(wanted):
         texts = own.examples[row]
         if texts not in answers:
             answers[texts] = has_near(texts)
@@ -202,7 +216,7 @@ def _near(own: Side, other: Side, asked: np.ndarray) -> np.ndarray:
 
 
 def _in_common(side: Side, passages: Passages, seen: Seen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which examples have a text that is looked for, which a run that was seen, which are covered by such: bool [N]."""
+    """Which examples are checked, have a run that was seen, and are covered by such runs: three times bool [N]."""
     any_, words = passages.covered(seen)
     sizes = passages.sizes * passages.checked
     rows = [[side.number[text] for text in texts] for texts in side.examples]

@@ -1,15 +1,21 @@
-"""Runs of words that come back in a large text: which paragraphs say again what stood earlier.
+"""Finds text that repeats earlier text of a large corpus, word by word.
 
-`bench.data.making` looks here for novels that two sources have, for paragraphs that a corpus has twice, and for
-training text that held-out text has too. A run is a sequence of `RUN` words without case and punctuation
-(`models.text.runs`); a word is repeated where it lies in a run that began in an earlier paragraph for the first time.
-Unlike MinHash signatures of documents (`models.text.duplicates`) this does not depend on where documents are cut, which
-two editions of a novel do differently.
+`bench.data.making` uses it to find novels that two sources have, paragraphs that a corpus has twice, and training text
+that is also held-out text.
 
-The text is read three times and never held: first runs are counted in a table of fixed size, then the few that may
-come back are collected, then each paragraph is told how much of it stood earlier. Memory is `2 ** _BITS` bytes and 12
-bytes for each run that may come back (more while they are sorted): those that do, and of the others about a fifth at 17
-million words and two fifths at 34 million.
+A run is a sequence of `RUN` words without case and punctuation (`models.text.runs`). A word is repeated if it lies in a
+run whose first occurrence began in an earlier paragraph. MinHash signatures of documents (`models.text.duplicates`)
+depend on where documents are cut, and two editions of a novel differ in that. Runs do not depend on it.
+
+The text is read three times and never held in memory:
+
+1. All runs are counted in a table of fixed size (`Counts`).
+2. The runs that may occur more than once are collected (`Repeats`).
+3. For each document, the repeated words are looked up (`Repeats.earlier`).
+
+Memory is ``2 ** _BITS`` bytes, and 12 bytes for each run that the table counts more than once (more while they are
+sorted). These are all repeated runs, and by collisions in the table some others: about a fifth of them at 17 million
+words, two fifths at 34 million.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,25 +26,25 @@ import numpy as np
 from ptmbench.models.text.runs import Runs, folded
 
 VERSION = 1
-"""Raised whenever the same text would give other repeats."""
+"""Raised whenever the same text would give different repeats."""
 RUN = 13
-"""Words of a run: the most that Brown et al. (2020, appendix C) look for."""
+"""Words of a run: the largest N of Brown et al. (2020, appendix C)."""
 
 _BITS = 26
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a document: those of each paragraph, and hashes of the runs that lie within the document."""
+    """The number of words of each paragraph of a document, and the hashes of the document's runs."""
 
     sizes: np.ndarray
-    """int64 [P]: words of each paragraph."""
+    """int64 [P]: number of words of each paragraph."""
     runs: np.ndarray
-    """uint64 [W - RUN + 1], by their first word; [0] for a shorter document."""
+    """uint64 [W - RUN + 1]: hash of the run that begins at each word; empty for a document shorter than a run."""
 
     @classmethod
     def of(cls, paragraphs: Sequence[str]) -> "Words":
-        """The words of a document's ``paragraphs``."""
+        """Count and hash the words of a document's ``paragraphs``."""
         texts = [folded(paragraph) for paragraph in paragraphs]
         sizes = np.array([text.count(b"\0") for text in texts], np.int64)
         return cls(sizes, Runs(b"".join(texts)).of(RUN))
@@ -49,7 +55,7 @@ class Words:
 
 
 class Counts:
-    """How often runs occur: never, once or more often. Some that occur once are told to occur more often."""
+    """Counts whether runs occur never, once or more often. By collisions, some that occur once count as more often."""
 
     def __init__(self) -> None:
         self._table = np.zeros(1 << _BITS, np.uint8)
@@ -65,7 +71,7 @@ class Counts:
 
 
 class Repeats:
-    """Where each run that comes back occurs first. Paragraphs are numbered in the order in which they are read."""
+    """The first occurrence of each repeated run. Paragraphs are numbered in the order in which they are read."""
 
     def __init__(self, counts: Counts, documents: Iterable[Words]) -> None:
         self._counts = counts
@@ -79,13 +85,16 @@ class Repeats:
         order = np.argsort(found, kind="stable")
         ranked = found[order]
         opens = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]])[: len(ranked)])
-        back = np.diff(np.append(opens, len(ranked))) > 1  # occurs more than once indeed
+        back = np.diff(np.append(opens, len(ranked))) > 1  # those with a collision in the table only are left out
         self._keys = ranked[opens[back]]
         self._first = np.concatenate([*owners, np.zeros(0, np.int32)])[order[opens[back]]]
 
     def earlier(self, words: Words, first: int) -> np.ndarray:
-        """For each word of a document whose first paragraph has the number ``first``: the paragraph before its own in
-        which a run over it stood first, or -1. int64 [W]."""
+        """The earlier paragraph that each word of a document repeats, or -1: int64 [W].
+
+        That is the paragraph in which a run over the word occurs first. ``first`` is the number of the document's first
+        paragraph.
+        """
         runs = np.flatnonzero(self._counts.several(words))
         owners = words.owners()
         found = np.full(int(words.sizes.sum()), -1)

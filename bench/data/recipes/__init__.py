@@ -1,8 +1,8 @@
 """Named corpora as Python: one file per recipe, each with a ``RECIPE``. The folder is the registry.
 
-A recipe says which files a corpus is made of, how they are cleaned, and what is held out; `bench.data.making` makes it.
-``sums/`` has a file per source that lists its files below the data folder, each with the SHA-256 of its text: of what a
-gzip file unpacks to, because gzip itself writes other bytes from version to version.
+A recipe states the files of a corpus, how they are cleaned, and which of them are held out. `bench.data.making` makes
+the corpus. ``sums/`` has one file per source, with the path of each of its files below the data folder and the SHA-256
+of its text. For a gzip file, that is the sum of the unpacked text, because versions of gzip write different bytes.
 """
 
 import difflib
@@ -16,7 +16,7 @@ from ptmbench.models._importing import imported
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Text files of one origin."""
+    """Text files from one publisher."""
 
     name: str
     title: str
@@ -25,31 +25,31 @@ class Source:
     files: Mapping[str, str]
     """The SHA-256 of each file's text by its path below the data folder, in the order in which they are read."""
     clean: Callable[[Iterable[str]], Iterator[list[str]]]
-    """The lines of a file to documents, lists of paragraphs; a function of `bench.data.cleaning`."""
+    """A function of `bench.data.cleaning`: from the lines of a file to documents, which are lists of paragraphs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusRecipe:
-    """How a corpus is made."""
+    """The sources of a corpus and the rules by which it is made."""
 
     summary: str
     version: int
-    """Raised whenever the corpus becomes another one."""
+    """Raised whenever the recipe would give another corpus."""
     sources: tuple[Source, ...]
-    """Of text that two sources have, the first one's is kept."""
+    """In order of preference: if two sources have the same text, it is kept from the first."""
     held_out: tuple[str, ...] = ()
-    """Files of the sources that are written to a file of their own, for measuring."""
+    """Paths of source files that are written to the held-out text."""
     twice: float = 0.5
-    """A file goes if so much of its words stands in one earlier file."""
+    """A file is removed if more than this share of its words stands in one earlier file."""
     repeated: float = 0.8
-    """A paragraph goes if so much of its words stands in earlier paragraphs or in held-out text (the share from which
-    Touvron et al., 2023b, appendix A.6, call an example contaminated)."""
+    """A paragraph is removed if at least this share of its words stands in earlier paragraphs or in held-out text. From
+    0.8 on, Touvron et al. (2023b, appendix A.6) call an example contaminated."""
     sha256: str = ""
-    """SHA-256 of the corpus that comes out; "" where it is not compared."""
+    """Expected SHA-256 of the corpus; "" if it is not compared."""
 
 
 def listed(name: str) -> dict[str, str]:
-    """The files of the source ``name`` and the SHA-256 of their texts, from ``sums/``."""
+    """Read ``sums/NAME.txt``: the SHA-256 of each file of the source ``name``, by its path."""
     lines = (Path(__file__).parent / "sums" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     return {path: sha256 for sha256, path in (line.split("  ", 1) for line in lines)}
 
@@ -60,8 +60,11 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> CorpusRecipe:
-    """The recipe called ``name``; `UsageError` with the nearest names when there is none, `BrokenFile` when its file
-    cannot be imported or has no ``RECIPE``."""
+    """The recipe called ``name``.
+
+    Raises `UsageError` with the nearest names if there is none, and `BrokenFile` if its file cannot be imported or has
+    no ``RECIPE``.
+    """
     if name not in names():
         near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
         raise UsageError(f"There is no corpus '{name}'. Nearest: {', '.join(near)}. `ptmbench ls corpora` shows all.")

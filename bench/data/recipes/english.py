@@ -2,10 +2,12 @@
 
     ptmbench data corpus english --data DIR
 
-ELTeC's novels come first, because they are typed best; of the three that books_en has too, ELTeC's stay. Held out are
-WikiText-2's own validation and test articles and four novels: those of the authors with one novel in ELTeC and none in
-books_en whose family names have the least SHA-256 (of the small letters in UTF-8), until they have 3 % of ELTeC's
-words.
+ELTeC comes first because its texts have the fewest typing errors. Three of its novels are in books_en too, and ELTeC's
+versions are kept.
+
+WikiText-2's validation and test articles are held out, and so are four novels of ELTeC. Authors with one novel in ELTeC
+and none in books_en are sorted by the SHA-256 of their family names (in small letters, UTF-8). Their novels are held
+out in this order until they have 3 % of ELTeC's words.
 """
 
 from ptmbench.bench.data import cleaning

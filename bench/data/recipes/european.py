@@ -1,4 +1,4 @@
-"""English, German and French together: the recipes of the three languages, one after the other.
+"""The English, German and French corpora together, in this order.
 
 ptmbench data corpus european --data DIR
 """

@@ -2,7 +2,7 @@
 
     ptmbench data corpus german --data DIR
 
-Held out are the novels of authors with one novel, chosen as in `bench.data.recipes.english`.
+Novels of authors with one novel are held out, chosen as in `bench.data.recipes.english`.
 """
 
 from ptmbench.bench.data import cleaning

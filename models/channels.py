@@ -39,6 +39,7 @@ CHANNELS = {
     "senses": Channel("BT", "int32", "word senses"),
     "polarities": Channel("BT", "int32", "the polarity of words"),
     "parts_of_speech": Channel("BT", "int32", "parts of speech"),
+    "word_alignments": Channel("BT", "int32", "word alignments"),
     "vectors": Channel("BTD", "float32", "vectors in place of tokens"),
     "regions": Channel("BRF", "float32", "image regions"),
     "boxes": Channel("BR4", "float32", "the boxes of image regions"),
@@ -49,7 +50,11 @@ CHANNELS = {
 ``attention`` [B, queries, keys] those that have a 1. ``languages``, ``entities`` and other annotations have a symbol's
 number at the first token of what it annotates, its negative at the other tokens, and 0 elsewhere. ``boxes`` are left,
 top, right and bottom as shares of the picture; a box of zeros is padding, and so is its region. ``alignments`` are the
-positions of the tokens that name a region, then -1."""
+positions of the tokens that name a region, then -1. ``word_alignments`` are k at the tokens of a word that is aligned
+with the k-th token of the translation, counted from 1, -1 at other words, and 0 in texts without alignments."""
+
+ALIGNED = "word_alignments"
+"""The layer of parallel corpora that has places in the translation for symbols."""
 
 
 def media(width: str) -> tuple[str, ...]:

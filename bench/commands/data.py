@@ -78,8 +78,18 @@ def ls(folder: Path | None, as_json: bool) -> None:
     type=Existing("file of pictures"),
     help='File of the pictures that --lines names, an .npz of their regions: {"line": 3, "picture": "beach"}.',
 )
+@click.option(
+    "--alignments",
+    type=Existing("file of word alignments"),
+    help="File with the aligned words of each line of a *.pairs.tsv file, in the Pharaoh format: 0-0 1-2.",
+)
 def annotate(
-    text: Path, defaults: tuple[str, ...], lines: Path | None, vectors: tuple[str, ...], pictures: Path | None
+    text: Path,
+    defaults: tuple[str, ...],
+    lines: Path | None,
+    vectors: tuple[str, ...],
+    pictures: Path | None,
+    alignments: Path | None,
 ) -> None:
     """Write the sidecar of TEXT, a file that annotates its tokens: languages, entities, senses; and names its pictures.
 
@@ -98,9 +108,13 @@ def annotate(
         if not (layer and equals and symbols):
             raise UsageError(f"--default {default} is no annotation. Write a layer, = and a symbol: languages=en.")
         found[layer] = symbols.split(",") if "," in symbols else symbols
-    if not found and lines is None:
-        raise UsageError("There is nothing to annotate. Give --default LAYER=SYMBOL, or --lines FILE.")
+    if not found and lines is None and alignments is None:
+        raise UsageError("There is nothing to annotate. Give --default LAYER=SYMBOL, --lines or --alignments.")
     rows = sidecars.read_lines(lines) if lines else []
+    if alignments is not None:
+        known = dict(rows)
+        rows = [(number, known.pop(number, {}) | one) for number, one in sidecars.read_alignments(alignments, text)]
+        rows += known.items()
     click.echo(sidecars.write(text, rows, default=found, folders=folders, pictures=pictures))
 
 

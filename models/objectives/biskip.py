@@ -5,13 +5,16 @@ Luong, Pham and Manning (2015): skip-gram within both languages and from each in
     L = - mean over pairs (w, c) of  ln s(u_c . v_w) + k E_{n ~ p_c} ln s(- u_n . v_w)
 
 where c is near w in its own text, or near the place in the other text that w is aligned with, and p_c is the noise
-distribution of the language of c (`models.objectives.skipgram` has the rest). Of the paper's two alignments it is the
-one that needs no aligner: word i of S belongs to place i T / S of T. As in the authors' program the word at that place
-is no context itself, and windows are laid when frequent words have been dropped.
+distribution of the language of c (`models.objectives.skipgram` has the rest). Both alignments of the paper are here: an
+aligner's, where the corpus has the layer ``word_alignments``, and one that needs no aligner elsewhere, in which word i
+of S belongs to place i T / S of T. A word that the aligner links to none has no context in the other text; one with
+several links has the middle one, while the authors' program takes all. As there, the word at that place is no context
+itself, and windows are laid when frequent words have been dropped.
 
 The corpus has pairs, as in `models.objectives.translation`. A row lays the two texts of a pair into one another like
 the halves of a zip, in the order of i / S, so that all that is near stands within one band, W' to either side, and
-costs one product a block. Lost are the farthest contexts where one text is over three times as long as the other.
+costs one product a block. Lost are the farthest contexts where one text is over three times as long as the other, and
+the contexts of words that an aligner links over more than about half the band.
 """
 
 import math
@@ -20,6 +23,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.models.channels import ALIGNED
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import BAND, SHARED, WINDOW, BiSkipConfig
 from ptmbench.models.objective import PAIRS, Batches, sampled
@@ -41,6 +45,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     language: of its own, and where it is aligned in the other. ``windows`` are as for skip-gram.
     """
     check(corpus)
+    links = corpus.layers.get(ALIGNED)
     counts = _counts(corpus, vocabulary.size)  # [2, V]
     kept_of, shares = zip(*map(subsampling, counts), strict=True)
     keep, share = np.stack(kept_of), float(np.average(shares, weights=counts.sum(axis=1)))
@@ -61,9 +66,15 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         count = np.cumsum(kept, axis=1)
         kept &= count <= length
         begin, size, other, others = _bounds(corpus, sentence)
-        aligned = other + (inside - begin) * others // size - inside + np.arange(reach)  # columns, [B, R]
+        place = (inside - begin) * others // size  # in the other text, [B, R]
+        if links is not None:
+            known = take(links, where)
+            place = np.where(known > 0, known - 1, place)
+        aligned = other + place - inside + np.arange(reach)  # columns, [B, R]
         there = np.clip(aligned, 0, reach - 1)
         linked = (there == aligned) & np.take_along_axis(kept, there, axis=1)
+        if links is not None:
+            linked &= known >= 0
         beside = np.where(linked, np.take_along_axis(count, there, axis=1), -FAR // 2)  # without a link nothing is near
         document = sentence // 2 + rounds * (len(corpus.sentences) // 2)
         document -= document[:, :1]

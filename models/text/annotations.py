@@ -4,14 +4,16 @@ A layer becomes an array int32 [N], parallel to the N token ids of a corpus: 0 w
 first token of a span with the k-th symbol (counted from 1), and -k at its other tokens. A span that a sentence ends
 within goes on in the next sentence with -k. The spans come from sidecar files (`models.text.sidecars`). A tokenizer
 knows the symbols of the text that it was trained on (`symbols_of`); symbols that it does not know are passed over.
+The layer of word alignments has places in the translation in place of symbols (`models.channels.CHANNELS`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 
-from ptmbench.models.channels import WIDTHS, media
+from ptmbench.models.channels import ALIGNED, WIDTHS, media
 from ptmbench.models.text import media as stored
 from ptmbench.models.text import vectors
 from ptmbench.models.text.layouts import read_line
@@ -30,7 +32,7 @@ def symbols_of(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for side in filter(None, map(read, expand(files))):
         for name in side.layers:
-            found.setdefault(name, set()).update(side.default.get(name, ()))
+            found.setdefault(name, set()).update(side.default.get(name, ()))  # none of word alignments
         _check_end(side)
         for line in side.lines.values():
             for name, value in line.layers.items():
@@ -111,16 +113,56 @@ def values(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[list[dict[st
         side = read(part.path)
         marks = placed(part, side, tokenizer.numbers) if side is not None else {}
         seen = 0  # characters of the part up to here, without white space
-        for document in part.documents():
-            rows = []
+        links = _links(part, side) if ALIGNED in tokenizer.symbols and part.layout == "pairs" else repeat(None)
+        for document, pairs in zip(part.documents(), links, strict=False):
+            rows, words = [], []
             for sentence, (_, offsets) in zip(document, tokenizer.encode_with_offsets(document), strict=True):
                 places = seen + _inked(sentence)[np.array(offsets, np.int64).reshape(-1, 2)]  # [tokens, 2]
                 rows.append({name: _values(places, marks.get(name, _NONE)) for name in tokenizer.symbols})
                 seen += len(sentence.replace(" ", ""))
+                words.append([sentence.count(" ", 0, max(begin + 1, end)) for begin, end in offsets])
+            if pairs is not None:
+                for row, own, other, swapped in zip(rows, words, words[::-1], (False, True), strict=True):
+                    row[ALIGNED] = _aligned(own, other, [(j, i) if swapped else (i, j) for i, j in pairs])
             yield rows
 
 
 _NONE = np.zeros((0, 3), np.int64)
+
+
+def _links(part: Part, side: Sidecar | None) -> Iterator[tuple[tuple[int, int], ...] | None]:
+    """The aligned words of each pair of ``part``; None for a pair that is not annotated. Raises `CorpusError` for words
+    that a text does not have."""
+    for number, raw in enumerate(part.text.decode().removesuffix("\n").split("\n"), part.number):
+        text = read_line(part.layout, raw)
+        if text is None:
+            continue
+        line = side.lines.get(number) if side is not None else None
+        if line is None or line.links is None:
+            yield None
+            continue
+        sizes = [len(half.split()) for half in text.rstrip("\n").split("\t")]
+        for link in line.links:
+            if link[0] >= sizes[0] or link[1] >= sizes[1]:
+                raise CorpusError(
+                    f"{side.path}, line {line.number}: the words {link[0]}-{link[1]} are aligned, but line {number} of "
+                    f"{part.path} has {sizes[0]} and {sizes[1]} words. Words are what white space divides, counted "
+                    "from 0. Align the present text again."
+                )
+        yield line.links
+
+
+def _aligned(own: Sequence[int], other: Sequence[int], links: Sequence[tuple[int, int]]) -> np.ndarray:
+    """The value of each token of a sentence in the layer of word alignments, int32 [tokens]. ``own`` and ``other`` are
+    the words of the tokens of the sentence and of its translation. Of several words that a word is aligned with, it is
+    the middle one."""
+    first = {word: place for place, word in reversed(list(enumerate(other, 1)))}
+    beside: dict[int, list[int]] = {}
+    for word, there in sorted(links):
+        if there in first:
+            beside.setdefault(word, []).append(first[there])
+    found = {word: places[(len(places) - 1) // 2] for word, places in beside.items()}
+    return np.array([found.get(word, -1) for word in own], np.int32)
 
 
 def pictures(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[dict[str, np.ndarray]]:
@@ -184,14 +226,14 @@ def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]
 
     Raises `CorpusError` for spans that the text does not have.
     """
-    found: dict[str, list[tuple[int, int, int]]] = {name: [] for name in side.layers}
+    found: dict[str, list[tuple[int, int, int]]] = {name: [] for name in side.layers if name != ALIGNED}
     seen = 0
     for number, raw in enumerate(part.text.decode().removesuffix("\n").split("\n"), part.number):
         line, text = side.lines.get(number), read_line(part.layout, raw)
         if text is None:
             continue
         inked = _inked(text)
-        for name in side.layers:
+        for name in found:
             value = line.layers.get(name) if line is not None else None
             if value is None:
                 spans = _whole(text, side.default.get(name, ()))

@@ -20,24 +20,32 @@ Each further line annotates one line of the text, in ascending order. Lines with
 (past the last character), symbol, and optionally the characters, which are compared with the text. Offsets count
 characters of the line; in ``*.jsonl`` files, of its "text". Spans of one layer do not overlap. ``picture`` names the
 picture of the line's document: {"line": 3, "picture": "beach"}.
+
+In ``*.pairs.tsv`` files the layer ``word_alignments`` says which words of a text and of its translation belong
+together, in the Pharaoh format: {"line": 3, "word_alignments": "0-0 1-2"}. Words are what white space divides, counted
+from 0. A line with "" has no aligned words; a line without the layer is not annotated.
 """
 
+import gzip
 import hashlib
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ptmbench.models.channels import ALIGNED
 from ptmbench.models.text import media, vectors
 from ptmbench.models.text.pieces import SIDECAR, CorpusError, file_hash
 
 FORMAT = 1
 
 _NAME = re.compile(r"[a-z][a-z_]*")
+_LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 _NO_LAYERS = ("line", "picture")
 """Keys of a line that are not layers."""
 
@@ -59,6 +67,8 @@ class Line:
     number: int
     layers: Mapping[str, str | tuple[Span, ...]]
     picture: str | None = None
+    links: tuple[tuple[int, int], ...] | None = None
+    """Pairs of aligned words, of the text and of its translation; None for a line without word alignments."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +157,33 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
+def read_alignments(path: Path, text: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The word alignments of ``text`` for `write`, from a file in the Pharaoh format with a line for each line of it.
+
+    Raises `CorpusError` for a damaged line, and where one file ends before the other.
+    """
+    rows, there = _rows(path), len(_rows(text))
+    if len(rows) != there:
+        raise CorpusError(
+            f"{path} has {len(rows)} lines, and {text} has {there}. Align the present text again: line n belongs to "
+            "line n."
+        )
+    for number, row in enumerate(rows, 1):
+        _links(path, number, row)
+    return [(number, {ALIGNED: " ".join(row.split())}) for number, row in enumerate(rows, 1)]
+
+
+def _rows(path: Path) -> list[str]:
+    """The lines of a file, which may be gzipped."""
+    content = _content(path)
+    if path.name.endswith(".gz"):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise CorpusError(f"{path} is no gzip file, or is damaged. Fetch it again.") from error
+    return _decoded(path, content).removesuffix("\n").split("\n")
+
+
 def read(text: Path) -> Sidecar | None:
     """Reads the sidecar of the file ``text``; None without a sidecar. Raises `CorpusError` with the wrong line."""
     path = sidecar_of(text)
@@ -202,7 +239,11 @@ def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
     for number, row in enumerate(rows[1:], 2):
         if row.strip():
             place, found = _line(path, number, row, layers)
-            picture = found.pop("picture", None)
+            picture, links = found.pop("picture", None), found.pop(ALIGNED, None)
+            if links is not None and not _paired(text):
+                raise CorpusError(
+                    f'{path}, line {number}: only *.pairs.tsv files have "{ALIGNED}", and {text.name} is none.'
+                )
             if picture is not None and picture not in known:
                 where = f"{pictures} has no picture of that name" if pictures else 'line 1 names no file of "pictures"'
                 raise CorpusError(f"{path}, line {number}: the picture {picture!r:.60} is unknown: {where}.")
@@ -210,7 +251,7 @@ def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
                 raise CorpusError(
                     f"{path}, line {number}: line {place} of the text is out of order. Sort the lines by their number."
                 )
-            lines[place] = Line(number, found, picture)
+            lines[place] = Line(number, found, picture, links)
     return Sidecar(path, tuple(sorted(layers)), default, lines, folders, pictures)
 
 
@@ -258,9 +299,8 @@ def _default(path: Path, given: Any, layers: Sequence[str], text: Path) -> dict[
     found = {}
     for name, value in given.items() if isinstance(given, dict) else [("default", given)]:
         symbols = [value] if isinstance(value, str) else value
-        two = text.name.removesuffix(".gz").endswith(".pairs.tsv")
-        fits = isinstance(symbols, list) and all(isinstance(one, str) for one in symbols)
-        if name not in layers or not fits or len(symbols) not in ((1, 2) if two else (1,)):
+        fits = isinstance(symbols, list) and all(isinstance(one, str) for one in symbols) and name != ALIGNED
+        if name not in layers or not fits or len(symbols) not in ((1, 2) if _paired(text) else (1,)):
             raise CorpusError(
                 f'{path}, line 1: "default" gives a symbol to layers that "layers" lists (two symbols in a *.pairs.tsv '
                 f"file), not {value!r:.60} to {name!r}."
@@ -283,9 +323,26 @@ def _line(path: Path, number: int, row: str, layers: Sequence[str]) -> tuple[int
             continue
         if name not in layers:
             raise CorpusError(f'{path}, line {number}: the layer {name!r} is not among "layers" in line 1.')
-        if not isinstance(value, str):
+        if name == ALIGNED:
+            found[name] = _links(path, number, value)
+        elif not isinstance(value, str):
             found[name] = _spans(path, number, name, value)
     return place, found
+
+
+def _paired(text: Path) -> bool:
+    return text.name.removesuffix(".gz").endswith(".pairs.tsv")
+
+
+def _links(path: Path, number: int, value: Any) -> tuple[tuple[int, int], ...]:
+    """The pairs of words in the Pharaoh format."""
+    found = [_LINK.fullmatch(one) for one in value.split()] if isinstance(value, str) else [None]
+    if None in found:
+        raise CorpusError(
+            f'{path}, line {number}: "{ALIGNED}" are pairs of words such as "0-0 1-2", a word of the text and one of '
+            f"its translation, counted from 0, not {value!r:.60}."
+        )
+    return tuple((int(one[1]), int(one[2])) for one in found if one)
 
 
 def _spans(path: Path, number: int, name: str, value: Any) -> tuple[Span, ...]:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import tokenizers
 
+from ptmbench.models.channels import ALIGNED
 from ptmbench.models.text.pieces import CorpusError
 from ptmbench.models.text.template import BERT, Template
 from ptmbench.models.text.tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, settled, trainer, untrained
@@ -166,8 +167,9 @@ class Tokenizer:
 
     @cached_property
     def numbers(self) -> dict[str, dict[str, int]]:
-        """The number of each symbol, from 1, by annotation layer."""
-        return {name: {symbol: n for n, symbol in enumerate(found, 1)} for name, found in self.symbols.items()}
+        """The number of each symbol, from 1, by annotation layer. Word alignments have places and no symbols."""
+        symbols = {name: found for name, found in self.symbols.items() if name != ALIGNED}
+        return {name: {symbol: n for n, symbol in enumerate(found, 1)} for name, found in symbols.items()}
 
     def with_symbols(
         self, symbols: Mapping[str, Sequence[str]], widths: Mapping[str, int] | None = None

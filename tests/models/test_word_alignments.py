@@ -1,0 +1,163 @@
+"""Word alignments of parallel corpora: places by hand, damaged files, and contexts of BiSkip that follow an aligner."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ptmbench.bench.commands.data import annotate
+from ptmbench.models.objectives import biskip
+from ptmbench.models.text import sidecars
+from ptmbench.models.text.annotations import symbols_of, values
+from ptmbench.models.text.corpus import tokenise
+from ptmbench.models.text.pieces import CorpusError, pieces
+from ptmbench.models.text.tokenizers import Tokenizer
+
+LINES = ["the green house\tdas grüne  Haus", "no one knows\tdas weiß niemand", "a b\tc", "one\teins zwei drei"]
+LINKS = ["0-0 1-1 2-2", "0-2 1-2 2-1", "", "0-0 0-1 0-2"]
+
+
+def write(folder: Path, lines: list[str] = LINES, name: str = "de.pairs.tsv") -> Path:
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def pharaoh(folder: Path, *lines: str) -> Path:
+    path = folder / "de.align"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def annotated(folder: Path, *lines: str) -> Path:
+    text = write(folder)
+    sidecars.write(text, sidecars.read_alignments(pharaoh(folder, *lines), text))
+    return text
+
+
+def tokenizer(kind: str, text: Path) -> Tokenizer:
+    return Tokenizer.train(kind, text.read_text().replace("\t", "\n").split("\n"), 90).with_symbols(symbols_of([text]))
+
+
+def test_tokens_have_the_place_of_the_word_that_is_aligned_with_theirs(tmp_path: Path) -> None:
+    text = annotated(tmp_path, *LINKS)
+    assert symbols_of([text]) == {"word_alignments": ()}
+    known = tokenizer("word", text)
+    (piece,) = pieces([text])
+    found = [[row["word_alignments"].tolist() for row in document] for document in values(piece, known)]
+    assert found == [
+        [[1, 2, 3], [1, 2, 3]],
+        [[3, 3, 2], [-1, 3, 1]],  # "niemand" is aligned with "no" and "one": the first of two
+        [[-1, -1], [-1]],
+        [[2], [1, 1, 1]],  # the middle one of three
+    ]
+    assert "word_alignments" not in known.numbers  # which adaptations make rows of
+
+
+def test_pieces_of_a_word_have_its_place_and_the_place_is_a_words_first_piece(tmp_path: Path) -> None:
+    text = write(tmp_path, ["ab cd\tefg hi"])
+    sidecars.write(text, [(1, {"word_alignments": "0-1"})])
+    known = tokenizer("character", text)
+    (piece,) = pieces([text])
+    ((first, second),) = values(piece, known)
+    begin = len(known.encode(["efg"])[0])  # a mark of the space may be a piece by itself
+    words = [known.pieces(known.encode([half])[0]) for half in ("ab cd", "efg hi")]
+    assert set(first["word_alignments"]) <= {-1, 1 + begin, 2 + begin}
+    aligned = [piece.strip("▁") for piece, value in zip(words[0], first["word_alignments"], strict=True) if value > 0]
+    assert "".join(aligned) == "ab"
+    aligned = [piece.strip("▁") for piece, value in zip(words[1], second["word_alignments"], strict=True) if value > 0]
+    assert "".join(aligned) == "hi"
+
+
+def test_a_line_without_alignments_is_not_known_and_one_without_links_is(tmp_path: Path) -> None:
+    text = write(tmp_path)
+    sidecars.write(text, [(2, {"word_alignments": ""}), (4, {"word_alignments": "0-1"})])
+    (piece,) = pieces([text])
+    found = [
+        [row["word_alignments"].tolist() for row in document] for document in values(piece, tokenizer("word", text))
+    ]
+    assert found == [[[0] * 3, [0] * 3], [[-1] * 3, [-1] * 3], [[0] * 2, [0]], [[2], [-1, 1, -1]]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("0-0", "0-0 x", "", ""), r'de.align, line 2: "word_alignments" are pairs of words .* not .0-0 x'),
+        (("0-0", "0-0-0", "", ""), "de.align, line 2"),
+        (("0-0", "-1-0", "", ""), "de.align, line 2"),
+        (("0-0", "0-0", ""), "de.align has 3 lines, and .*de.pairs.tsv has 4"),
+        (("0-0", "0-0", "", "", "0-0"), "de.align has 5 lines"),
+    ],
+)  # fmt: skip
+def test_damaged_alignments_are_told(tmp_path: Path, lines: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        annotated(tmp_path, *lines)
+    assert not sidecars.sidecar_of(tmp_path / "de.pairs.tsv").exists()
+
+
+def test_words_that_a_line_does_not_have_are_told_with_their_line(tmp_path: Path) -> None:
+    text = annotated(tmp_path, "0-0", "0-3", "", "")
+    (piece,) = pieces([text])
+    with pytest.raises(CorpusError, match=r"layers.jsonl, line 3: the words 0-3 .* line 2 of .* has 3 and 3 words"):
+        list(values(piece, tokenizer("word", text)))
+
+
+def test_only_pairs_have_aligned_words(tmp_path: Path) -> None:
+    text = write(tmp_path, ["one text"], "plain.txt")
+    with pytest.raises(CorpusError, match="only .*pairs.tsv files"):
+        sidecars.write(text, [(1, {"word_alignments": "0-0"})])
+    with pytest.raises(CorpusError, match='"default" gives a symbol'):
+        sidecars.write(write(tmp_path), [], default={"word_alignments": "0-0"})
+
+
+def test_a_file_of_an_aligner_is_written_beside_other_annotation(tmp_path: Path) -> None:
+    text, lines = write(tmp_path), tmp_path / "lines.jsonl"
+    lines.write_text('{"line": 2, "languages": "nl"}\n')
+    packed = pharaoh(tmp_path, *LINKS).with_suffix(".gz")
+    packed.write_bytes(gzip.compress(pharaoh(tmp_path, *LINKS).read_bytes()))
+    given = [str(text), "--lines", str(lines), "--default", "languages=en,de", "--alignments", str(packed)]
+    result = CliRunner().invoke(annotate, given)
+    assert result.exit_code == 0, result.output
+    side = sidecars.read(text)
+    assert side is not None and side.layers == ("languages", "word_alignments")
+    assert [side.lines[number].links for number in (1, 3)] == [((0, 0), (1, 1), (2, 2)), ()]
+    assert side.lines[2].layers == {"languages": "nl"} and side.default == {"languages": ("en", "de")}
+    packed.write_bytes(b"no gzip")
+    with pytest.raises(CorpusError, match="is no gzip file"):
+        sidecars.read_alignments(packed, text)
+
+
+def test_contexts_of_biskip_are_around_the_aligned_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Translations in the reverse order. Every other pair is annotated, and its words begin with "a"."""
+    monkeypatch.setattr(biskip, "subsampling", lambda counts: (np.ones(len(counts), np.float32), 1.0))
+    rng, lines, links = np.random.default_rng(0), [], []
+    for number in range(200):
+        own = [f"{'ab'[number % 2]}{n}" for n in rng.permutation(20)[:6]]
+        lines.append(" ".join(own) + "\t" + " ".join(word.upper() for word in own[::-1]))
+        if number % 2 == 0:
+            links.append((number + 1, {"word_alignments": "0-5 1-4 2-3 3-2 4-1"}))  # the last word is not aligned
+    text = write(tmp_path, lines)
+    sidecars.write(text, links)
+    known = Tokenizer.train("word", "\n".join(lines).replace("\t", "\n").split("\n"), 300)
+    known = known.with_symbols(symbols_of([text]))
+    corpus = tokenise([text], known, tmp_path / "cache")
+    batch, same, others, alone = biskip.batches(corpus, known.vocabulary, 8, 60)(0, 0), 0, 0, 0
+    for r in range(8):
+        places, languages, there = (batch[name][r] for name in ("places", "languages", "windows"))
+        words = known.pieces(batch["tokens"][r])
+        for c in np.flatnonzero(there)[12:-12]:  # the row's ends may cut a pair
+            other = 1 - languages[c]
+            aligned = [
+                o for o in np.flatnonzero(there) if languages[o] == other and places[o, other] == places[c, other]
+            ]
+            if words[c].lower().startswith("b"):
+                assert [words[o].lower() == words[c].lower() for o in aligned] == [False]
+                others += 1
+            elif aligned:
+                assert [words[o].lower() for o in aligned] == [words[c].lower()]
+                same += 1
+            else:
+                alone += 1
+    assert same > 50 and others > 50 and 0 < alone < same / 2

@@ -186,8 +186,9 @@ class Responding:
         """Writes nothing: there are no weights except those of the pre-trained checkpoint."""
 
 
-def load(found: Checkpoint) -> Trained:
-    """The predictor that was saved as ``found``.
+def load(found: Checkpoint, settings: Settings | None = None) -> Trained:
+    """The predictor that was saved as ``found``. With other ``settings`` it answers as these say; they may differ from
+    the saved ones where `settings.answering` allows it.
 
     Raises `CheckpointError` for a checkpoint of an older version, which lacks the state of the codec.
     """
@@ -210,7 +211,7 @@ def load(found: Checkpoint) -> Trained:
         common = {"own": own, "others": others, "task": task, "seed": about["seed"], **more}
         return Trained(**common, method=method, settings=settings, codec=codec, weights=found.arrays(arrays))
 
-    settings = adaptation_settings.read(about["adaptation"], about["settings"])
+    settings = settings or adaptation_settings.read(about["adaptation"], about["settings"])
     more = {}
     if stored := about.get("transform"):
         chain = tuple(map(transforms.read, transforms.separated(stored)))

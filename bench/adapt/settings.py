@@ -46,13 +46,16 @@ def setting(
     *,
     baked: bool = False,
     sparing: bool = False,
+    answering: bool = False,
 ) -> Any:
     """A field of `Settings`: it ``takes``, in words, the values that it ``holds`` for.
 
     A traced graph is made for the value of a ``baked`` one. A ``sparing`` one is recorded only where it differs from
-    its default, so that cells of before it was there keep their keys.
+    its default, so that cells of before it was there keep their keys. An ``answering`` one changes only how a trained
+    model answers, so cells that differ in it share one training.
     """
-    return field(default=default, metadata={"takes": takes, "holds": holds, "baked": baked, "sparing": sparing})
+    flags = {"baked": baked, "sparing": sparing, "answering": answering}
+    return field(default=default, metadata={"takes": takes, "holds": holds, **flags})
 
 
 def positive(default: float, **options: bool) -> Any:
@@ -133,19 +136,19 @@ class Settings(Effort):
     label_smoothing: float = share(0.0, sparing=True)
     """Share of the probability of a token to write that is spread over the vocabulary."""
 
-    beam: int = positive(1, sparing=True)
+    beam: int = positive(1, sparing=True, answering=True)
     """Hypotheses that generation keeps side by side; 1 is greedy (`bench.engine.generate` tells what these do)."""
-    length_penalty: float = setting(1.0, sparing=True)
+    length_penalty: float = setting(1.0, sparing=True, answering=True)
     """Power of its length that a hypothesis's log-probability is divided by."""
-    coverage: float = setting(0.0, sparing=True)
+    coverage: float = setting(0.0, sparing=True, answering=True)
     """Penalty for tokens of the source that a text does not look at (`bench.engine.generate`); none for samples."""
-    no_repeat_ngram: int = setting(0, sparing=True)
+    no_repeat_ngram: int = setting(0, sparing=True, answering=True)
     """Runs of so many tokens occur once in a text; 0: as often as they come."""
-    sample: int = switch(0, sparing=True)
+    sample: int = switch(0, sparing=True, answering=True)
     """1: the text is drawn, and ``beam`` is without effect; 0: it is searched for."""
-    temperature: float = positive(1.0, sparing=True)
-    top_k: int = setting(0, sparing=True)
-    top_p: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1, sparing=True)
+    temperature: float = positive(1.0, sparing=True, answering=True)
+    top_k: int = setting(0, sparing=True, answering=True)
+    top_p: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1, sparing=True, answering=True)
     """What samples are drawn from: logits / temperature, the k likeliest tokens, the likeliest that make up p."""
 
     @property
@@ -274,6 +277,11 @@ def read(adaptation: str, values: Mapping[str, Any]) -> Settings:
 def baked(settings: Settings) -> Settings:
     """``settings`` as a traced graph sees them: two with the same ones can share it."""
     return type(settings)(**{f.name: getattr(settings, f.name) for f in fields(settings) if f.metadata["baked"]})
+
+
+def answering(adaptation: str) -> tuple[str, ...]:
+    """Names of the settings of ``adaptation`` that change only how a trained model answers."""
+    return tuple(f.name for f in fields(kind(adaptation)) if f.metadata["answering"])
 
 
 def _where(name: str, known: Mapping[str, Field]) -> str:

@@ -184,14 +184,14 @@ class _Attempt:
         return self.context.out / "adapted" / self.cell.folder
 
     def restored(self, found: Checkpoint) -> Any:
-        """The network that was adapted before and kept as ``found``."""
+        """The network that was adapted before and kept as ``found``, which answers by the settings of this cell."""
         from ptmbench.bench.adapt import predictor
 
         measured = ("seconds", "peak_memory_bytes", "energy", "threads", "transform")  # in fields of their own
         self.outcome.cost |= {name: value for name, value in self.context.spent.items() if name not in measured}
         self.outcome.curve = found.about.get("curve", [])
         with phase("load"):
-            return predictor.load(found)
+            return predictor.load(found, self.settings)
 
     def transformed(self, source: Any, found: Checkpoint) -> Predictor:
         """Applies the cell's next transform to ``source``, the predictor that was kept as ``found``."""

@@ -255,7 +255,8 @@ class _OfCell:
 @dataclass(frozen=True, kw_only=True)
 class AdaptedModel(_OfCell):
     """A model adapted to a task, as ``cell`` trains it, for several cells. Cells of another task begin with its weights
-    (`Cell.adapted`). ``cell`` itself and the same cell under conditions predict with it (`Cell.predictor`).
+    (`Cell.adapted`). Cells whose training is the same (`bench.runs.plan.trained`) predict with it (`Cell.predictor`):
+    ``cell`` itself, under conditions, and with other settings for answers.
 
     If no other cell needs the adapted model of a cell, the cell trains and predicts at once, without such an artefact.
     """

@@ -1,6 +1,7 @@
 """Makes the cells of models x sizes x tasks x adaptations x seeds, and the plan of a run. It reads no data."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -143,17 +144,21 @@ def cells_of(
     """The cells of all combinations, in the order of the board. Each cell is followed by the same cell under each of
     ``conditions``. For a network, the same cells after each of ``transforms`` come next.
 
+    Cells that are trained alike share one adapted model: a cell under conditions, after transforms, with several
+    settings for answers (FastBERT's speed, the beam), and an intermediate task that is a task of the run.
+
     ``neighbour`` maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is
     needed for adaptations with extra encoders. ``adapted`` maps a cell to the key of its adapted or transformed model;
-    it is needed for intermediate tasks (``finetune:after=mnli``), conditions and transforms. ``chosen_by`` has
-    `Cell.chosen_by` of the rows that are pre-trained several times. ``tuned`` gives a cell its tuned settings; models
-    of an intermediate task keep the untuned ones.
+    it is needed wherever cells share one. ``chosen_by`` has `Cell.chosen_by` of the rows that are pre-trained several
+    times. ``tuned`` gives a cell its tuned settings; models of an intermediate task keep the untuned ones.
     """
     if not rows or not tasks:
         raise UsageError("There is nothing to run: name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
     asked_for = tuple(name for name, _ in variants.values())
     under, after_it = tuple(map(choose, conditions)), tuple(map(transforms_of.choose, transforms))
+    intermediate: set[str] = set()
+    """Keys of the cells that stand for the trainings on intermediate tasks."""
 
     def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
         """A cell for each seed that changes the result."""
@@ -173,7 +178,9 @@ def cells_of(
             if adaptation_of(row, first.form, name) != name:
                 raise UsageError(f"'{asked}': models are not trained on {after}. Name another intermediate task.")
             plain = f"{name}:{'+'.join(map('='.join, changes.items()))}" if changes else name
-            begins = {one.seed: adapted(one) for one in drawn(row, first, plain, name, changes, "")}
+            found = [trained(one) for one in drawn(row, first, plain, name, changes, "")]
+            intermediate.update(one.key for one in found)
+            begins = {one.seed: adapted(one) for one in found}
         for seed in seeds[:1] if still else seeds:
             yield Cell(
                 row=row,
@@ -194,16 +201,40 @@ def cells_of(
                 adapted=begins.get(seed, ""),
             )
 
-    cells: dict[str, Cell] = {}
+    plain: dict[str, Cell] = {}
     for row in rows:
         for task in tasks:
             for asked, (name, changes) in variants.items():
                 own = {key: value for key, value in changes.items() if key != AFTER}
-                for one in drawn(row, task, asked, name, own, changes.get(AFTER, "")):
-                    for other in _with_transforms(tuned(one), after_it):
-                        shared = bool(after_it)
-                        cells |= {made.key: made for made in _with_conditions(other, under, adapted, shared)}
+                found = drawn(row, task, asked, name, own, changes.get(AFTER, ""))
+                plain |= {one.key: one for one in map(tuned, found)}
+    alike = Counter(trained(one).key for one in plain.values() if _learns(one))
+    cells: dict[str, Cell] = {}
+    for one in plain.values():
+        key = trained(one).key if _learns(one) else ""
+        shared = bool(after_it) or alike[key] > 1 or key in intermediate
+        for other in _with_transforms(one, after_it):
+            cells |= {made.key: made for made in _with_conditions(other, under, adapted, shared)}
     return tuple(cells.values())
+
+
+def trained(cell: Cell) -> Cell:
+    """The cell that stands for the training of ``cell``, the same one for all cells that are trained alike. It has the
+    defaults of settings that change only how a model answers, such as the beam."""
+    name, pairs = adaptation_settings.split(cell.adaptation)
+    answering = adaptation_settings.answering(name)
+    idle = (*answering, *(() if cell.adapted else (AFTER,)))  # a task has no intermediate task that is itself
+    kept = "+".join("=".join(pair) for pair in pairs if pair[0] not in idle)
+    usual = adaptation_settings.defaults(cell.form, name)
+    settings = replace(
+        adaptation_settings.read(name, cell.settings), **{each: getattr(usual, each) for each in answering}
+    )
+    recorded = adaptation_settings.recorded(settings)
+    return replace(cell, adaptation=f"{name}:{kept}" if kept else name, settings=recorded)
+
+
+def _learns(cell: Cell) -> bool:
+    return cell.row.kind != "baseline" and load_adaptation(cell.method).learns
 
 
 def _with_transforms(cell: Cell, chains: Sequence[Sequence[transforms_of.Chosen]]) -> Iterator[Cell]:
@@ -217,10 +248,9 @@ def _with_conditions(
     cell: Cell, conditions: Sequence[Chosen], adapted: Callable[[Cell], str] | None, shared: bool
 ) -> Iterator[Cell]:
     """``cell``, and the same cell under each of ``conditions``. A model that is trained is adapted once for all of
-    these cells; ``shared`` says that cells after a transform need it too."""
-    learns = cell.row.kind != "baseline" and load_adaptation(cell.method).learns
+    these cells; ``shared`` says that other cells need it too."""
     fitting = {one for one in conditions if one.condition.fits(cell.form)}
-    predictor = adapted(cell) if learns and (fitting or shared) else ""
+    predictor = adapted(trained(cell)) if _learns(cell) and (fitting or shared) else ""
     yield replace(cell, predictor=predictor)
     for one in conditions:
         yield replace(

@@ -1,7 +1,7 @@
 """Splits a corpus into documents to train on and held-out documents to measure a loss on.
 
-`bench.runs.work` splits the corpus of tuning trials with `split`, and takes a `sample` of text that is held out from the
-start. No part is a copy: each reads its values from the whole corpus, which may lie in shards on disk.
+`bench.runs.work` splits the corpus of tuning trials with `split`, and takes a `sample` of text that is held out from
+the start. No part is a copy: each reads its values from the whole corpus, which may lie in shards on disk.
 """
 
 import hashlib

@@ -26,8 +26,8 @@ Differences from the authors' code (autoliuweijie/FastBERT): it minimises sum_c 
 last pass; here those are kept whose loss on the selection split is lowest. It lets a text of uncertainty ``speed``
 leave; here such a text stays, as in the paper.
 
-Training does not depend on ``speed``. The task's score on the selection split chooses the teacher. The gradients of a
-predictor come from the teacher's loss.
+Training does not depend on ``speed``, so a run trains once for all speeds. The task's score on the selection split
+chooses the teacher. The gradients of a predictor come from the teacher's loss.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class Own(Learning):
     """Share of the steps in which the students learn."""
     student_rate: float = settings.positive(10.0)
     """How many times higher the learning rate of the students is (authors' code)."""
-    speed: float = settings.setting(0.5, "from 0 to 1", lambda value: 0 <= value <= 1)
+    speed: float = settings.setting(0.5, "from 0 to 1", lambda value: 0 <= value <= 1, answering=True)
     """A text leaves at the first branch whose uncertainty is below it."""
     branch: int = settings.setting(0, baked=True)
     """W, the width of a branch; 0 is a sixth of the encoder's."""

@@ -16,7 +16,7 @@ from ptmbench.leaderboard.costs import is_number
 from ptmbench.leaderboard.grid import NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.record import Record, planned
 from ptmbench.leaderboard.stats import Interval, Summary, mean_of
-from ptmbench.leaderboard.text import clean, number
+from ptmbench.leaderboard.text import clean, decimals_of, number
 
 _POINTS = 6  # points of a learning curve that are written out
 
@@ -38,7 +38,8 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], drawn: str
     anchor = f"c{at[0]}-{at[1]}"
     rank = grid.ranks(column).get(row, "")
     if cell and cell.ok:
-        mean, interval = number(cell.summary.mean), _interval(cell.interval)
+        mean = number(cell.summary.mean, decimals=column.decimals)
+        interval = _interval(cell.interval, decimals=column.decimals)
         star = "*" if row in grid.leaders(column) else ""
         score = _score(cell, anchor, f" class=leads>{mean}*" if star else f">{mean}", interval, drawn)
         task, sentence = f"{mean}{star}", ""
@@ -63,15 +64,17 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], drawn: str
     )
 
 
-def score(summary: Summary, interval: Interval | None = None, signed: bool = False) -> dict[str, Any]:
+def score(
+    summary: Summary, interval: Interval | None = None, signed: bool = False, decimals: int = 1
+) -> dict[str, Any]:
     """A score as the page writes it: "" for what there is not."""
     low, high = interval or summary.interval
     known = math.isfinite(low) and math.isfinite(high)
     return {
         "n": summary.n,
-        "mean": number(summary.mean, signed) if summary.n else "",
-        "sd": number(summary.sd) if math.isfinite(summary.sd) else "",
-        "interval": _interval(Interval(low, high), signed),
+        "mean": number(summary.mean, signed, decimals) if summary.n else "",
+        "sd": number(summary.sd, decimals=decimals) if math.isfinite(summary.sd) else "",
+        "interval": _interval(Interval(low, high), signed, decimals),
         "sort": _sort(summary.mean),
         "apart": known and (low > 0 or high < 0),
     }
@@ -87,10 +90,10 @@ def _score(cell: Cell, anchor: str, link: str, interval: str, drawn: str) -> str
     return f"<td class=num data-v={value}><a href=#{anchor}{link}</a><small>{interval}</small>{below}"
 
 
-def _interval(interval: Interval, signed: bool = False) -> str:
+def _interval(interval: Interval, signed: bool = False, decimals: int = 1) -> str:
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
         return ""
-    return f"{number(interval.low, signed)} to {number(interval.high, signed)}"
+    return f"{number(interval.low, signed, decimals)} to {number(interval.high, signed, decimals)}"
 
 
 def _sort(mean: float) -> str:
@@ -103,7 +106,7 @@ def _seed(record: Record, several: bool) -> str:
     made = record.pretraining or planned(record)
     seed = f"pre-training {made.get('seed')}, {record.seed}" if several else f"{record.seed}"
     if record.status == "ok":
-        return f"{seed}: {record.headline['value']:.2f}"
+        return f"{seed}: {number(record.headline['value'], decimals=decimals_of(record.task) + 1)}"
     return f"{seed}: {record.status.replace('_', ' ')}, {record.reason['text']}"
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ptmbench.leaderboard import overlap
 from ptmbench.leaderboard.grid import Cell, Column, Grid, Row
 from ptmbench.leaderboard.record import slug
-from ptmbench.leaderboard.text import clean, latex_cell
+from ptmbench.leaderboard.text import clean, latex_cell, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,8 @@ def _epoch(moment: str) -> str:
 def _entry(row: Row, column: Column, cell: Cell) -> dict[str, Any]:
     low, high = cell.interval
     known = math.isfinite(low) and math.isfinite(high)
-    span = f", 95 % interval {low:.2f} to {high:.2f}" if known else ""
+    ends = [number(end, decimals=column.decimals + 1) for end in (low, high)]
+    span = f", 95 % interval {' to '.join(ends)}" if known else ""
     seeds = f"{cell.summary.n} seed{'s' if cell.summary.n > 1 else ''}"
     note = f"{column.task['headline']}, {column.task.get('split') or 'unnamed split'}, {seeds}{span}; {row.words}"
     return {

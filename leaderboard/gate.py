@@ -21,7 +21,7 @@ from ptmbench.leaderboard.drops import IDENTICAL, Scorer, scoring_change
 from ptmbench.leaderboard.gate_cost import Time, compare_costs, compare_time
 from ptmbench.leaderboard.record import Draw, Record, RecordError
 from ptmbench.leaderboard.sides import Group, Side
-from ptmbench.leaderboard.text import clean
+from ptmbench.leaderboard.text import clean, decimals_of
 from ptmbench.leaderboard.verdicts import (
     APART,
     ENOUGH,
@@ -111,6 +111,7 @@ def _compare(
         "task": known.first.task["title"], "row": known.title, "adaptation": known.first.adaptation["name"],
         "metric": known.first.task["headline"], "data": str(known.first.task["data_sha256"]),
         "condition": (known.first.task.get("condition") or {}).get("name", ""),
+        "decimals": decimals_of(known.first.task),
     }  # fmt: skip
     if one is None:
         return Verdict(verdict=NEW, reason="BASE has no such cell.", **about)
@@ -188,7 +189,7 @@ def overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, damaged
         return worst, open_cells if counts[INCONCLUSIVE] else "Every cell passes."
     if macro.verdict == PASS and counts[INCONCLUSIVE]:
         worst = max((cell for cell in cells if cell.verdict == INCONCLUSIVE), key=_most)
-        most = f"a drop of up to {_most(worst):.1f}" if math.isfinite(_most(worst)) else "any drop"
+        most = f"a drop of up to {_most(worst):.{worst.decimals}f}" if math.isfinite(_most(worst)) else "any drop"
         return ON_AVERAGE, (
             f"The mean does not drop by the margin, but {counts[INCONCLUSIVE]} of {compared} cells may have dropped by "
             f"more than theirs. {worst.row} on {worst.task} leaves {most} open."

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from ptmbench.leaderboard.gate import Gate
 from ptmbench.leaderboard.gate_cost import Time
-from ptmbench.leaderboard.text import clean, markdown_cell
+from ptmbench.leaderboard.text import clean, markdown_cell, number
 from ptmbench.leaderboard.verdicts import APART, INCONCLUSIVE, MISSING, NEW, ON_AVERAGE, PASS, REGRESSION, Verdict
 
 SCHEMA = 1
@@ -145,19 +145,20 @@ def _row(cell: Verdict) -> str:
 
 
 def _line(cell: Verdict) -> list[str]:
+    digits = cell.decimals + 1
     drop, known = "", cell.drop is not None and math.isfinite(cell.drop.variance)
     if cell.drop is not None:
-        drop = f"{cell.drop.value:+.2f}"
+        drop = number(cell.drop.value, True, digits)
     if known:
         low, high = cell.drop.interval()
-        drop += f" ({low:+.2f} to {high:+.2f})"
+        drop += f" ({number(low, True, digits)} to {number(high, True, digits)})"
     seeds = f"{cell.seeds[0]} / {cell.seeds[1]}" if any(cell.seeds) else ""
     if any(cell.diverged):
         seeds += f", {cell.diverged[0]} / {cell.diverged[1]} diverged"
     why = " ".join([cell.reason, *cell.notes])[:_TEXT]
     return [
-        f"{_SIGNS[cell.verdict]} {cell.verdict}", _name(cell), cell.row, _number(cell.base), _number(cell.head), drop,
-        _number(cell.margin), seeds, why,
+        f"{_SIGNS[cell.verdict]} {cell.verdict}", _name(cell), cell.row, number(cell.base, decimals=digits),
+        number(cell.head, decimals=digits), drop, number(cell.margin, decimals=digits), seeds, why,
     ]  # fmt: skip
 
 
@@ -183,10 +184,6 @@ def _more(cost: Any) -> str:
 def _counts(gate: Gate) -> str:
     counts = Counter(cell.verdict for cell in gate.cells)
     return f"{len(gate.cells)} cells: {', '.join(f'{counts[name]} {name}' for name in _ORDER if counts[name])}."
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
 
 
 def _cell(text: str) -> str:

@@ -16,6 +16,7 @@ from ptmbench.leaderboard import overlap
 from ptmbench.leaderboard.ranks import Rank, ranks, together
 from ptmbench.leaderboard.record import THEN, Draw, Record, draw_of
 from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise, units
+from ptmbench.leaderboard.text import decimals_of
 
 _KIND_WORDS = {
     "pretrained": "pre-trained",
@@ -119,6 +120,11 @@ class Column:
         return self.task["higher_is_better"] and not self.task.get("condition")
 
     @property
+    def decimals(self) -> int:
+        """Decimals of the headline."""
+        return decimals_of(self.task)
+
+    @property
     def bounds(self) -> Interval:
         """Between which numbers the headline lies: correlations can be negative, perplexity has no upper bound."""
         return bounds_of(self.task)
@@ -165,6 +171,11 @@ class Cell:
     def summary(self) -> Summary:
         """Over seeds; where there are several pre-trainings, over the means of these."""
         return summarise(units(self.values))
+
+    @property
+    def decimals(self) -> int:
+        """Decimals of its numbers."""
+        return decimals_of(self.records[0].task)
 
     @property
     def drawn(self) -> str:

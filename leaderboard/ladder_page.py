@@ -74,20 +74,21 @@ def _ticks(same: Sequence[Curve]) -> dict[float, str]:
 
 
 def _line(one: Curve) -> dict[str, Any]:
-    fit = one.fit
+    fit, digits = one.fit, one.measure.decimals
+    more = digits + 1  # gains are smaller than scores
     return {
         "number": one.series.number,
         "label": one.series.label,
         "words": one.series.words,
         "task": _capital(one.measure.title),
-        "points": ", ".join(f"{point.rung}: {_digits(point.value)}" for point in one.points),
+        "points": ", ".join(f"{point.rung}: {number(point.value, decimals=digits)}" for point in one.points),
         "drawn": "; ".join(dict.fromkeys(point.drawn for point in one.points)),
         "gains": [
-            {"steps": f"{gain.below.rung} to {gain.above.rung}", **_signed(gain.value, gain.interval)}
+            {"steps": f"{gain.below.rung} to {gain.above.rung}", **_signed(gain.value, gain.interval, more)}
             for gain in one.gains
         ],
-        "slope": _signed(fit.slope, fit.slope_interval) if fit else None,
-        "bend": _signed(fit.bend, fit.bend_interval) if fit else None,
+        "slope": _signed(fit.slope, fit.slope_interval, more) if fit else None,
+        "bend": _signed(fit.bend, fit.bend_interval, more) if fit else None,
         "exponent": _signed(fit.exponent, fit.exponent_interval, 3) if fit else None,
         "refusal": one.refusal,
     }
@@ -112,7 +113,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _signed(value: float, interval: Interval, digits: int = 2) -> dict[str, Any]:
+def _signed(value: float, interval: Interval, digits: int) -> dict[str, Any]:
     """A number with its sign and interval; ``apart`` where the interval excludes zero."""
     known = math.isfinite(interval.low) and math.isfinite(interval.high)
     return {
@@ -121,10 +122,6 @@ def _signed(value: float, interval: Interval, digits: int = 2) -> dict[str, Any]
         "sort": f"{value:.6g}" if math.isfinite(value) else "",
         "apart": known and (interval.low > 0 or interval.high < 0),
     }
-
-
-def _digits(value: float) -> str:
-    return number(value) if abs(value) >= 10 else f"{value:.2f}"
 
 
 def _capital(text: str) -> str:

@@ -40,6 +40,7 @@ class Measure:
     higher_is_better: bool = True
     best: float = 100.0
     """The best value there can be, where higher is better."""
+    decimals: int = 1
     is_loss: bool = False
     """Whether it measures pre-training alone, so that rows with several adaptations have the same values."""
 
@@ -72,7 +73,9 @@ def _task(grid: Grid, column: Column) -> Measure:
         return _estimate(cell.summary.mean, cell.error, cell.interval, cell.drawn) if cell and cell.ok else None
 
     better = column.task["higher_is_better"]
-    return Measure(title=column.title, of=of, higher_is_better=better, best=column.bounds.high)
+    return Measure(
+        title=column.title, of=of, higher_is_better=better, best=column.bounds.high, decimals=column.decimals
+    )
 
 
 def _losses(grid: Grid) -> Iterator[Measure]:
@@ -81,7 +84,9 @@ def _losses(grid: Grid) -> Iterator[Measure]:
     names = [name for name, _ in found]
     for name, text in found:
         part = f", text {text[:6]}" if names.count(name) > 1 else ""
-        yield Measure(title=f"{LOSS} ({name}{part})", of=_loss_of(name, text), higher_is_better=False, is_loss=True)
+        yield Measure(
+            title=f"{LOSS} ({name}{part})", of=_loss_of(name, text), higher_is_better=False, decimals=2, is_loss=True
+        )
 
 
 def _loss_key(record: Record) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard.record import Record
-from ptmbench.leaderboard.text import number
+from ptmbench.leaderboard.text import decimals_of, number
 
 MARKED = 0.01
 """Share of overlapping examples from which on a task or a cell is marked: a score in percent may then owe a point to
@@ -74,7 +74,7 @@ def cell_line(records: Sequence[Record]) -> str:
     parts, mean = [in_corpus(records[0].task)], clean_mean(records)
     if mean is not None:
         left = (records[0].task.get("overlap") or {}).get("left_out")
-        parts.append(f"Without {left} overlapping examples: {number(mean)}.")
+        parts.append(f"Without {left} overlapping examples: {number(mean, decimals=decimals_of(records[0].task))}.")
     return " ".join(filter(None, parts))
 
 

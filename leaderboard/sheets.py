@@ -7,6 +7,7 @@ from typing import Any
 from ptmbench.leaderboard import charts, overlap
 from ptmbench.leaderboard.costs import adaptation_tuning_of, is_number, tuning_of
 from ptmbench.leaderboard.grid import Column, Grid, Row
+from ptmbench.leaderboard.measures import held_out_of
 from ptmbench.leaderboard.stats import LARGEST
 from ptmbench.leaderboard.text import duration, number, quantity
 
@@ -58,7 +59,7 @@ def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
         "source": task.get("source") or "",
         "split": task.get("split") or "",
         "examples": task.get("examples"),
-        "chance": number(task.get("chance")),
+        "chance": number(task.get("chance"), decimals=column.decimals),
         "headroom": _headroom(column, [one for one in scored if math.isfinite(one)]),
         "overlap": overlap.training(task),
         "rows": len(scored),
@@ -133,13 +134,21 @@ def _pretraining(records: Sequence[Any]) -> list[str]:
                 *(f"{quantity(one[n])} {n}" for n in ("steps", "tokens") if is_number(one.get(n))),
                 quantity(one["flops"], "FLOP") if is_number(one.get("flops")) else "",
                 duration(one["seconds"]) if is_number(one.get("seconds")) else "", _tuning(one),
-                f"final loss {one['loss']:.3f}" if is_number(one.get("loss")) else "", f"weights {digest[:12]}",
+                f"final loss {one['loss']:.3f}" if is_number(one.get("loss")) else "", _held_out(one),
+                f"weights {digest[:12]}",
                 _other("continued from", one.get("base")), _other("taught by", one.get("teacher")),
             )
             if part
         )
         for digest, one in sorted(made.items())
     ]  # fmt: skip
+
+
+def _held_out(made: Mapping[str, Any]) -> str:
+    """The loss on held-out text with its parts; "" where none was measured."""
+    found = held_out_of(made)
+    parts = [f"{name} {value:.3f}" for name, value in found.items() if name.endswith("_loss") and is_number(value)]
+    return f"held-out loss {found['loss']:.3f}" + (f" ({', '.join(parts)})" if parts else "") if found else ""
 
 
 def _tuning(made: Mapping[str, Any]) -> str:
@@ -169,7 +178,8 @@ def _headroom(column: Column, scored: Sequence[float]) -> str:
     if not scored or not column.averaged:
         return ""
     best, chance = max(scored), column.task.get("chance")
-    room = f"{number(100 - best)} points from the best row ({number(best)}) to the metric's bound of 100"
+    left, reached = (number(value, decimals=column.decimals) for value in (100 - best, best))
+    room = f"{left} points from the best row ({reached}) to the metric's bound of 100"
     if isinstance(chance, (int, float)) and math.isfinite(chance) and chance < 100:
         room += f"; the best row has gone {100 * (best - chance) / (100 - chance):.0f} % of the way from chance"
     return room

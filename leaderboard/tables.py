@@ -25,19 +25,19 @@ Records = Iterable[Record] | Grid
 """Every table takes records, or the grid of them where several tables share one."""
 
 
-def spread(summary: Summary, signed: bool = False) -> str:
+def spread(summary: Summary, signed: bool = False, decimals: int = 1) -> str:
     """ "mean ± sd (n)"; without the middle part for a single seed, "" for none."""
     if not summary.n:
         return ""
-    deviation = f" ± {number(summary.sd)}" if math.isfinite(summary.sd) else ""
-    return f"{number(summary.mean, signed)}{deviation} ({summary.n})"
+    deviation = f" ± {number(summary.sd, decimals=decimals)}" if math.isfinite(summary.sd) else ""
+    return f"{number(summary.mean, signed, decimals)}{deviation} ({summary.n})"
 
 
 def shown(cell: Cell | None) -> str:
     """What a cell shows: its score with spread and marks, or in brackets the code of the reason for the blank."""
     code = NOT_RUN[0] if cell is None else cell.blank[0] if cell.blank else ""
     several = [cell.drawn] if cell and cell.pretrainings > 1 else []
-    return f"[{code}]" if code else "; ".join((spread(cell.summary), *several, *cell.marks))
+    return f"[{code}]" if code else "; ".join((spread(cell.summary, decimals=cell.decimals), *several, *cell.marks))
 
 
 def scores(records: Records) -> pd.DataFrame:
@@ -129,7 +129,9 @@ def twins(records: Records) -> pd.DataFrame:
     for row, twin in twin_rows(grid):
         average = difference(grid.macro(row), grid.macro(twin))
         line = [*_identity(row), *_numbers(average)]
-        lines.append(line + [spread(twin_difference(grid, row, twin, column), True) for column in grid.columns])
+        lines.append(
+            line + [spread(twin_difference(grid, row, twin, column), True, column.decimals) for column in grid.columns]
+        )
     return _frame(lines, [*_IDENTITY, *_SUMMARY, *task_titles(grid.columns)])
 
 
@@ -337,7 +339,7 @@ def _measured(cell: Cell | None, column: Column, metric: str) -> tuple[str, str]
         return "", ""
     name = metric if all(metric in record.scores for record in cell.ok) else "headline"
     values = [float(record.scores[name]["value"]) for record in cell.ok]
-    return spread(summarise(values)), column.task["headline"] if name == "headline" else name
+    return spread(summarise(values), decimals=column.decimals), column.task["headline"] if name == "headline" else name
 
 
 def _names(column: Column) -> set[str]:

@@ -6,6 +6,12 @@ autoescape; this module does what no template engine does.
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+MOST_DECIMALS = 9
+_DECIMALS = {"bits_per_byte": 2}
+"""By metric, for records that do not state them; 1 for all others."""
 
 _FORMULA = ("=", "+", "-", "@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?( ± \d+(\.\d+)?)?( \(\d+\))?(; \w[\w ;]*)?")
@@ -45,9 +51,17 @@ def latex_cell(value: object) -> str:
     return f"{{{text}}}" if text.startswith(("[", "*")) else text
 
 
-def number(value: float | None, signed: bool = False) -> str:
-    """A score to one decimal; "" for None, "nan" for what is not a number."""
-    return "" if value is None else f"{value:+.1f}" if signed else f"{value:.1f}"
+def decimals_of(task: Mapping[str, Any]) -> int:
+    """Decimals of a headline, from the ``task`` part of a record, or from the metric if an older version made it."""
+    stated = task.get("decimals")
+    if type(stated) is int and 0 <= stated <= MOST_DECIMALS:
+        return stated
+    return _DECIMALS.get(str(task["headline"]), 1)
+
+
+def number(value: float | None, signed: bool = False, decimals: int = 1) -> str:
+    """A score to so many ``decimals``; "" for None, "nan" for what is not a number."""
+    return "" if value is None else f"{value:+.{decimals}f}" if signed else f"{value:.{decimals}f}"
 
 
 def quantity(value: float | None, unit: str = "") -> str:

@@ -59,6 +59,8 @@ class Verdict:
     """Whether HEAD gives another score to the predictions that BASE has too."""
     costs: tuple[Cost, ...] = ()
     notes: tuple[str, ...] = ()
+    decimals: int = 1
+    """Decimals of its scores on the board; the gate shows one more."""
     counted: bool = False
     """Whether it is part of the mean drop."""
     weights: frozenset[str] = frozenset()
@@ -103,7 +105,7 @@ def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
         words = f"One seed a side tells nothing of the next: run at least {ENOUGH}."
         return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words, seeds_needed=ENOUGH)
     seen, needed = drop.detectable(alpha), drop.seeds_needed(margin, alpha)
-    words = f"A drop below {seen:.1f} could not have been seen. "
+    words = f"A drop below {seen:.{cell.decimals}f} could not have been seen. "
     if high < margin:
         words += "The seeds that failed may have been the bad ones."
     elif drop.from_pretraining and needed is None:

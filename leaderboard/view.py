@@ -84,7 +84,7 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
             ran = list(found)
             if ran not in seeds:
                 seeds.append(ran)
-            values = [round(value, 3) if math.isfinite(value) else None for value in found.values()]
+            values = [round(value, column.decimals + 2) if math.isfinite(value) else None for value in found.values()]
             first = {record.seed: record for record in reversed(cell.ok)}  # of several pre-trainings
             files = [scripts.get(first[seed].seal, "") for seed in ran]
             told: list[Any] = [seeds.index(ran), values, files if any(files) else 0]
@@ -94,7 +94,12 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
             line.append(told if any(told[2:]) else told[:2])
         cells.append(line)
     columns = [
-        {"title": one.title, "form": one.task.get("form") or "", "higher": one.task["higher_is_better"]}
+        {
+            "title": one.title,
+            "form": one.task.get("form") or "",
+            "higher": one.task["higher_is_better"],
+            "decimals": one.decimals,
+        }
         for one in grid.columns
     ]
     named = [{"id": row["id"], "title": clean(row["title"])} for row in rows]
@@ -199,12 +204,12 @@ def _missing(scored: int, tasks: int) -> str:
 
 def _twin(grid: Grid, row: Row, twin: Row) -> dict[str, Any]:
     average = difference(grid.macro(row), grid.macro(twin))
-    parts = [tables.twin_difference(grid, row, twin, column) for column in grid.columns]
+    parts = [(tables.twin_difference(grid, row, twin, column), column.decimals) for column in grid.columns]
     return {
         "label": row.label,
         "words": row.words,
         "average": score(average, signed=True),
-        "cells": [score(part, signed=True) for part in parts],
+        "cells": [score(part, signed=True, decimals=decimals) for part, decimals in parts],
     }
 
 

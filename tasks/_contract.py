@@ -19,6 +19,7 @@ _KINDS = {"form": Form, "source": Source, "files": Mapping, "extra": Mapping, "s
     "higher_is_better": bool,
     "version": int,
     "train_examples": int,
+    "decimals": int,
 }
 """Types of the fields of a `Task`. `_TUPLES` and `_FUNCTIONS` are further ones, all others are texts."""
 _TUPLES = {"folders": str, "labels": str, "words": str, "answers": str, "downloads": Download, "metrics": object} | {

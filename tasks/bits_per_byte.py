@@ -63,6 +63,7 @@ def variant(name: str) -> Task:
         metrics=(bits_per_byte,),
         headline="bits_per_byte",
         higher_is_better=False,
+        decimals=2,
         chance=UNIFORM,
         report="test",
         notes="Bytes that [UNK] hides are counted as all alike. Chance is 8 bits: all bytes alike.",

@@ -135,6 +135,8 @@ class Task:
     decide: Callable[[Sequence[Sequence[float]]], Sequence[float]] | None = None
     """Scores of ``labels`` from the probabilities of each question's answers; those of the only one when None."""
     higher_is_better: bool = True
+    decimals: int = 1
+    """Decimals of the headline on the board. The unit decides: 1 for percent and perplexity, 2 for bits per byte."""
     chance: float | None = None
     """Headline of a coin or of the constant answer, where it is known in advance."""
     report: str = "dev"

@@ -209,6 +209,7 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
         "data_sha256": cell.data_sha256,
         "headline": task.headline,
         "higher_is_better": task.higher_is_better,
+        "decimals": task.decimals,
         "chance": task.chance,
         "licence": context.source.get("licence", task.source.licence),
     }

@@ -38,7 +38,7 @@ function makeCompare() {
 function line(column, first, second) {
   const found = difference(first, second, page.seeds, page.t);
   const row = document.createElement("tr");
-  const number = (value, signs) => (Number.isFinite(value) ? (signs && value > 0 ? "+" : "") + value.toFixed(1) : "");
+  const number = (value, signs) => (Number.isFinite(value) ? (signs && value > 0 ? "+" : "") + value.toFixed(column.decimals) : "");
   const cell = (text, value) => row.append(element("td", text, { class: "num", "data-v": Number.isFinite(value) ? value : "" }));
   row.append(element("th", column.title, { scope: "row", class: "name" }));
   cell(number(mean(first)), mean(first));

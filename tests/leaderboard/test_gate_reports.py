@@ -1,6 +1,7 @@
 """The gate's reports: lines, Markdown, JUnit, annotations and JSON are safe, short enough and well formed."""
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -64,3 +65,12 @@ def test_cells_under_a_condition_have_a_part_of_their_own_in_reports(tmp_path):
     assert gate_report.UNDER not in gate_report.to_lines(between(tmp_path / "none", [cells()], [cells()]))
     short = gate_report.to_markdown(found, limit=600)
     assert len(short) <= 600 and "more cells" in short
+
+
+def test_scores_have_the_decimals_of_their_metric_and_one_more(tmp_path):
+    found = between(tmp_path, [cells(level=0.5, salt=1)], [cells(level=0.4, salt=2)])
+    (cell,) = found.cells
+    assert cell.decimals == 1
+    fine = replace(cell, base=2.3456, head=2.5, margin=0.05, decimals=2)
+    line = gate_report._line(fine)
+    assert {"2.346", "2.500", "0.050"} <= set(line) and f"{cell.base:.2f}" in gate_report._line(cell)

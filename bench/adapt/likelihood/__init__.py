@@ -48,7 +48,7 @@ class Own(Settings):
             for count in counts:
                 for _, places in around(count, room, self.stride):
                     rows[min(count, room) + template.added(1)] += len(places)
-            return rows.total(), network.filling_flops(rows)
+            return sum(length * count for length, count in rows.items()), network.filling_flops(rows)
         if not network.model.tells_likelihood:
             raise no_likelihood(network.title, "a token from those before it")
         room = self.length - len(template.start)

@@ -23,6 +23,7 @@ _TWIN = 76  # width of the place of twins, at the left
 _DODGE = 4.0  # between the whiskers of two models at one rung
 _LINE = 16.0  # height of a label
 _LONGEST = 12  # characters of a label
+_MOST_STEPS = 5  # of an axis
 COLOURS = 8
 """Colours of lines on the page, k0 to k7."""
 _ROUND = tuple((4.2 * math.cos(i * math.pi / 6), 4.2 * math.sin(i * math.pi / 6)) for i in range(12))
@@ -76,9 +77,9 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
     left, right, top, bottom = _MARGIN
     scores = [x for dot in dots for x in (dot.score, *dot.interval) if math.isfinite(x)]
     across = _scale([math.log10(cost) for cost in (*(dot.cost for dot in dots), *labels)], left, _PLANE[0] - right)
-    low, high = _round(min(scores), max(scores))
-    up = _scale([low, high], _PLANE[1] - bottom, top)
-    parts = _levels(low, high, up, left, _PLANE[0] - right)
+    levels = _round(min(scores), max(scores))
+    up = _scale(levels, _PLANE[1] - bottom, top)
+    parts = _levels(levels, up, left, _PLANE[0] - right)
     for cost, text in labels.items():
         x = f"{across(math.log10(cost)):.1f}"
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{top}" y2="{_PLANE[1] - bottom}"/>')
@@ -115,16 +116,18 @@ class Line:
 
 def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
     """Scores over FLOPs (logarithmic): a line with its label for each model, whiskers for the intervals. The twin with
-    random weights has a place of its own at the left, and a dotted line across. Models differ in marker and label, so
-    no meaning is by colour alone. ``labels`` are the texts of FLOPs on the axis, "" for an end without one."""
+    random weights has a place of its own at the left, and a dotted line across. A number has the same colour and
+    marker in every picture; markers and labels tell the models apart without the colours. ``labels`` are the texts of
+    FLOPs on the axis, "" for an end without one."""
     (width, height), (left, right, top, bottom) = _LADDER, _LADDER_MARGIN
     spans = [(value, interval) for line in lines for _, value, interval in line.points]
     spans += [line.twin for line in lines if line.twin]
-    low, high = _round(*(end(x for v, span in spans for x in (v, *span) if math.isfinite(x)) for end in (min, max)))
-    up = _scale([low, high], height - bottom, top)
+    known = [x for value, span in spans for x in (value, *span) if math.isfinite(x)]
+    levels = _round(min(known), max(known))
+    up = _scale(levels, height - bottom, top)
     start = left + (_TWIN if any(line.twin for line in lines) else _DODGE * len(lines))
     across = _scale([math.log10(cost) for cost in labels], start, width - right - _DODGE * len(lines) / 2)
-    parts = _levels(low, high, up, left, width - right)
+    parts = _levels(levels, up, left, width - right)
     for cost, text in ((cost, text) for cost, text in labels.items() if text):
         x = f"{across(math.log10(cost)):.1f}"
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{top}" y2="{height - bottom}"/>')
@@ -134,7 +137,7 @@ def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
         parts.append(f'<text x="{middle:.1f}" y="{height - bottom + 17}" text-anchor="middle">none</text>')
     names = []
     for i, line in enumerate(lines):
-        colour, marker = f"k{i % COLOURS}", _MARKERS[i % len(_MARKERS)]
+        colour, marker = f"k{(line.number - 1) % COLOURS}", _MARKERS[(line.number - 1) % len(_MARKERS)]
         shift = _DODGE * (i - (len(lines) - 1) / 2)
         drawn = []
         if line.twin:
@@ -193,23 +196,23 @@ def _scale(values: Sequence[float], start: float, end: float):
     return lambda value: start + (end - start) * (value - low) / (high - low)
 
 
-def _levels(low: float, high: float, up: Callable[[float], float], left: float, right: float) -> list[str]:
-    """Five horizontal lines of an axis from ``low`` to ``high``, each with its value."""
+def _levels(levels: Sequence[float], up: Callable[[float], float], left: float, right: float) -> list[str]:
+    """Horizontal lines of an axis at ``levels``, each with its value."""
     parts = []
-    for value in (low + (high - low) * i / 4 for i in range(5)):
+    for value in levels:
         y = f"{up(value):.1f}"
         parts.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{value:g}</text>')
     return parts
 
 
-def _round(low: float, high: float) -> tuple[float, float]:
-    """Outwards to multiples of 4 x 1, 2.5 or 5 of a power of ten, so that the four parts of an axis are round."""
+def _round(low: float, high: float) -> list[float]:
+    """Levels of an axis that holds ``low`` and ``high``: multiples of 1, 2, 2.5 or 5 of a power of ten, as close as
+    `_MOST_STEPS` steps allow."""
     width = max(high - low, 1e-9)
-    unit = 10 ** math.floor(math.log10(width / 4))
-    for factor in (1, 2.5, 5, 10, 25):
-        step = unit * factor
-        start = math.floor(low / step) * step
-        if start + 4 * step >= high:
-            return start, start + 4 * step
-    return low, high
+    unit = 10 ** math.floor(math.log10(width / _MOST_STEPS))
+    for step in (unit * factor for factor in (1, 2, 2.5, 5, 10, 20, 25)):
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        if last - first <= _MOST_STEPS:
+            return [round(step * i, 12) for i in range(first, max(last, first + 1) + 1)]
+    return [low, high]

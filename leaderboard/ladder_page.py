@@ -33,10 +33,19 @@ def section(grid: Grid) -> dict[str, Any]:
         "pictures": pictures,
         "lines": lines,
         "pairs": pairs,
-        "steps": max((len(line["gains"]) for line in lines), default=0),
+        "steps": _steps(lines),
         "replicates": ladder.REPLICATES,
         "losses": any(measure.is_loss for measure in ordered),
     }
+
+
+def _steps(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """Heads of the columns of gains: the rungs on both sides of a step, or its number if the models' rungs differ."""
+    found = []
+    for i in range(max((len(line["gains"]) for line in lines), default=0)):
+        rungs = {line["gains"][i]["steps"] for line in lines if i < len(line["gains"])}
+        found.append(rungs.pop() if len(rungs) == 1 else f"Step {i + 1}")
+    return found
 
 
 def _picture(measure: Measure, same: Sequence[Curve]) -> dict[str, Any]:
@@ -81,10 +90,13 @@ def _line(one: Curve) -> dict[str, Any]:
         "label": one.series.label,
         "words": one.series.words,
         "task": _capital(one.measure.title),
-        "points": ", ".join(f"{point.rung}: {number(point.value, decimals=digits)}" for point in one.points),
+        "points": [f"{point.rung}: {number(point.value, decimals=digits)}" for point in one.points],
         "drawn": "; ".join(dict.fromkeys(point.drawn for point in one.points)),
         "gains": [
-            {"steps": f"{gain.below.rung} to {gain.above.rung}", **_signed(gain.value, gain.interval, more)}
+            {
+                "steps": f"{gain.below.rung.removesuffix(' FLOPs')} to {gain.above.rung}",
+                **_signed(gain.value, gain.interval, more),
+            }
             for gain in one.gains
         ],
         "slope": _signed(fit.slope, fit.slope_interval, more) if fit else None,

@@ -63,3 +63,28 @@ def test_labels_do_not_touch_and_stay_on_the_picture():
     ordered = sorted(places)
     assert all(b - a >= charts._LINE - 1e-9 for a, b in zip(ordered, ordered[1:], strict=False))
     assert ordered[-1] <= 270.0 and sorted(range(6), key=lambda i: places[i]) == [2, 0, 1, 3, 5, 4]
+
+
+@pytest.mark.parametrize(
+    "low, high, expected",
+    [(0.0, 36.0, [0, 10, 20, 30, 40]), (44.0, 82.0, [40, 50, 60, 70, 80, 90]), (5.1, 6.9, [5, 5.5, 6, 6.5, 7])]
+    + [(-3.0, 33.0, [-10, 0, 10, 20, 30, 40]), (2.0, 2.0, None), (0.0, 100.0, [0, 20, 40, 60, 80, 100])],
+)
+def test_axes_are_round_and_no_longer_than_they_need_to_be(low, high, expected):
+    found = charts._round(low, high)
+    assert expected is None or found == pytest.approx(expected)
+    assert found[0] <= low <= high <= found[-1] and 2 <= len(found) <= 6
+
+
+def test_a_model_has_one_colour_in_all_pictures():
+    made = [*rungs("bert", 60.0, 2.0, tasks=("cola",)), *rungs("gpt", 66.0, 0.5, tasks=("cola", "sst2"))]
+    section = ladder_page.section(arrange(made))
+    pictures = {one["title"]: str(one["svg"]) for one in section["pictures"]}
+    assert 'class="k0"' in pictures["CoLA"] and 'class="k1"' in pictures["CoLA"]
+    assert 'class="k1"' in pictures["SST-2"] and 'class="k0"' not in pictures["SST-2"], "GPT is number 2 there, too"
+
+
+def test_columns_of_gains_name_their_rungs_where_all_models_have_the_same():
+    assert ladder_page.section(arrange(rungs()))["steps"] == ["1e12 to 1e13 FLOPs", "1e13 to 1e14 FLOPs"]
+    fewer = [one for one in rungs("gpt") if not one.pretraining or one.pretraining["budget"]["flops"] > 1e12]
+    assert ladder_page.section(arrange([*rungs(), *fewer]))["steps"] == ["Step 1", "1e13 to 1e14 FLOPs"]

@@ -279,7 +279,7 @@ class Worker:
             vocabulary = self._tokenizer(trial.pretraining.tokenizer_key).vocabulary
             trials.make(trial, self.out, self._train, vocabulary)
 
-        return self._made(trial, attempt) or f"{trial.title}: {trials.told(trial, self.out)}"
+        return self._made(trial, attempt) or f"{trial.title}: {trials.outcome(trial, self.out)}"
 
     def _try_adaptation(self, trial: AdaptationTrial) -> str:
         def attempt() -> None:
@@ -287,7 +287,7 @@ class Worker:
             adaptation_trials.make(trial, self.out, self._context(trial.cell, home))
             shutil.rmtree(home, ignore_errors=True)
 
-        return self._made(trial, attempt) or f"{trial.title}: {adaptation_trials.told(trial, self.out)}"
+        return self._made(trial, attempt) or f"{trial.title}: {adaptation_trials.outcome(trial, self.out)}"
 
     def _train(self, pretraining: Pretraining, folder: Path) -> checkpoint.Checkpoint:
         """Train what ``pretraining`` says, and leave its checkpoint in ``folder``."""

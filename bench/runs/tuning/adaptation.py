@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptmbench import tasks
-from ptmbench.bench import adapt
 from ptmbench.bench.adapt import neighbours
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.console import say
@@ -146,8 +145,7 @@ def candidates_of(cells: Iterable[Cell], options: TuneOptions) -> list[Candidate
         groups.setdefault((cell.row, cell.task, cell.adaptation), []).append(cell)
     found = []
     for group in groups.values():
-        own = adaptation_settings.read(group[0].method, group[0].settings)
-        if adapt.load(group[0].method).learns and own.adam is not None and tasks.load(group[0].task).files.get("train"):
+        if own := tuned_settings.own_settings(group[0]):
             tried = space.of_settings(own).tried(options.trials, options.seed)
             found.append(Candidate(group, own, tried, options.held_out or HELD_OUT))
     return found
@@ -213,4 +211,4 @@ def _found(candidate: Candidate, ended: Search, ladder: Sequence[Rung], training
         "pretraining": made.design if isinstance(made, Pretraining) else "",
         "fits": tuned_settings.identity(cell),
     }
-    return about | search.told(ended, ladder, lambda rung: {"seeds": candidate.seeds(rung)})
+    return about | search.entry(ended, ladder, lambda rung: {"seeds": candidate.seeds(rung)})

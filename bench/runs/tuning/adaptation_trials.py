@@ -27,7 +27,7 @@ def make(trial: AdaptationTrial, out: Path, context: "Context") -> None:
         if not math.isfinite(score):
             diverged = "The score on the held-out examples is not a number."
     except Diverged as error:
-        diverged, cost = str(error), _until(cell, context, error.step)
+        diverged, cost = str(error), _spent_until(cell, context, error.step)
     task = tasks.load(cell.task)
     loss = 0.0 - score if task.higher_is_better else score  # 0.0, not -0.0, for a score of 0
     tried = {
@@ -53,13 +53,13 @@ def make(trial: AdaptationTrial, out: Path, context: "Context") -> None:
     records.write(trial.place(out), tried, diverged)
 
 
-def told(trial: AdaptationTrial, out: Path) -> str:
+def outcome(trial: AdaptationTrial, out: Path) -> str:
     """How ``trial`` ended below ``out``, in words."""
     record = records.read(trial.place(out))
     return f"held-out score {record['score']:.2f}" if record["status"] == "ok" else f"diverged: {record['reason']}"
 
 
-def _until(cell: Cell, context: "Context", step: int) -> dict[str, Any]:
+def _spent_until(cell: Cell, context: "Context", step: int) -> dict[str, Any]:
     """What the training of ``cell`` cost at most when it diverged at ``step``: as if no text were shorter than the
     longest input."""
     described = models.load(cell.row.model).describe(context.shape, context.tokenizer.vocabulary)

@@ -1,8 +1,9 @@
 """Successive halving (Jamieson and Talwalkar, 2016; Li et al., 2018, algorithm 1, one bracket). Pure.
 
-All trials of a rung have one budget. The best go on to the next rung, with several times that budget; the trial of the
-model's own recipe, number 0, always does, so that the last rung compares it with the winner. Every rung trains anew:
-the learning rate falls to zero at the end of its own budget, so a shorter training is no beginning of a longer one.
+All trials of a rung have one budget. The best go on to the next rung, with several times that budget. The trial of the
+own settings, number 0, always does, so that the last rung compares it with the winner. The budget of a pre-training is
+in tokens or FLOPs, and every rung trains from the beginning: the learning rate falls to zero at the end of its own
+budget, so a shorter training is not the beginning of a longer one. The budget of an adaptation is a number of seeds.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from ptmbench.bench.engine.budget import Budget
 
 DEFAULT = 0
-"""The number of the trial of the model's own recipe."""
+"""The number of the trial of the own settings."""
 
 
 @dataclass(frozen=True, kw_only=True)

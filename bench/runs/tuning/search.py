@@ -124,8 +124,8 @@ def needed(wanted: Sequence[Artefact], others: Iterable[Artefact]) -> list[Artef
     return list(found.values())
 
 
-def told(search: Search, ladder: Sequence[Rung], budget_of: Callable[[Rung], Any]) -> dict[str, Any]:
-    """What the result says of ``search``; ``budget_of`` gives the budget of a trial of a rung."""
+def entry(search: Search, ladder: Sequence[Rung], budget_of: Callable[[Rung], Any]) -> dict[str, Any]:
+    """The entry of ``search`` in the result; ``budget_of`` gives the budget of a trial of a rung."""
     losses, last = search.losses(), search.done[-1]
     best = halving.winner(losses)
     spent = {one["key"]: records.flops_of(one) for rung in search.done for found in rung.values() for one in found}

@@ -64,10 +64,10 @@ def make(trial: Trial, out: Path, train: Callable[[Pretraining, Path], Checkpoin
     home = out / "unfinished" / trial.key[:12]
     diverged = None
     try:
-        about: Mapping[str, Any] = _there(home) or train(trial.pretraining, home).about
+        about: Mapping[str, Any] = _finished(home) or train(trial.pretraining, home).about
     except Diverged as error:
         diverged = str(error)
-        about = _until(trial.pretraining, error.step, vocabulary)
+        about = _spent_until(trial.pretraining, error.step, vocabulary)
     held_out = dict(about.get("held_out", {}))
     if diverged is None and not math.isfinite(held_out["loss"]):
         diverged = "The loss on the held-out documents is not finite."
@@ -76,20 +76,20 @@ def make(trial: Trial, out: Path, train: Callable[[Pretraining, Path], Checkpoin
     shutil.rmtree(place.states_of(home), ignore_errors=True)
 
 
-def told(trial: Trial, out: Path) -> str:
+def outcome(trial: Trial, out: Path) -> str:
     """How ``trial`` ended below ``out``, in words."""
     record = records.read(trial.place(out))
     return f"held-out loss {record['loss']:.4f}" if record["status"] == "ok" else f"diverged: {record['reason']}"
 
 
-def _there(home: Path) -> Mapping[str, Any] | None:
+def _finished(home: Path) -> Mapping[str, Any] | None:
     """The manifest of a finished training in ``home``, if a worker died before it wrote the record."""
     with suppress(CheckpointError):
         return checkpoint.read(home).about
     return None
 
 
-def _until(pretraining: Pretraining, step: int, vocabulary: Vocabulary) -> dict[str, Any]:
+def _spent_until(pretraining: Pretraining, step: int, vocabulary: Vocabulary) -> dict[str, Any]:
     """The recipe and the cost of a training that diverged at ``step``."""
     recipe, module = recipe_of(pretraining.recipe), models.load(pretraining.model)
     shape = sized(module, pretraining.size, recipe.length)
@@ -109,7 +109,7 @@ def _body(trial: Trial, about: Mapping[str, Any], held_out: Mapping[str, Any]) -
         "model": one.model,
         "size": one.size,
         "seed": one.seed,
-        "budget": asked(one.budget),
+        "budget": amount_of(one.budget),
         "recipe": about["recipe"],
         "corpus": one.corpus_name,
         "corpus_sha256": one.corpus_sha256,
@@ -120,6 +120,6 @@ def _body(trial: Trial, about: Mapping[str, Any], held_out: Mapping[str, Any]) -
     }
 
 
-def asked(budget: Budget) -> dict[str, float]:
+def amount_of(budget: Budget) -> dict[str, float]:
     """``budget`` as a dict of its one unit."""
     return {budget.unit: budget.amount}

@@ -169,5 +169,5 @@ def _result(
 def _found(candidate: Candidate, ended: Search, ladder: Sequence[Rung]) -> dict[str, Any]:
     """What the result says of one model."""
     one = candidate.planned
-    about = {"model": one.model, "size": one.size, "base": one.base, "budget": trials.asked(one.budget)}
-    return about | search.told(ended, ladder, lambda rung: trials.asked(candidate.budget(rung)))
+    about = {"model": one.model, "size": one.size, "base": one.base, "budget": trials.amount_of(one.budget)}
+    return about | search.entry(ended, ladder, lambda rung: trials.amount_of(candidate.budget(rung)))

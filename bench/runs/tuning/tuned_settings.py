@@ -11,6 +11,7 @@ from typing import Any
 from ptmbench import tasks
 from ptmbench.bench import adapt
 from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs.artefacts import Cell
 from ptmbench.bench.runs.tuning import sealed
@@ -24,6 +25,18 @@ _WORDS = {"task_version": "version of the task", "adaptation_version": "version 
 def trained_on(task: Task) -> Task:
     """The task whose training set ``task`` learns from: its settings are tuned for both."""
     return tasks.load(task.extra.get("trained_on", task.name))
+
+
+def own_settings(cell: Cell) -> Settings | None:
+    """The settings of ``cell``; None if there is nothing to tune, because it trains no weights by Adam."""
+    if (
+        not cell.row.model
+        or not adapt.load(cell.method).learns
+        or "train" not in trained_on(tasks.load(cell.task)).files
+    ):
+        return None
+    found = adaptation_settings.read(cell.method, cell.settings)
+    return found if found.adam is not None else None
 
 
 def identity(cell: Cell) -> dict[str, Any]:
@@ -57,11 +70,8 @@ class TunedSettings:
         """``cell`` with the settings that were found for it; unchanged if there is nothing to tune. ``design`` is
         `Pretraining.design` of its model, "" for a random twin. Raises `UsageError` for a cell that was not tuned, or
         was tuned in another way."""
-        own = adaptation_settings.read(cell.method, cell.settings) if cell.row.model else None
-        if own is None or own.adam is None or not adapt.load(cell.method).learns:
-            return cell
-        source = trained_on(tasks.load(cell.task))
-        if "train" not in source.files:
+        own, source = own_settings(cell), trained_on(tasks.load(cell.task))
+        if own is None:
             return cell
         known = {"row": cell.row.name, "size": cell.row.size, "task": source.name, "adaptation": cell.adaptation}
         what = " ".join(map(str, known.values()))

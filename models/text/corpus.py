@@ -63,7 +63,8 @@ class Corpus:
     """int64 [D + 1]: where documents would begin in ``ids`` if each stood between two marks; made when not given."""
     layers: Mapping[str, np.ndarray | Joined] = field(default_factory=dict)
     """Annotation by layer, int32 [N]: k at the first token of what the layer's k-th symbol annotates, -k at its other
-    tokens, 0 elsewhere (`models.text.annotations`). The tokenizer knows the symbols."""
+    tokens, 0 elsewhere (`models.text.annotations`). The tokenizer knows the symbols. ``word_alignments`` has places
+    (`models.channels`)."""
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Vectors of the K symbols of each layer that has any, float32 [K + 1, W] (`models.text.vectors`). Row k is the
     k-th symbol's, row 0 is zeros."""

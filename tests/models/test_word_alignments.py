@@ -14,6 +14,7 @@ from ptmbench.models.text.annotations import symbols_of, values
 from ptmbench.models.text.corpus import tokenise
 from ptmbench.models.text.pieces import CorpusError, pieces
 from ptmbench.models.text.tokenizers import Tokenizer
+from tests.tasks.folders import real
 
 LINES = ["the green house\tdas grüne  Haus", "no one knows\tdas weiß niemand", "a b\tc", "one\teins zwei drei"]
 LINKS = ["0-0 1-1 2-2", "0-2 1-2 2-1", "", "0-0 0-1 0-2"]
@@ -110,6 +111,27 @@ def test_only_pairs_have_aligned_words(tmp_path: Path) -> None:
         sidecars.write(text, [(1, {"word_alignments": "0-0"})])
     with pytest.raises(CorpusError, match='"default" gives a symbol'):
         sidecars.write(write(tmp_path), [], default={"word_alignments": "0-0"})
+
+
+def test_real_pairs_with_their_common_words_aligned(tmp_path: Path) -> None:
+    """Tatoeba's German and English: a word that is spelled alike once in both ("Tom") is aligned with itself."""
+    halves = [real("tatoeba", f"tatoeba.deu-eng.{code}").read_text().splitlines() for code in ("deu", "eng")]
+    links = []
+    for one, other in zip(*(([line.split() for line in half]) for half in halves), strict=True):
+        common = [word for word in one if one.count(word) == other.count(word) == 1]
+        links.append(" ".join(f"{one.index(word)}-{other.index(word)}" for word in common))
+    text = write(tmp_path, [f"{one}\t{other}" for one, other in zip(*halves, strict=True)])
+    sidecars.write(text, sidecars.read_alignments(pharaoh(tmp_path, *links), text))
+    known = Tokenizer.train("word", [line for half in halves for line in half], 5000)
+    known = known.with_symbols(symbols_of([text]))
+    corpus, found = tokenise([text], known), 0
+    places, bounds = corpus.layers["word_alignments"], corpus.sentences
+    for sentence, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        heads = [k for k in range(begin, end) if places[k] > 0 and (k == begin or places[k - 1] != places[k])]
+        for k in heads:  # the first piece of an aligned word: "Tom" of "Tom."
+            assert corpus.ids[k] == corpus.ids[bounds[sentence ^ 1] + places[k] - 1]
+        found += len(heads)
+    assert (places != 0).all() and found == 2 * sum(len(line.split()) for line in links)
 
 
 def test_a_file_of_an_aligner_is_written_beside_other_annotation(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ the decoder says what it was. BabyLM's harness of 2023 asks all encoder-decoders
 sentence over an empty source, which span corruption and denoising never show.
 
 ``auto`` is the first of likelihood, pseudo, replaced and gap that a model has; the record names it (``signatures``). A
-model without a start symbol finds all first tokens as likely. Sentences of the same tokens have the same score, so that
-rounding never decides what a model cannot see.
+model without a start symbol finds all first tokens as likely. Sentences of the same tokens and channels have the same
+score, so that rounding never decides what a model cannot see. A mention that loses a token to a mask is left out.
 """
 
 from collections.abc import Mapping, Sequence

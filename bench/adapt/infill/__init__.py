@@ -9,7 +9,8 @@ and writes under the other label. The label goes in where segments do, as in the
 2018): every token of a text is of the segment of its label, so that there are no new weights. Blanks are filled from
 left to right, each beside what is written already, in training as in writing: filled all at once, words side by side
 would not know of each other. The paper's masks by attention, and its loss through a classifier (AC-MLM-SS), are left
-out. What fits into a blank is `models.pretrainable.Pretrainable.fill`, in which there is no dropout.
+out. What fits into a blank is `models.pretrainable.Pretrainable.fill`, in which there is no dropout. Languages and
+mentions are those of the words around the blanks.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,8 @@
 
 A task whose ``extra`` has ``"score": "pseudo"`` asks models that fill blanks instead, for the pseudo-likelihood of each
 text (PLL-word-l2r of Kauf and Ivanova, 2023: a token is asked for while it and the later tokens of its word are
-masked). One with ``"bytes": True`` also counts the bytes that [UNK] hides.
+masked, and a mention that loses a token is left out). One with ``"bytes": True`` also counts the bytes that [UNK]
+hides.
 """
 
 from collections import Counter

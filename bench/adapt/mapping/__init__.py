@@ -10,6 +10,8 @@ where they are. The papers map the space of one model into that of another. Here
 whose corpus held both, and so there are two ways to ask: mapped, and as they are (``mapped=0``), which is how far the
 model has brought the languages together by itself.
 
+Words have the language that the task says, questions and candidates each their own.
+
 The gradient of -sum (x W) . y is -sum x y': a training step adds it up, and its update is the SVD.
 """
 

@@ -10,6 +10,7 @@ k is the setting ``shots`` (0, 1, few), n the setting ``per_token``: 1 compares 
 paper does, and 0 sums. `tasks.task.Task` gives the question as ``prompt`` and the answers as ``words``; a choice is an
 answer by itself. What does not fit into ``length`` tokens is left out at the front, which takes whole examples first,
 then of all answers' prompts the same tokens, and at last the beginning of an answer that is too long by itself.
+Languages and mentions move with their input into the prompt.
 """
 
 from collections import Counter

@@ -76,8 +76,7 @@ def _ticks(same: Sequence[Curve]) -> dict[float, str]:
     ends = {flops for values in rungs.values() for flops in (min(values), max(values))}
     found = {math.exp(sum(map(math.log, values)) / len(values)): rung for rung, values in rungs.items()}
     ticks = {
-        flops: rung.removesuffix(" FLOPs") if rung.endswith(" FLOPs") else quantity(flops, "FLOP")
-        for flops, rung in found.items()
+        flops: _short(rung) if rung.endswith(" FLOPs") else quantity(flops, "FLOP") for flops, rung in found.items()
     }
     return {min(ends): "", max(ends): ""} | ticks
 
@@ -90,11 +89,11 @@ def _line(one: Curve) -> dict[str, Any]:
         "label": one.series.label,
         "words": one.series.words,
         "task": _capital(one.measure.title),
-        "points": [f"{point.rung}: {number(point.value, decimals=digits)}" for point in one.points],
+        "points": [f"{_short(point.rung)}: {number(point.value, decimals=digits)}" for point in one.points],
         "drawn": "; ".join(dict.fromkeys(point.drawn for point in one.points)),
         "gains": [
             {
-                "steps": f"{gain.below.rung.removesuffix(' FLOPs')} to {gain.above.rung}",
+                "steps": f"{_short(gain.below.rung)} to {gain.above.rung}",
                 **_signed(gain.value, gain.interval, more),
             }
             for gain in one.gains
@@ -134,6 +133,11 @@ def _signed(value: float, interval: Interval, digits: int) -> dict[str, Any]:
         "sort": f"{value:.6g}" if math.isfinite(value) else "",
         "apart": known and (interval.low > 0 or interval.high < 0),
     }
+
+
+def _short(rung: str) -> str:
+    """A rung without its unit where that is FLOPs, as on the axes of the pictures."""
+    return rung.removesuffix(" FLOPs")
 
 
 def _capital(text: str) -> str:

@@ -2,13 +2,12 @@
 
     ptmbench run ladder --data DIR --out runs/ladder
     ptmbench run ladder --data DIR --out runs/ladder --models bert,gpt --flops 1e15
-    ptmbench run ladder --flops 2e9,8e9,3.2e10 --sizes tiny
+    ptmbench run ladder --flops 1e10,4e10,1.6e11 --sizes tiny
 
 The second line adds a rung for a few models in the same folder. The third is for the embedded microworld, which has no
-UD treebank, in minutes on two cores. BERT and GPT are pre-trained twice with each budget, so that their intervals
-include the spread between pre-trainings. Batches are small and fine-tuning is capped in steps, as in `table2`.
-Sentiment is learnt from 500 examples, because fine-tuning on all of SST-2 hides what pre-training brought at these
-budgets. docs/ladder.md says how to read the curves.
+UD treebank. BERT and GPT are pre-trained twice with each budget, so that their intervals include the spread between
+pre-trainings. Batches are small and fine-tuning is capped in steps, as in `table2`. Sentiment is learnt from 500
+examples, for the reason that docs/signal.md gives. docs/ladder.md says how to read the curves.
 """
 
 from ptmbench.bench.engine.budget import Budget

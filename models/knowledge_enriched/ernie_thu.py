@@ -43,9 +43,6 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
-LEARNING_RATE = 2e-3
-"""At width 128, as measured for BERT, which the lower half is."""
-
 ADAM = {"epsilon": 1e-6}
 """As in the authors' code, which is BERT's."""
 

@@ -61,10 +61,6 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
-LEARNING_RATE = 2e-3
-"""At width 128; `bench.engine.recipe` lowers it with the width. After 600k tokens of the microworld in steps of
-16 x 32, the MLM loss of tiny is 3.1 at 2e-3, and at 1e-3 in steps of 8 x 32 it is 3.3."""
-
 ADAM = {"epsilon": 1e-6}
 """That of the authors' code; the betas of Devlin et al. (2019), appendix A.2, are the usual ones. Their code corrects
 no bias, which their 10,000 steps of warm-up make up for: ``bias_correction=false`` does so here."""

@@ -58,9 +58,6 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
-LEARNING_RATE = 2e-3
-"""At width 128, as measured for BERT, whose network and main loss these are."""
-
 ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 """Liu et al. (2019), section 2.4 and table 9."""
 

@@ -56,9 +56,6 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
-LEARNING_RATE = 2e-3
-"""At width 128, as measured for BERT, whose network this is."""
-
 
 def places(size: Size) -> int:
     """The width of the positions inside a span: 200 as in the authors' code, and no more than D."""

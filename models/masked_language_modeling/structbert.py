@@ -52,9 +52,6 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
-LEARNING_RATE = 2e-3
-"""At width 128, as measured for BERT, whose network this is."""
-
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
     """What the network of ``size`` is made of: one head predicts masked and shuffled words."""

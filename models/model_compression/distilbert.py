@@ -74,9 +74,6 @@ SIZES = {"tiny": halved(TINY), "mini": halved(MINI), "small": halved(SMALL), "ba
 
 TEACHER = Teacher(model="bert", size=doubled, parts=("encoder/embeddings/", "encoder/stack/", "mlm/"))
 
-LEARNING_RATE = 2e-3
-"""At width 128, as measured for BERT, which it begins as a part of."""
-
 ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 """As in the authors' code."""
 

@@ -44,9 +44,6 @@ CARD = Card(
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=1024, heads=8, inner=4096)}
 
-LEARNING_RATE = 2e-3
-"""At width 128, as measured for BERT, whose network this is."""
-
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
     """What the network of ``size`` is made of."""

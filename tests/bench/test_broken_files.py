@@ -137,7 +137,7 @@ CONTRACT = {
         MODEL.replace('("mlm", "nsp")', '("mlm", "npp")'),
         "names 'npp', which is no objective. Nearest: nsp.",
     ),
-    "rate": ("models", MODEL.replace("LEARNING_RATE = 2e-3", 'LEARNING_RATE = "2e-3"'), "LEARNING_RATE is a number"),
+    "rate": ("models", MODEL.replace("ADAM = {", 'LEARNING_RATE = "2e-3"\nADAM = {'), "LEARNING_RATE is a number"),
     "no build": ("models", MODEL.replace("def build(", "def made("), "It has no function build(size, vocabulary)."),
     "no description": (
         "models",

@@ -30,8 +30,11 @@ def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) 
     found = sorted({path for pattern in patterns for path in data.glob(pattern)}) if data else []
     found = [path for path in found if path.name != HELD_OUT]
     if not found:
+        named = [Path(pattern).parts[1] for pattern in patterns if pattern.startswith("corpora/")]
+        advice = "".join(f", or make the corpus with `ptmbench data corpus {name} --data {data}`" for name in named)
         raise CorpusError(
-            f"There is no text to pre-train on: {data} holds none of {', '.join(patterns)}. Give files with --corpus."
+            f"There is no text to pre-train on: {data} holds none of {', '.join(patterns)}. Give files with "
+            f"--corpus{advice}."
         )
     return tuple(found)
 

@@ -41,7 +41,7 @@ BATCH = 32
 """Sequences per step where a budget in minutes does not tell how many tokens it pays for."""
 LEAST_BATCH = 4
 """Minimum number of sequences per step that a budget gives."""
-STEP_TOKENS = 0.5
+STEP_TOKENS = 0.25
 """Tokens per step, as a multiple of the square root of the tokens of the budget (`batch_of`)."""
 
 
@@ -152,8 +152,8 @@ def resolved(recipe: Recipe, module: Any, shape: "Size", budget: Budget, vocabul
 
 
 def batch_of(recipe: Recipe, budget: Budget, flops_per_row: float) -> int:
-    """Sequences per step for ``budget``: the power of two whose tokens are nearest to half the square root of the
-    tokens that the budget pays for, at ``flops_per_row`` training FLOPs a sequence.
+    """Sequences per step for ``budget``: the power of two whose tokens are nearest to a quarter of the square root of
+    the tokens that the budget pays for, at ``flops_per_row`` training FLOPs a sequence.
 
     A constant batch spends a small budget on few steps, and a large one on steps whose gradients are more exact than
     they need to be. docs/pretraining.md has the measurements. The least is 4 sequences. A budget in minutes gives

@@ -123,3 +123,10 @@ def test_speed_and_memory_are_measured_beside_the_peer(text, monkeypatch):
     assert row.pop("worker") == 0  # so little text is tokenised by the command itself
     assert all(value > 0 for value in row.values())
     assert row["megabytes"] == pytest.approx(1, abs=0.01)
+
+
+def test_a_named_corpus_that_is_missing_can_be_made(tmp_path):
+    with pytest.raises(CorpusError, match=f"or make the corpus with `ptmbench data corpus english --data {tmp_path}`"):
+        corpora.files_of((), ("corpora/english/corpus.txt", "corpus/*.txt"), tmp_path)
+    with pytest.raises(CorpusError, match="Give files with --corpus.$"):
+        corpora.files_of((), ("corpus/*.txt",), tmp_path)

@@ -329,16 +329,16 @@ def test_a_models_file_names_what_it_changes_of_adam(name):
 @pytest.mark.parametrize(
     "changes, budget, batch",
     [
-        ({}, {"tokens": 2**20}, 4),  # 1024 / 2 tokens per step, in rows of 128
-        ({"length": 64}, {"tokens": 2**20}, 8),
-        ({"length": 64}, {"flops": 2**20 / 64 * FLOPS}, 8),  # the same tokens
-        ({"length": 64}, {"steps": 2**11}, 8),  # the same again, because 2**11 steps of 512 tokens are 2**20
-        ({"length": 64}, {"tokens": 2e6}, 8),  # 707 tokens are nearer to 512 than to 1024, by their ratio
-        ({"length": 64}, {"tokens": 2.2e6}, 16),
+        ({}, {"tokens": 2**22}, 4),  # 2048 / 4 tokens per step, in rows of 128
+        ({"length": 64}, {"tokens": 2**22}, 8),
+        ({"length": 64}, {"flops": 2**22 / 64 * FLOPS}, 8),  # the same tokens
+        ({"length": 64}, {"steps": 2**13}, 8),  # the same again, because 2**13 steps of 512 tokens are 2**22
+        ({"length": 64}, {"tokens": 8e6}, 8),  # 707 tokens are nearer to 512 than to 1024, by their ratio
+        ({"length": 64}, {"tokens": 8.8e6}, 16),
         ({"length": 512}, {"tokens": 10_000}, LEAST_BATCH),
-        ({"length": 64, "accumulate": 3}, {"tokens": 2**20}, 6),  # each third is a power of two
+        ({"length": 64, "accumulate": 3}, {"tokens": 2**22}, 6),  # each third is a power of two
         ({"length": 512, "accumulate": 3}, {"tokens": 10_000}, 6),
-        ({"length": 512}, {"tokens": 137_000_000_000}, 256),  # as BERT had
+        ({"length": 512}, {"tokens": 137_000_000_000}, 128),  # BERT had twice as many
         ({"length": 2**15}, {"tokens": 10**18}, 2**9),  # as many as a step may have
         ({}, {"minutes": 5}, BATCH),
     ],
@@ -348,9 +348,9 @@ def test_the_batch_follows_from_the_budget(changes, budget, batch):
 
 
 def test_a_pre_training_takes_the_batch_of_its_budget(text, tmp_path):
-    made = train(text, tmp_path / "out", budget=Budget(tokens=12_000), recipe=recipe_of({"length": 8}))
+    made = train(text, tmp_path / "out", budget=Budget(tokens=48_000), recipe=recipe_of({"length": 8}))
     assert made.about["recipe"]["batch"] == 8  # 55 tokens in rows of 8
-    assert made.about["steps"] == 12_000 // 64
+    assert made.about["steps"] == 48_000 // 64
 
 
 def test_the_recipe_of_a_checkpoint_has_adams_settings(text, tmp_path):

@@ -25,6 +25,5 @@ SUITE = Suite(
         ),
     ),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
 )

@@ -15,7 +15,6 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("xnli", "xnli-zh", "xnli-zh-translated", "xnli_zh", "xquad_en", "xquad_de", "xquad_zh"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=(
         "wikitext-2/wiki.train.tokens",
         "multi30k/train.en*",

@@ -15,6 +15,5 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "mnli_mm", "qnli", "rte", "wnli", "ax"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},  # of so few tokens, many small steps learn more than few large ones
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
 )

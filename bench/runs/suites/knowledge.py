@@ -15,6 +15,5 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("lama", "lama-google_re", "lama-conceptnet", "lama-squad", "fewrel", "open_entity", "wn18rr", "fb15k237"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
 )

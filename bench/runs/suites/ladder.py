@@ -6,7 +6,7 @@
 
 The second line adds a rung for a few models in the same folder. The third is for the embedded microworld, which has no
 UD treebank. BERT and GPT are pre-trained twice with each budget, so that their intervals include the spread between
-pre-trainings. Batches are small and fine-tuning is capped in steps, as in `table2`. Sentiment is learnt from 500
+pre-trainings. Fine-tuning is capped in steps, as in `table2`. Sentiment is learnt from 500
 examples, for the reason that docs/signal.md gives. docs/ladder.md says how to read the curves.
 """
 
@@ -20,8 +20,7 @@ SUITE = Suite(
     tasks=("blimp-30", "ud_ewt", "conll2003", "sst2-500", "bits_per_byte", "bits_per_byte-pseudo"),
     budget=(Budget(flops=1e12), Budget(flops=1e13), Budget(flops=1e14)),
     pretrainings={"bert": 2, "gpt": 2},
-    recipe={"batch": 8},
-    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+    corpus=("corpora/english/corpus.txt", "corpus/*.txt"),
     settings={
         "": {"batch": 16, "max_steps": 400},
         "tagging": {"batch": 32, "max_steps": 600, "learning_rate": 1e-3},

@@ -21,7 +21,6 @@ SUITE = Suite(
     tasks=("sst2", "sst5", "imdb", "trec"),
     adaptations=("finetune", "multitask", "multitask:beside=sst2+sst5+imdb+trec"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 8},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={"": {"train_limit": 10_000}, "classification/finetune": {"learning_rate": 1e-3}},
 )

@@ -16,7 +16,6 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("conll2003", "wnut17", "bc5cdr", "ncbi_disease", "jnlpba", "wikiann"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={"tagging": {"epochs": 3, "learning_rate": 1e-3}},
 )

@@ -15,6 +15,5 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("squad11", "squad20", "squad20_cs224n", "xquad_en", "coqa", "hotpotqa"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
 )

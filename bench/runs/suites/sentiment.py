@@ -17,7 +17,6 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("sst2", "sst5", "imdb", "yelp_polarity", "yelp_full", "ag_news", "dbpedia", "trec", "yahoo"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={"classification": {"length": 256}},
 )

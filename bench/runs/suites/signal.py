@@ -32,8 +32,8 @@ SUITE = Suite(
     ),
     adaptations=("features",),
     budget=Budget(flops=1e13),
-    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
-    recipe={"batch": 16, "length": 64},  # small batches, because so little compute pays for few steps
+    corpus=("corpora/english/corpus.txt", "corpus/*.txt"),
+    recipe={"length": 64},
     settings={
         "": {"length": 64, "batch": 16},
         "language_modelling": {"length": 64, "stride": 32, "batch": 32},

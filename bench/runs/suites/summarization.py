@@ -16,6 +16,5 @@ SUITE = Suite(
     tasks=("aeslc", "cnn_dailymail", "xsum", "gigaword", "samsum", "dialogsum"),
     adaptations=("finetune", "seq2seq", "extract"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
 )

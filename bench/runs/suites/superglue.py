@@ -16,7 +16,6 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("boolq", "cb", "copa", "multirc", "record", "rte_superglue", "wic", "wsc", "axb", "axg"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},  # of so few tokens, many small steps learn more than few large ones
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={"classification": {"length": 256}},
 )

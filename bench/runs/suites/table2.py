@@ -19,8 +19,7 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("cola", "sst2", "mrpc", "stsb", "rte", "wnli", "conll2003", "xquad_en"),
     budget=Budget(flops=3e13),
-    recipe={"batch": 8},
-    corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
+    corpus=("corpora/english/corpus.txt", "corpus/*.txt"),
     settings={
         "": {"batch": 16, "max_steps": 400},
         "tagging": {"batch": 32, "max_steps": 600, "learning_rate": 1e-3},

@@ -23,7 +23,6 @@ SUITE = Suite(
     ),
     budget=Budget(flops=3e13),
     budgets={"glove": Budget(flops=1e12)},  # 50 rounds of 12.8 million counts, 1,536 FLOPs each
-    recipe={"batch": 8},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={
         "": {"batch": 16, "max_steps": 400},

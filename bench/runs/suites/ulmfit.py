@@ -25,7 +25,6 @@ SUITE = Suite(
         "finetune",
     ),
     budget=Budget(flops=3e13),
-    recipe={"batch": 8},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={"": {"batch": 16, "train_limit": 2000, "learning_rate": 1e-3}},
 )

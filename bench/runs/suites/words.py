@@ -14,6 +14,5 @@ SUITE = Suite(
     sizes=("mini",),
     tasks=("word_similarity", "word_analogy"),
     budget=Budget(tokens=20_000_000),
-    recipe={"batch": 4},
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
 )

@@ -22,11 +22,10 @@ from typing import Any
 from ptmbench.tasks.files import entry, json_lines, lines, malformed, pick
 from ptmbench.tasks.forms import BLANK, Form, Target
 from ptmbench.tasks.metrics.ranks import by_relation, ranking
-from ptmbench.tasks.task import DataError, Download, Example, Mention, Source, Task, UnknownTask
+from ptmbench.tasks.task import DataError, Download, Example, Source, Task, UnknownTask
+from ptmbench.tasks.triples import subjects
 
-MASK = "[MASK]"
-WORDS = "vocabulary.txt|common_vocab_cased.txt"
-TEMPLATES = "relations.jsonl|pararel_patterns"
+MASK, WORDS, TEMPLATES = "[MASK]", "vocabulary.txt|common_vocab_cased.txt", "relations.jsonl|pararel_patterns"
 CORPORA = {"trex": "TREx", "uhn": "TREx_UHN", "google_re": "Google_RE", "conceptnet": "ConceptNet", "squad": "Squad"}
 BIRTH_AND_DEATH = {
     "place_of_birth": "[X] was born in [Y] .",
@@ -38,8 +37,7 @@ BIRTH_AND_DEATH = {
 def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -> Iterator[Example]:
     """The facts of ``corpus``, files by name and facts in file order; ids are theirs. ``apart`` leaves out objects that
     stand in their subject, in whatever case."""
-    words = {word: word for _, word in lines(pick(folder, WORDS)) if word}
-    templates = _templates(folder, corpus)
+    words, templates = {word: word for _, word in lines(pick(folder, WORDS)) if word}, _templates(folder, corpus)
     for path in sorted((folder / corpus).glob("*.jsonl")):
         relation = path.stem.removesuffix("_test")
         if templates is not None and relation not in templates:
@@ -53,14 +51,11 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
                 right[subject].add(word)
                 facts.append((line, fact, subject, word))
         for line, fact, subject, word in facts:
-            template = (templates or {}).get(relation)
+            text = _sentence(path, line, fact, (templates or {}).get(relation))
             gold = Target(word, words, () if templates is None else right[subject] - {word}, kind=relation)
-            yield Example(
-                id=f"{relation}-{fact.get('uuid') or fact.get('id') or line}",
-                inputs=(_sentence(path, line, fact, template),),
-                gold=gold,
-                channels={"languages": ("en",), "entities": _mentions(fact, template)},
-            )
+            name = f"{relation}-{fact.get('uuid') or fact.get('id') or line}"
+            said = {"languages": ("en",), "entities": subjects((templates or {}).get(relation, ""), fact)}
+            yield Example(id=name, inputs=(text,), gold=gold, channels=said)
 
 
 def _templates(folder: Path, corpus: str) -> dict[str, str] | None:
@@ -89,15 +84,6 @@ def _sentence(path: Path, line: int, fact: dict[str, Any], template: str | None)
     if not isinstance(text, str) or text.count(MASK) != 1:
         raise malformed(path, line, f"the first of masked_sentences needs one {MASK}, not {text!r:.80}.")
     return text.replace(MASK, BLANK)
-
-
-def _mentions(fact: dict[str, Any], template: str | None) -> tuple[Mention, ...]:
-    """The subject of a fact that was put into ``template``, by its ``sub_uri``, an id of Wikidata. T-REx has it."""
-    symbol, subject = fact.get("sub_uri"), fact.get("sub_label")
-    if template is None or not isinstance(symbol, str) or not isinstance(subject, str) or not subject:
-        return ()
-    begin = template.replace("[Y]", BLANK).index("[X]")
-    return (Mention(0, begin, begin + len(subject), symbol.rpartition("/")[2]),)
 
 
 read = partial(read_corpus, corpus="TREx")

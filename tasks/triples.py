@@ -3,13 +3,23 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ptmbench.tasks.files import lines, malformed, rows
-from ptmbench.tasks.forms import Piece, Target
-from ptmbench.tasks.task import Example
+from ptmbench.tasks.forms import BLANK, Piece, Target
+from ptmbench.tasks.task import Example, Mention
 
 INVERSE = "inverse"
 """Stands before a relation's text where its head is asked for (Wang et al., 2022, SimKGC, section 3.1)."""
+
+
+def subjects(template: str, fact: Mapping[str, Any]) -> tuple[Mention, ...]:
+    """The subject of a ``fact`` of LAMA, which stands for "[X]" in ``template``, by its ``sub_uri``, an entity of
+    Wikidata; () where there is none."""
+    before, slot, _ = template.replace("[Y]", BLANK).partition("[X]")
+    if not slot or not isinstance(fact.get("sub_uri"), str) or not fact.get("sub_label"):
+        return ()
+    return (Mention(0, len(before), len(before) + len(fact["sub_label"]), fact["sub_uri"].rpartition("/")[2]),)
 
 
 def triples(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -63,7 +63,7 @@ def run_suite(options: RunOptions) -> int:
                 return cell
             return training_of.tuned_settings.applied(cell, designs.get(cell.row, ""))
 
-        designs = {row: training_of(row.model, row.size, draw).design for row in own}
+        designs = {row: training_of(row.model, row.size, draw).design for row in here if row in own}
         return plan.cells_of(
             here,
             found,

@@ -37,7 +37,7 @@ def test_the_estimate_is_what_the_cells_cost(run, world):
     plan, records = run
     seen, counted = {}, {}
     for cell in plan.cells:
-        _, flops, why = estimate._cell(cell, world, seen, None, cut=estimate._cut(plan, cell))
+        _, flops, why = estimate.cell_cost(cell, world, seen, None, cut=estimate._cut(plan, cell))
         record = records[cell.key]
         assert (record.status == "not_applicable") == bool(why), (cell.title, why, record.reason)
         if why:

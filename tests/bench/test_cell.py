@@ -57,7 +57,7 @@ def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, ada
     assert found.cost["parameters"] > 0 and found.cost["seconds"]["total"] > 0
     assert found.cost["threads"] >= 1 and set(found.cost["energy"]) <= {"joules", "source", "reason"}
     assert found.cost["flops_evaluate"] > 0 or model == "word2vec"
-    assert found.cost["disk_bytes"] == 4 * found.cost["parameters"]
+    assert 4 * found.cost["parameters"] < found.cost["disk_bytes"] < 5 * found.cost["parameters"]  # with headers
     evaluated = found.cost["latency_seconds"] * found.task["examples"]
     assert 0 < evaluated == pytest.approx(found.cost["seconds"]["evaluate"], abs=1e-3)
     seconds = found.cost["seconds"]

@@ -22,7 +22,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import plan, predict
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import Given
-from ptmbench.bench.runs.estimate import _cell as estimated
+from ptmbench.bench.runs.estimate import cell_cost as estimated
 from ptmbench.bench.runs.examples import beside, read
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size

@@ -17,7 +17,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import plan, predict, run
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import Given
-from ptmbench.bench.runs.estimate import _cell as estimated
+from ptmbench.bench.runs.estimate import cell_cost as estimated
 from ptmbench.bench.runs.executors import ray as on_ray
 from ptmbench.bench.runs.results import failure_of
 from ptmbench.bench.runs.schedule import Schedule

@@ -116,5 +116,5 @@ def test_a_cell_learns_a_graph_and_is_recorded(tmp_path):
     assert 25 <= found.headline["value"] <= 100 and found.task["examples"] == 4
 
     # Four questions of 6 tokens and answers of 3.5, 12 times; the questions once, and four candidates after each epoch.
-    tokens, _, why = estimate._cell(cell, context.data, {}, shape)
+    tokens, _, why = estimate.cell_cost(cell, context.data, {}, shape)
     assert not why and tokens == pytest.approx((12 * 4 * (6 + 3.5) + 4 * 6 + 13 * 4 * 3.5) * estimate.TOKENS_PER_WORD)

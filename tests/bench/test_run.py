@@ -201,6 +201,7 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
 def test_a_model_has_the_budget_that_the_suite_gives_it_unless_all_are_given_one(world, tmp_path, capsys):
     def flops(**given) -> dict[str, tuple[float, str]]:
         options = {"suite": "table4", "data": world, "out": tmp_path / "out", "models": ("glove", "word2vec")}
+        options["recipe"] = {"batch": 8}
         assert run_suite(**options, tasks=("cola",), seeds=1, dry_run=True, **given) == OK
         lines = [line.split("\t") for line in capsys.readouterr().out.splitlines() if line.startswith("pre-train")]
         return {name.split("-")[0]: (float(spent), time) for _, name, *_, spent, time in lines}

@@ -8,7 +8,7 @@ from ptmbench.bench.adapt import loop
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Row, TransformedModel
 from ptmbench.bench.runs.plan import Plan, trained
-from ptmbench.bench.runs.run import _AdaptedModels
+from ptmbench.bench.runs.run import AdaptedModels
 from ptmbench.bench.runs.trainings import TokenizerTraining
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard import record
@@ -22,7 +22,7 @@ SPEEDS = ("fastbert", "fastbert:speed=0.0", "fastbert:speed=0.9")
 
 def plan_of(*adaptations, found=(COLA,), names=("bert", "majority"), **changes):
     """Cells under ``adaptations``, and the adapted models that they share."""
-    models = _AdaptedModels()
+    models = AdaptedModels()
     rows = [Row.parse(name, None if name == "majority" else "tiny") for name in names]
     made = planned(rows, found, adaptations=adaptations, adapted=models, **({"seeds": [0]} | changes))
     return made, models.models

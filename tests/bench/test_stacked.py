@@ -184,7 +184,7 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
     assert made.forward_flops(rows) == flair + tagger and made.training_flops(rows) == flair + 3 * tagger
     beside = (Neighbour("flair", SHAPE, CHARACTERS),)
     chosen = settings.baked(Own(beside="flair", hidden=8))
-    turned = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, None)
+    turned = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, ())
     codec = codecs.Codec(TASK, WORDS, CHOSEN, ())
     codec.join([CHARACTERS])
     other = codec.rows(planted(12))  # the same tokens, in the other order
@@ -194,7 +194,7 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
 def test_weights_of_one_name_in_two_models_do_not_meet():
     beside = (Neighbour("word2vec", WIDE, WORDS),)
     chosen = settings.baked(Own(beside="word2vec", hidden=8))
-    made = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, None)
+    made = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, ())
     arrays = {name: vectors(*array.shape) for name, array in made.arrays().items()}
     both = [name for name in arrays if f"beside_1/{name}" in arrays]
     assert both and all(arrays[name].shape == arrays[f"beside_1/{name}"].shape for name in both)

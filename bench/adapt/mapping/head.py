@@ -127,10 +127,12 @@ def _question(example: Example) -> str:
 
 
 def _questions(examples: Sequence[Example]) -> dict[str, Example]:
-    """The first example of each question. Words have no picture."""
+    """Each question once, as an example with its channels and nothing else. Words have no picture."""
     found: dict[str, Example] = {}
     for example in examples:
-        found.setdefault(_question(example), channels.without_picture(example))
+        given = channels.without_picture(example).channels
+        inputs = example.inputs if given else (_question(example),)
+        found.setdefault(_question(example), Example(id="", inputs=inputs, channels=given))
     return found
 
 

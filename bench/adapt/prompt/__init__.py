@@ -16,11 +16,9 @@ Languages and mentions move with their input into the prompt.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from string import Formatter
 from typing import Any
 
 from ptmbench.bench.adapt import settings
-from ptmbench.bench.adapt.channels import Quote, spelled
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Cut, Network
 from ptmbench.bench.adapt.likelihood import no_likelihood
@@ -43,6 +41,9 @@ class Own(Settings):
 
     def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
         """A row for each answer, as long as its solved examples make it."""
+        from ptmbench.bench.adapt.channels import spelled
+        from ptmbench.bench.adapt.prompt.wording import answers, question
+
         check_form(task)
         if not network.model.tells_likelihood:
             raise no_likelihood(network.title, "an answer after a question")
@@ -60,31 +61,6 @@ def check_form(task: Task) -> None:
         raise NotApplicable(
             "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
         )
-
-
-def answers(task: Task, example: Example) -> list[Quote]:
-    """What may be answered to ``example``, in words."""
-    if task.form is Form.CHOICE:
-        return [Quote(text, example, number).stripped() for number, text in enumerate(example.inputs[1:], 1)]
-    return [
-        Quote(word, example).stripped() for word in task.words or (label.replace("_", " ") for label in task.labels)
-    ]
-
-
-def question(task: Task, example: Example) -> list[Quote]:
-    """``example`` in words, up to where the answer begins, without white space at the end."""
-    if task.form is Form.CHOICE:
-        found = [Quote(example.inputs[0], example, 0)]
-    else:
-        asked = task.prompt or " ".join(f"{{{number}}}" for number in range(len(example.inputs)))
-        found = []
-        for words, number, _, _ in Formatter().parse(asked):
-            found.append(Quote(words, example))
-            if number is not None:
-                found.append(Quote(example.inputs[int(number)], example, int(number)))
-    while found and not found[-1].text.rstrip():
-        found.pop()
-    return [*found[:-1], *(last._replace(text=last.text.rstrip()) for last in found[-1:])]
 
 
 class Prompting(Adaptation):

@@ -9,7 +9,8 @@ import numpy as np
 from ptmbench.bench.adapt.asking import Asked, filled
 from ptmbench.bench.adapt.channels import Quote, Text, quoted, spelled, without_picture
 from ptmbench.bench.adapt.likelihood.network import scorer
-from ptmbench.bench.adapt.prompt import Own, answers, check_form, question
+from ptmbench.bench.adapt.prompt import Own, check_form
+from ptmbench.bench.adapt.prompt.wording import answers, question
 from ptmbench.bench.engine.cost import phase
 from ptmbench.models.channels import TEXT
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptmbench.bench.adapt import _folders
-from ptmbench.bench.adapt.settings import recorded
 from ptmbench.bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ class Chosen(NamedTuple):
 
     def recorded(self) -> dict[str, Any]:
         """Its "name", "settings" and "version", from which `read` restores it."""
+        from ptmbench.bench.adapt.settings import recorded
+
         return {"name": self.title, "settings": recorded(self.settings), "version": self.transform.version}
 
 

@@ -225,7 +225,9 @@ def _survey(lines: list[dict[str, Any]], name: str, heads: list[str]) -> pd.Data
 
 
 def to_markdown(frame: pd.DataFrame) -> str:
-    """A pipe table in which no cell can break out of its place."""
+    """A pipe table in which no cell can break out of its place, without the columns that are blank in every row."""
+    if len(frame):
+        frame = frame.loc[:, ~frame.map(_blank).all()]
     safe = frame.map(lambda value: "" if _blank(value) else markdown_cell(_plain(value)))
     safe.columns = [markdown_cell(name) for name in frame.columns]
     return safe.to_markdown(index=False, tablefmt="github", disable_numparse=True) + "\n"

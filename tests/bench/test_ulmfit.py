@@ -244,7 +244,7 @@ def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
     rows = [Row({"tokens": np.array([2, 40, 41, 3], np.int32)}, 0)]
     made = built.traced.__wrapped__(
         model, SIZE, SimpleNamespace(vocabulary=VOCABULARY), Form.CLASSIFICATION, "features", 4,
-        changed(defaults(Form.CLASSIFICATION, "features"), {"layers": "embedding"}), (), None,
+        changed(defaults(Form.CLASSIFICATION, "features"), {"layers": "embedding"}), (), (),
     )  # fmt: skip
     spelled = each and models.load(model).describe(SIZE, VOCABULARY).embedding_flops(1)
     assert made.forward_flops(rows) == made.training_flops(rows) == 4 * spelled and bool(spelled) == bool(each)

@@ -18,6 +18,13 @@ def write(path: Path, kind: str, content: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(body | {"seal": digest(body)}, indent=1, allow_nan=False) + "\n")
 
 
+def result(given: Path, name: str, kind: str) -> tuple[Path, dict[str, Any]]:
+    """The path and the content of a tuning's result: the file ``given``, or ``name`` in the folder ``given``. Raises
+    `RecordError` as `read` does."""
+    path = given / name if given.is_dir() else given
+    return path, read(path, kind, "Give the command that made it once more: its trials are kept.")
+
+
 def read(path: Path, kind: str, advice: str) -> dict[str, Any]:
     """What `write` put at ``path``. `RecordError` says what is wrong with the file, and ends with ``advice``."""
     try:

@@ -20,18 +20,15 @@ TUNED = ("learning_rate", "batch", "warmup")
 
 @dataclass(frozen=True)
 class Tuned:
-    """The file at ``path``, and what stands in it."""
+    """The file at ``path``, and its content."""
 
     path: Path
     body: Mapping[str, Any]
 
     @classmethod
     def read(cls, given: Path) -> "Tuned":
-        """The result in the folder, or the file, ``given``; `RecordError` for a damaged one."""
-        path = given / FILE if given.is_dir() else given
-        if not path.is_file():
-            raise UsageError(f"{given} holds no {FILE}: no tuning has ended there. `ptmbench tune SUITE` makes one.")
-        return cls(path, sealed.read(path, KIND, "Give the command that made it once more: its trials are kept."))
+        """The result in the folder, or the file, ``given``. Raises `RecordError` if it is missing or damaged."""
+        return cls(*sealed.result(given, FILE, KIND))
 
     def check(self, corpus_sha256: str, tokenizer: str, recipe: Mapping[str, Any]) -> None:
         """`UsageError` where a run has another corpus, another tokenizer (its key) or another ``recipe``."""

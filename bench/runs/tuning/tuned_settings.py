@@ -54,9 +54,8 @@ class TunedSettings:
 
     @classmethod
     def read(cls, given: Path) -> "TunedSettings":
-        """The result in the folder, or the file, ``given``; `RecordError` for a damaged one."""
-        path = given / FILE if given.is_dir() else given
-        return cls(path, sealed.read(path, KIND, "Give the command that made it once more: its trials are kept."))
+        """The result in the folder, or the file, ``given``. Raises `RecordError` if it is missing or damaged."""
+        return cls(*sealed.result(given, FILE, KIND))
 
     def check(self, tokenizer: str) -> None:
         """Raises `UsageError` for a run with another ``tokenizer``, given by its key."""

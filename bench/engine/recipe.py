@@ -157,10 +157,10 @@ def batch_of(recipe: Recipe, budget: Budget, flops_per_row: float) -> int:
 
     A constant batch spends a small budget on few steps, and a large one on steps whose gradients are more exact than
     they need to be. docs/pretraining.md has the measurements. The least is 4 sequences. A budget in minutes gives
-    `BATCH`.
+    `BATCH`. With ``accumulate``, the number is a multiple of it.
     """
     if budget.unit == "minutes":
-        return BATCH * recipe.accumulate
+        return math.ceil(BATCH / recipe.accumulate) * recipe.accumulate
     if budget.unit == "steps":  # b = c sqrt(steps b) for b tokens per step
         tokens = STEP_TOKENS**2 * budget.steps
     else:

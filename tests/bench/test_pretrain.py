@@ -341,6 +341,8 @@ def test_a_models_file_names_what_it_changes_of_adam(name):
         ({"length": 512}, {"tokens": 137_000_000_000}, 128),  # BERT had twice as many
         ({"length": 2**15}, {"tokens": 10**18}, 2**9),  # as many as a step may have
         ({}, {"minutes": 5}, BATCH),
+        ({"accumulate": 4}, {"minutes": 5}, BATCH),
+        ({"accumulate": 5}, {"minutes": 5}, 35),
     ],
 )
 def test_the_batch_follows_from_the_budget(changes, budget, batch):

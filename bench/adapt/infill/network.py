@@ -80,5 +80,5 @@ class Decoding(parts.NewDecoding):
 
 
 def _channels(batch: Mapping[str, Any]) -> list[str]:
-    """What ``batch`` has besides texts."""
+    """The names of the input channels in ``batch``, without its texts."""
     return [name for name in batch if name in CHANNELS and name not in TEXT]

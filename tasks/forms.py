@@ -166,7 +166,7 @@ class Piece(str):
 
 
 class Reply(str):
-    """A predicted answer, with what some scorers look at beside its text.
+    """A predicted answer, with what some scorers read in addition to its text.
 
     ``no_answer`` grows with how sure the model is that there is no answer, on any scale. ``span`` is the text that it
     would give if there had to be one, and None where that is the text itself. ``facts`` names the pieces of the context
@@ -253,15 +253,15 @@ class Rank(float):
         return made
 
 
-def beside(prediction: Any) -> dict[str, Any]:
-    """What a `Reply`, a `Scored` label or a `Rank` knows besides, by name; {} for any other prediction."""
+def prediction_details(prediction: Any) -> dict[str, Any]:
+    """The further fields of a `Reply`, a `Scored` label or a `Rank`, by name; {} for any other prediction."""
     if not isinstance(prediction, Reply | Scored | Rank):
         return {}
     return {name: value for name, value in vars(prediction).items() if value is not None}
 
 
-def behind(gold: Any) -> dict[str, Any]:
-    """What the gold of an example knows besides its label or its texts, for JSON: of a `Part` the ``whole`` and the
+def gold_details(gold: Any) -> dict[str, Any]:
+    """The fields of an example's gold in addition to its label or texts, for JSON: of a `Part` the ``whole`` and the
     ``kind``, of a `Target` the ``kind``, of `Answers` the facts as ``gold_facts``; {} for any other gold."""
     if isinstance(gold, Target):
         return {"kind": gold.kind} if gold.kind is not None else {}

@@ -4,7 +4,7 @@ A benchmark number means little without its floor. One file is one row, named li
 
     LABEL               its name on the board
     PREDICTORS          for each form that it can do, (task, training examples, examples to predict) to predictions
-    beside(task)        whether a run with ``task`` brings the row by itself; without it, the row is asked for by name
+    by_default(task)    whether a run with ``task`` has the row by default; without it, the row is asked for by name
     TRAINING            what its predictors do with training examples (`Training`), by form where that is not NEEDED
 
 `names` only looks into the folder, so that listing costs no import.
@@ -44,19 +44,18 @@ def label(name: str) -> str:
     return _module(name).LABEL
 
 
-def beside(tasks: Iterable[Task]) -> tuple[str, ...]:
-    """The rows that a run with ``tasks`` brings by itself; a row whose file is broken is named on stderr, and left
-    out."""
-    found, brought = list(tasks), []
+def by_default(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """The rows that a run with ``tasks`` has by default. A row whose file is broken is named on stderr and left out."""
+    found, chosen = list(tasks), []
     for name in names():
         try:
-            wanted = getattr(_module(name), "beside", None)
+            wanted = getattr(_module(name), "by_default", None)
         except BrokenFile as error:
             say(str(error))
             continue
         if wanted and any(wanted(task) for task in found):
-            brought.append(name)
-    return tuple(brought)
+            chosen.append(name)
+    return tuple(chosen)
 
 
 def training(name: str, form: Form) -> Training:
@@ -83,9 +82,9 @@ def _module(name: str) -> ModuleType:
         form in tuple(Form) and callable(one) and fits(one, 3) for form, one in predictors.items()
     ):
         found.append("It has no PREDICTORS, a dict from forms to functions (task, train, examples).")
-    wanted = getattr(module, "beside", None)
+    wanted = getattr(module, "by_default", None)
     if wanted is not None and not (callable(wanted) and fits(wanted, 1)):
-        found.append("beside is a function (task).")
+        found.append("by_default is a function (task).")
     if found:
         raise BrokenFile(f"{path} is no baseline's file. {' '.join(found)}")
     return module

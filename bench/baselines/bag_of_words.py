@@ -21,7 +21,7 @@ from ptmbench.tasks.task import Example, Question, Task
 LABEL = "bag of words"
 
 
-def beside(task: Task) -> bool:
+def by_default(task: Task) -> bool:
     return True
 
 

@@ -10,7 +10,7 @@ from ptmbench.tasks.task import Example, Task
 LABEL = "the source as it is"
 
 
-def beside(task: Task) -> bool:
+def by_default(task: Task) -> bool:
     return attributes.named(task)
 
 

@@ -19,7 +19,7 @@ from ptmbench.tasks.task import Example, Task
 LABEL = "majority"
 
 
-def beside(task: Task) -> bool:
+def by_default(task: Task) -> bool:
     return True
 
 

@@ -10,7 +10,7 @@ from ptmbench.tasks.task import Example, Task
 LABEL = "oracle sentences"
 
 
-def beside(task: Task) -> bool:
+def by_default(task: Task) -> bool:
     return summaries.wanted(task)
 
 

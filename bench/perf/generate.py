@@ -137,7 +137,7 @@ def _writes(name: str) -> bool:
 
 
 @click.command("generate")
-@peers.beside("transformers")
+@peers.peer_option("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, by commas.")
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
 @click.option("--batch", type=BATCH, default=16, show_default=True, help="Sources that are written for at once.")

@@ -16,8 +16,8 @@ from ptmbench.bench.errors import UsageError
 _PEERS = Path(__file__).parent / "peers"
 
 
-def beside(peer: str) -> Callable[[Callable], Callable]:
-    """Options of a command that can also measure ``peer``."""
+def peer_option(peer: str) -> Callable[[Callable], Callable]:
+    """Decorates a command that can also measure ``peer`` with the options that ask for it."""
     asked = click.option("--peer", type=click.Choice((peer,)), help="Peer to measure too.")
     return lambda command: asked(interpreter(command))
 

@@ -111,7 +111,7 @@ COLUMNS = {
 
 
 @click.command("pretrain")
-@peers.beside("transformers")
+@peers.peer_option("transformers")
 @click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Models, by commas.")
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
 @click.option("--batch", type=BATCH, default=32, show_default=True, help="Sequences per step.")

@@ -190,7 +190,7 @@ COLUMNS = {
 
 
 @click.command("vectors")
-@peers.beside("gensim")
+@peers.peer_option("gensim")
 @click.option(
     "--corpus",
     multiple=True,

@@ -16,7 +16,7 @@ from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError, write_
 from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
-from ptmbench.tasks.forms import beside
+from ptmbench.tasks.forms import prediction_details
 from ptmbench.tasks.task import MissingData, Task
 
 
@@ -41,7 +41,7 @@ def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: 
             predictions = _predictions(found, examples)
             bar.advance(len(predictions))
         lines = [
-            json.dumps({"id": e.id, "prediction": p} | beside(p), ensure_ascii=False)
+            json.dumps({"id": e.id, "prediction": p} | prediction_details(p), ensure_ascii=False)
             for e, p in zip(examples, predictions, strict=True)
         ]
         write_text(out / f"{task.name}.{split}.jsonl", "\n".join(lines) + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ptmbench import models, tasks
 from ptmbench.bench.adapt import neighbours
-from ptmbench.bench.baselines import beside, label
+from ptmbench.bench.baselines import by_default, label
 from ptmbench.bench.console import say
 from ptmbench.bench.data import sources
 from ptmbench.bench.engine.checkpoint import Checkpoint
@@ -38,7 +38,7 @@ def run_suite(options: RunOptions) -> int:
             f"The suite '{suite}' needs data: give its folder with --data. `ptmbench data ls` shows which."
         )
     found = tasks_of(asked.tasks or chosen.tasks)
-    floor = beside(found) if options.baselines else None
+    floor = by_default(found) if options.baselines else None
     rows = plan.rows_of(options.models or chosen.models, options.sizes or chosen.sizes, floor)
     check_rows(rows)
     if data is None:

@@ -103,10 +103,10 @@ def _known(row: dict[str, Any]) -> Any:
     guess = row["prediction"]
     if "scores" in row:
         return Scored(guess, row["scores"])
-    beside = {name: row[name] for name in ("no_answer", "span", "facts") if name in row}
-    if "facts" in beside:
-        beside["facts"] = tuple(map(_name, beside["facts"]))
-    return Reply(guess, **beside) if beside else guess
+    details = {name: row[name] for name in ("no_answer", "span", "facts") if name in row}
+    if "facts" in details:
+        details["facts"] = tuple(map(_name, details["facts"]))
+    return Reply(guess, **details) if details else guess
 
 
 def _name(fact: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ptmbench.bench.engine.checkpoint import write_bytes
 from ptmbench.leaderboard import stats
-from ptmbench.tasks.forms import behind, beside
+from ptmbench.tasks.forms import gold_details, prediction_details
 from ptmbench.tasks.metrics.additive import Additive, Rowwise
 from ptmbench.tasks.metrics.common import wholes
 from ptmbench.tasks.task import Example, Task, headline
@@ -104,7 +104,7 @@ def keep_predictions(folder: Path, key: str, examples: Sequence[Example], predic
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as packed:
         for example, prediction in zip(examples, predictions, strict=True):
             row = {"id": example.id, "gold": example.gold, "prediction": prediction}
-            row |= behind(example.gold) | beside(prediction)
+            row |= gold_details(example.gold) | prediction_details(prediction)
             row |= {"group": example.group} if example.group else {}
             packed.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
     content = buffer.getvalue()

@@ -73,7 +73,7 @@ def test_the_order_of_words_can_be_learnt():
 
 
 def test_a_row_that_is_asked_for_by_name():
-    floor = baselines.beside([load("rte")])
+    floor = baselines.by_default([load("rte")])
     names = [row.name for row in rows_of(["fasttext", "fasttext-classifier"], ["tiny"], floor)]
     assert names == ["fasttext", "random-fasttext", "fasttext-classifier", "bag-of-words", "majority"]
     assert Row.parse("fasttext-classifier", None).kind == "baseline" and Row.parse("fasttext", "tiny").model

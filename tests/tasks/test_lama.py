@@ -10,7 +10,7 @@ import pytest
 from ptmbench import tasks
 from ptmbench.bench import baselines
 from ptmbench.bench.scoring.score_files import score
-from ptmbench.tasks.forms import BLANK, Rank, Target, behind, beside
+from ptmbench.tasks.forms import BLANK, Rank, Target, gold_details, prediction_details
 from ptmbench.tasks.metrics.ranks import by_relation, directions, rank, ranking
 from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 from tests.tasks.folders import DATA, real, write_rows
@@ -66,8 +66,12 @@ def test_relations_count_alike_however_many_facts_they_have() -> None:
 
 def test_a_rank_and_a_target_keep_what_files_need() -> None:
     guess, gold = Rank(2.5, best="Rome"), Target("Oslo", {"Oslo": "Oslo"}, others=("Rome",), kind="P36")
-    assert json.dumps(guess) == "2.5" and beside(guess) == {"best": "Rome"} and beside(Rank(1.0)) == {}
-    assert json.dumps(gold) == '"Oslo"' and behind(gold) == {"kind": "P36"} and gold == "Oslo"
+    assert (
+        json.dumps(guess) == "2.5"
+        and prediction_details(guess) == {"best": "Rome"}
+        and prediction_details(Rank(1.0)) == {}
+    )
+    assert json.dumps(gold) == '"Oslo"' and gold_details(gold) == {"kind": "P36"} and gold == "Oslo"
 
 
 def _lama(folder: Path, templates: bool = True) -> Path:

@@ -10,7 +10,7 @@ from ptmbench import tasks
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.scoring.score_files import score
-from ptmbench.tasks.forms import Answer, Piece, Reply, beside
+from ptmbench.tasks.forms import Answer, Piece, Reply, prediction_details
 from ptmbench.tasks.mlqa import variant
 from ptmbench.tasks.squad11 import questions
 from ptmbench.tasks.task import DataError, Example, UnknownTask
@@ -275,5 +275,5 @@ def test_cmrc2018_reads_both_layouts(tmp_path: Path) -> None:
 def test_a_reply_is_its_text_wherever_texts_are_compared() -> None:
     reply = Reply("cat", no_answer=-1.5, facts=[("T", 0)])
     assert reply == "cat" and json.dumps(reply) == '"cat"'
-    assert beside(reply) == {"no_answer": -1.5, "facts": (("T", 0),)}
-    assert beside("cat") == beside(Reply("cat")) == beside(3) == {}
+    assert prediction_details(reply) == {"no_answer": -1.5, "facts": (("T", 0),)}
+    assert prediction_details("cat") == prediction_details(Reply("cat")) == prediction_details(3) == {}

@@ -134,7 +134,7 @@ def test_rare_runs_need_not_be_counted() -> None:
     assert over == expected and over[0] and any(len(run) > 2 for run in over[1])
 
 
-def test_copying_and_deleting_stand_beside(data: Path) -> None:
+def test_copying_and_deleting_are_rows_by_default(data: Path) -> None:
     task = tasks.load("sentiment_transfer")
     train, test = task.examples(data, "train"), task.examples(data, "test")
     assert baselines.predict("copy", task, train, test) == [e.inputs[0] for e in test]
@@ -147,6 +147,6 @@ def test_copying_and_deleting_stand_beside(data: Path) -> None:
             baselines.predict(name, task, train, test)
     with pytest.raises(NotApplicable, match="because delete has no meaning"):
         baselines.predict("delete", tasks.load("multi30k"), [], [])
-    rows = plan.rows_of(["bert"], ["tiny"], baselines.beside([task]))
+    rows = plan.rows_of(["bert"], ["tiny"], baselines.by_default([task]))
     assert [row.name for row in rows][2:] == ["bag-of-words", "copy", "delete", "majority"]
-    assert baselines.beside([tasks.load("multi30k"), tasks.load("sst2")]) == ("bag-of-words", "majority")
+    assert baselines.by_default([tasks.load("multi30k"), tasks.load("sst2")]) == ("bag-of-words", "majority")

@@ -271,10 +271,10 @@ def _tail(units: int, confidence: float) -> float:
 
 
 def _intervals(values: Sequence[Mapping[str, float]], tail: float) -> dict[str, Interval]:
-    """Percentiles of every named value; NaN where too many replicates leave the value undefined."""
+    """Percentiles of every named value; NaN where too many replicates leave the value out or undefined."""
     result = {}
-    for name in values[0]:
-        x = np.array([value[name] for value in values], dtype=float)
+    for name in dict.fromkeys(name for value in values for name in value):
+        x = np.array([value.get(name, math.nan) for value in values], dtype=float)
         defined = x[np.isfinite(x)]
         if len(defined) < (1 - _MOST_UNDEFINED) * len(x):
             result[name] = Interval(math.nan, math.nan)

@@ -4,7 +4,8 @@ Warstadt et al., 2020: BLiMP, the benchmark of linguistic minimal pairs for Engl
 Official files: ``data/PARADIGM.jsonl``, JSON lines {sentence_good, sentence_bad, UID, linguistics_term, pairID}; 67
 paradigms of 12 phenomena, 1,000 pairs each. A model gives each sentence a score as a whole (the paper's "full-sentence"
 method), and the headline is the share of pairs in which the acceptable one scores higher. All paradigms are equally
-long, so that is the mean over paradigms, too.
+long, so that is the mean over paradigms, too. The record also has the accuracy of each phenomenon (table 3 of the
+paper; the files' own names, with "s-selection" for two paradigms that the table counts as argument structure).
 
 "blimp" is all of it. "blimp-100" has the first 100 pairs of each paradigm, and so for every number: pseudo-likelihoods
 read a sentence once for each of its tokens, and pairs of one paradigm are much alike.
@@ -20,6 +21,23 @@ from ptmbench.tasks.files import entry, json_lines, pick
 from ptmbench.tasks.forms import Form, Part
 from ptmbench.tasks.metrics.minimal_pairs import preference
 from ptmbench.tasks.task import DataError, Example, Source, Task, UnknownTask
+
+PHENOMENA = (
+    "anaphor_agreement",
+    "argument_structure",
+    "binding",
+    "control_raising",
+    "determiner_noun_agreement",
+    "ellipsis",
+    "filler_gap_dependency",
+    "irregular_forms",
+    "island_effects",
+    "npi_licensing",
+    "quantifiers",
+    "s-selection",
+    "subject_verb_agreement",
+)
+"""The values of ``linguistics_term`` in the official files."""
 
 
 def read_first(folder: Path, split: str, *, pairs: int | None = None) -> Iterator[Example]:
@@ -62,7 +80,7 @@ def variant(name: str) -> Task:
         folders=("blimp",),
         files={"test": ("data",)},
         read=partial(read_first, pairs=int(name)) if name else read,
-        metrics=(preference,),
+        metrics=(preference(PHENOMENA),),
         headline="accuracy",
         chance=50.0,
         report="test",

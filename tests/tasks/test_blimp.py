@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from ptmbench import tasks
+from ptmbench.bench.scoring.score import scores as scored
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.tasks.forms import Part
 from ptmbench.tasks.metrics.minimal_pairs import preference
-from ptmbench.tasks.task import DataError, UnknownTask
+from ptmbench.tasks.task import DataError, Example, UnknownTask
 from tests.tasks.folders import real, write_rows
 
 
@@ -43,8 +44,20 @@ def test_a_variant_has_the_first_pairs_of_each_paradigm(tmp_path: Path) -> None:
 def test_ties_and_what_is_no_number_are_wrong() -> None:
     gold = [Part("x")] * 5
     scores = [(-1.0, -2.0), (-2.0, -1.0), (-1.0, -1.0), (float("nan"), -1.0), (-1.0, float("nan"))]
-    assert preference(gold, scores) == {"accuracy": 20.0}
-    assert preference(gold[:1], [(-1.0, float("-inf"))]) == {"accuracy": 100.0}
+    assert preference()(gold, scores) == {"accuracy": 20.0}
+    assert preference()(gold[:1], [(-1.0, float("-inf"))]) == {"accuracy": 100.0}
+
+
+def test_each_phenomenon_has_its_accuracy() -> None:
+    gold = [Part("x", kind=kind) for kind in ("binding", "binding", "ellipsis", "of our own")]
+    found = preference(("binding", "ellipsis", "quantifiers"))(gold, [(1.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.0, 1.0)])
+    assert found == {"accuracy": 50.0, "binding": 50.0, "ellipsis": 100.0}
+    task = tasks.load("blimp")
+    scores = scored(
+        task, [Example(id=str(n), inputs=("", ""), gold=one) for n, one in enumerate(gold)], [(1.0, 0.0)] * 4
+    )
+    assert set(scores) == {"accuracy", "headline", "binding", "ellipsis"}
+    assert scores["ellipsis"]["value"] == 100.0 and "quantifiers" not in scores
 
 
 def test_damaged_files_are_told(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ BOUNDS = {
 bits; several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
 _PATHS = ("data", "out", "checkpoint", "tuned")
-_SEVERAL_PATHS = ("corpus", "beside", "checkpoints", "bases", "teachers")
+_SEVERAL_PATHS = ("corpus", "extra_encoders", "checkpoints", "bases", "teachers")
 
 
 class _Checked:
@@ -270,7 +270,7 @@ class EvaluateOptions(_Checked):
     """An evaluation of the pre-trained model in the folder ``checkpoint``."""
 
     checkpoint: Path
-    beside: Sequence[Path] = ()
+    extra_encoders: Sequence[Path] = ()
     """Checkpoints of extra encoders, for adaptations that read several."""
     suite: str | None = None
     """A suite that gives the tasks, adaptations, seeds and settings; other options change them."""
@@ -282,7 +282,7 @@ class EvaluateOptions(_Checked):
 
     def command(self) -> str:
         """The command that repeats one cell, without the arguments that select the cell."""
-        extra = [part for folder in self.beside for part in ("--beside", str(folder))]
+        extra = [part for folder in self.extra_encoders for part in ("--extra-encoder", str(folder))]
         return _command("evaluate", str(self.checkpoint), self, [*extra, *_given("--suite", self.suite)])
 
 

@@ -27,7 +27,7 @@ class Neighbour(NamedTuple):
 
 def unfit(model: str | None, others: Iterable[str]) -> str:
     """Why ``model`` cannot be read together with the ``others``; "" if it can."""
-    return f"{model} would stand beside itself." if model in others else ""
+    return f"the extra encoder {model} is the model itself." if model in others else ""
 
 
 def kind_of(name: str, size: str, cut: str) -> str:
@@ -37,9 +37,7 @@ def kind_of(name: str, size: str, cut: str) -> str:
     """
     module = models.load(name)
     if size not in module.SIZES:
-        raise models.UnknownModel(
-            f"{name}, named in --set beside, has no size '{size}'; it has {', '.join(module.SIZES)}."
-        )
+        raise models.UnknownModel(f"The extra encoder {name} has no size '{size}'; it has {', '.join(module.SIZES)}.")
     return cut or module.CARD.tokenizer
 
 
@@ -49,10 +47,10 @@ def given(checkpoints: Sequence[Checkpoint], name: str, cut: str) -> Checkpoint:
     models.load(name)
     found = next((one for one in checkpoints if one.about["model"] == name), None)
     if found is None:
-        others = ", ".join(f"{one.folder} is {one.about['model']}" for one in checkpoints)
+        others = "".join(f" {one.folder} is {one.about['model']}." for one in checkpoints)
         raise UsageError(
-            f"A cell reads {name} besides, and no checkpoint of it is given. Name its folder with --beside, or others "
-            f"by --adaptation stacked:beside=MODEL.{f' {others}.' if others else ''}"
+            f"A cell has the extra encoder {name}, and no checkpoint of it is given. Give its folder with "
+            f"--extra-encoder, or choose others with --adaptation stacked:encoders=MODEL.{others}"
         )
     kind = found.about["tokenizer"]["kind"]
     if cut not in ("", kind):

@@ -249,7 +249,7 @@ def replaced(settings: Any, changes: Mapping[str, str | int | float], where: Cal
 
 def split(asked: str) -> tuple[str, list[list[str]]]:
     """A name and the settings behind it: "ulmfit:unfreeze=0+concat=0". What has no = of its own belongs to the value
-    before it: "multitask:beside=sst2+trec". Each setting is a list of its name and its value; one of another length
+    before it: "multitask:auxiliary=sst2+trec". Each setting is a list of its name and its value; one of another length
     is a mistake."""
     name, colon, changes = asked.partition(":")
     return name, [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []

@@ -190,7 +190,8 @@ def pretrain(**options: Any) -> int:
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
 @click.option(
-    "--beside",
+    "--extra-encoder",
+    "extra_encoders",
     type=Existing("checkpoint"),
     multiple=True,
     help="Checkpoint of an extra encoder, for --adaptation stacked; may repeat.",

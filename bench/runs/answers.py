@@ -95,7 +95,7 @@ def predictor_of(
     with phase("import"):  # TensorFlow, in the first cell of a process
         importlib.import_module("ptmbench.bench.adapt.predictor")
     if reason := neighbours.unfit(cell.row.model, cell.neighbours):
-        raise NotApplicable("beside-itself", f"because {reason}")
+        raise NotApplicable("encoder-twice", f"because {reason}")
     attempt = _Attempt(cell, context, task, settings, parts, outcome)
     learns = load(cell.method).learns
     if context.predictor is not None:
@@ -319,10 +319,10 @@ class _Attempt:
 
         cell, selection = self.cell, self.parts.selection
         with phase("load"):
-            auxiliary = examples.beside(cell, self.context.data, settings, [*selection, *self.parts.report])
+            auxiliary = examples.auxiliary_examples(cell, self.context.data, settings, [*selection, *self.parts.report])
         with phase("encode"):
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(selection)}
-            auxiliary_rows = codec.beside(auxiliary) if auxiliary else []
+            auxiliary_rows = codec.auxiliary_rows(auxiliary) if auxiliary else []
         with phase("build"):
             given = {"own": self.own, "others": extra_encoders, "task": self.task, "seed": cell.seed}
             made = Trained(**given, method=method, settings=settings, codec=codec)

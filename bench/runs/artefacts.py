@@ -129,7 +129,7 @@ class Cell:
     """As in `Pretraining`: the options that choose this pre-training among those of the row."""
     adaptation_version: int = 1
     limit: int = 0
-    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    auxiliary: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Auxiliary tasks by name: "title", "version" and "data_sha256" of each."""
     neighbours: Mapping[str, str] = field(default_factory=dict)
     """Extra encoders (`bench.adapt.neighbours`) by name: keys as in ``pretraining``."""
@@ -150,7 +150,7 @@ class Cell:
     @property
     def key(self) -> str:
         # A newer field with its default value is left out, so that older cells keep their keys.
-        newer = {"adaptation_version": 1, "beside": {}, "neighbours": {}, "adapted": ""}
+        newer = {"adaptation_version": 1, "auxiliary": {}, "neighbours": {}, "adapted": ""}
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
         matters = without(asdict(self), **newer, transforms=())
         del matters["predictor"], matters["chosen_by"], matters["tuning"]
@@ -172,8 +172,8 @@ class Cell:
             return "The adaptation to its intermediate task"
         if key == self.predictor:
             return "Its transform" if self.transforms else "Its adaptation"
-        beside = next((name for name, other in self.neighbours.items() if other == key), "")
-        return f"The pre-training of {beside}" if beside and key != self.pretraining else "Its pre-training"
+        encoder = next((name for name, other in self.neighbours.items() if other == key), "")
+        return f"The pre-training of {encoder}" if encoder and key != self.pretraining else "Its pre-training"
 
     @property
     def method(self) -> str:

@@ -217,7 +217,7 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
     more = {
         "signatures": outcome.signatures,
         "overlap": counts,
-        "beside": {name: dict(about) for name, about in cell.beside.items()},
+        "beside": {name: dict(about) for name, about in cell.auxiliary.items()},
         "training": {"examples": task.train_examples, "drawn": few.DRAWN} if task.train_examples else {},
     }
     if cell.condition:

@@ -14,7 +14,7 @@ from ptmbench.bench import baselines
 from ptmbench.bench.adapt import conditions, load, transforms
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.effort import TOKENS_PER_WORD, Cut, Network, Split
-from ptmbench.bench.adapt.neighbours import unfit as unfit_beside
+from ptmbench.bench.adapt.neighbours import unfit as unfit_encoders
 from ptmbench.bench.baselines import Training
 from ptmbench.bench.console import duration
 from ptmbench.bench.data import corpora
@@ -142,14 +142,14 @@ def cell_cost(
         except DataError as error:
             return 0.0, 0.0, str(error)
         return 0.0, 0.0, ""
-    for name in (cell.task, *cell.beside):
+    for name in (cell.task, *cell.auxiliary):
         _look(name, data, seen)
         reason = seen[name] if isinstance(seen[name], str) else unfit(tasks.load(name), cell.form)
         if reason:
             return 0.0, 0.0, reason
     if cell.row.kind == "baseline":
         return 0.0, 0.0, ""
-    if reason := unfit_beside(cell.row.model, cell.neighbours):
+    if reason := unfit_encoders(cell.row.model, cell.neighbours):
         return 0.0, 0.0, reason
     if cell.transforms and not load(cell.method).learns:
         return 0.0, 0.0, f"the adaptation {cell.method} trains nothing to transform."
@@ -159,14 +159,14 @@ def cell_cost(
         settings = chosen.transform.training(chosen.settings, settings)
         if settings is None:
             return 0.0, 0.0, ""
-    beside = tuple(_network(name, cell.row.size, (neighbours or {}).get(name), cut) for name in cell.neighbours)
-    network = _network(cell.row.model, cell.row.size, shape, cut)._replace(neighbours=beside)
+    encoders = tuple(_network(name, cell.row.size, (neighbours or {}).get(name), cut) for name in cell.neighbours)
+    network = _network(cell.row.model, cell.row.size, shape, cut)._replace(neighbours=encoders)
     if not load(cell.method).learns:
         try:
             return *settings.asking(network, task, seen.get((cell.task, "report"), [])[: cell.limit or None], cut), ""
         except NotApplicable as error:
             return 0.0, 0.0, str(error).removeprefix("because ")
-    train, *others = (_trained(name, seen, cell) for name in (cell.task, *cell.beside))
+    train, *others = (_trained(name, seen, cell) for name in (cell.task, *cell.auxiliary))
     report = _limited(seen[cell.task][task.report], cell)
     trained, predicted = settings.tokens(task, train, report, others)
     if cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates

@@ -118,29 +118,31 @@ def _training(task: Task, data: Path, limit: int, seed: int) -> Sequence[Example
     return _draw(train, few, [seed, 5]) if few else train
 
 
-def beside(cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]) -> dict[str, Sequence[Example]]:
+def auxiliary_examples(
+    cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]
+) -> dict[str, Sequence[Example]]:
     """Training examples of the auxiliary tasks of ``cell``, by task, as many of each as its own training set may have.
     Leaves out texts of ``kept_out``, because tasks may share sentences."""
     texts, found = {example.inputs for example in kept_out}, {}
-    for name in cell.beside:
+    for name in cell.auxiliary:
         task = tasks.load(name)
         if reason := unfit(task, cell.form):
             raise NotApplicable("another-form", f"because {reason}")
         whole = [e for e in _training(task, data, cell.limit, cell.seed) if e.gold is not None]
         if not whole:
-            reason = f"because the train split of {task.title}, named in --set beside, has no labels."
+            reason = f"because the train split of the auxiliary task {task.title} has no labels."
             raise NotApplicable("no-labels", reason)
         whole = [example for example in whole if example.inputs not in texts]
         if not whole:
-            reason = f"because {task.title}, named in --set beside, trains on nothing but what this cell is judged by."
-            raise NotApplicable("nothing-beside", reason)
+            reason = f"because the auxiliary task {task.title} has only training examples that this cell is scored on."
+            raise NotApplicable("no-auxiliary-examples", reason)
         found[name] = drawn(whole, cell.seed, settings)
     return found
 
 
 def unfit(task: Task, form: Form) -> str:
     """Why ``task`` cannot be an auxiliary task of a task of ``form``; "" if it can."""
-    return f"{task.title}, named in --set beside, is {task.form} and not {form}." if task.form is not form else ""
+    return f"the auxiliary task {task.title} is {task.form} and not {form}." if task.form is not form else ""
 
 
 def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[Example]:

@@ -196,7 +196,7 @@ def cells_of(
                 chosen_by=(chosen_by or {}).get(row, ""),
                 adaptation_version=here.VERSION,
                 limit=limit,
-                beside={name: _beside(name, data_sha256) for name in here.others},
+                auxiliary={name: _auxiliary(name, data_sha256) for name in here.others},
                 neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},
                 adapted=begins.get(seed, ""),
             )
@@ -262,7 +262,7 @@ def _with_conditions(
         )
 
 
-def _beside(name: str, data_sha256: Mapping[str, str]) -> dict[str, Any]:
-    """The entry of the auxiliary task ``name`` in `Cell.beside`. Raises `UnknownTask`."""
+def _auxiliary(name: str, data_sha256: Mapping[str, str]) -> dict[str, Any]:
+    """The entry of the auxiliary task ``name`` in `Cell.auxiliary`. Raises `UnknownTask`."""
     task = load(name)
     return {"title": task.title, "version": task.version, "data_sha256": data_sha256[name]}

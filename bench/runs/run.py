@@ -114,7 +114,7 @@ def evaluate(options: EvaluateOptions) -> int:
     """Adapts the checkpoint of ``options`` to tasks, scores it, and returns the exit status."""
     asked, output = options.cells, options.output
     usual = suites.load(options.suite) if options.suite else Suite(summary="", models=(), tasks=())
-    found, others = pretrained_in(options.checkpoint), [pretrained_in(folder) for folder in options.beside]
+    found, others = pretrained_in(options.checkpoint), [pretrained_in(folder) for folder in options.extra_encoders]
     out = output.out or Path("runs") / options.checkpoint.name
     data = options.data or sources.embedded(out)
     division, about = found.about.get("division", "controlled"), found.about
@@ -153,7 +153,7 @@ def evaluate(options: EvaluateOptions) -> int:
         if other not in read.values():
             raise UsageError(
                 f"No cell reads the extra encoder {other.about['model']} in {other.folder}. Add `--adaptation "
-                f"stacked:beside={other.about['model']}` and a tagging task, or leave --beside out."
+                f"stacked:encoders={other.about['model']}` and a tagging task, or leave --extra-encoder out."
             )
     for cell in (*cells, *(one.cell for one in adapted.models)):
         for one in (found, *(read[name] for name in cell.neighbours)):

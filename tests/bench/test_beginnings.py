@@ -19,7 +19,7 @@ SHAPE = Size(layers=2, width=32, heads=2, inner=32, length=32)
     ("adaptation", "form", "changes", "recurrent"),
     [
         ("taglm", Form.TAGGING, {}, 8),  # two layers of two directions, the input's and the state's matrix of each
-        ("stacked", Form.TAGGING, {"beside": ""}, 4),
+        ("stacked", Form.TAGGING, {"encoders": ""}, 4),
         ("multitask", Form.CLASSIFICATION, {}, 3),
         ("finetune", Form.POINTING, {}, 4),  # classes, input, state and query of the decoder
         ("finetune", Form.TAGGING, {}, 0),

@@ -132,7 +132,7 @@ def test_teachers_and_earlier_stages_are_drawn_with_their_students(planned, monk
 
 
 def test_extra_encoders_have_the_budget_of_their_row(planned):
-    stacked = {"models": ("bert",), "tasks": ("conll2003",), "adaptations": ("stacked:beside=glove",), "seeds": 1}
+    stacked = {"models": ("bert",), "tasks": ("conll2003",), "adaptations": ("stacked:encoders=glove",), "seeds": 1}
     whole, _ = planned(**stacked)
     for cell in whole.cells:
         if cell.neighbours and cell.pretraining:

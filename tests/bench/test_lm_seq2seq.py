@@ -11,7 +11,7 @@ from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import Row
 from ptmbench.bench.adapt.lm_seq2seq import Own, flops
-from ptmbench.bench.adapt.lm_seq2seq import head as lm_beside
+from ptmbench.bench.adapt.lm_seq2seq import head as lm_head
 from ptmbench.bench.adapt.lm_seq2seq import network as lm_seq2seq
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine.generate import Generator, Writing
@@ -93,8 +93,8 @@ def test_network_is_the_papers(made, upper):
 
 
 def test_loss_is_the_task_and_both_language_models(made):
-    for beside in (0.0, 0.5):
-        encoder, decoding = made(beside=beside)
+    for weight in (0.0, 0.5):
+        encoder, decoding = made(lm_weight=weight)
         parts = [[], [], []]
         for row, (source, target) in enumerate(((5, 4), (3, 3))):
             ids = TOKENS[row, :source], TARGETS[row, :target]
@@ -102,9 +102,9 @@ def test_loss_is_the_task_and_both_language_models(made):
             for part, found, text in zip(parts, logits, (ids[1], ids[0], ids[1]), strict=True):
                 part += list(-log_softmax(found[:-1])[np.arange(len(text) - 1), text[1:]])
         task, source, target = (np.mean(part) for part in parts)
-        batch, head = {"tokens": TOKENS, "targets": TARGETS}, lm_beside.Head(0.0)
+        batch, head = {"tokens": TOKENS, "targets": TARGETS}, lm_head.Head(0.0)
         assert float(head.loss(decoding.decode(batch, SEED), batch)) == pytest.approx(
-            task + beside * (source + target), abs=1e-5
+            task + weight * (source + target), abs=1e-5
         )
         assert float(head.loss(decoding.decode(batch), batch)) == pytest.approx(task, abs=1e-5)
 
@@ -145,8 +145,8 @@ def test_flops_are_the_hand_count(made):
     assert flops(6, 2, 50, 5, 4) == 2 * (5 * 2 * 288 + 4 * (2 * 288 + 4 * 5 * 6 + 18 * 6 + 300))
     row = Row({"tokens": TOKENS[0], "targets": TARGETS[1]}, 0)
     adapted = SimpleNamespace(network=SimpleNamespace(encoder=made()[0]), vocabulary=WORDS)
-    for beside, times in ((1.0, 1), (0.0, 0)):  # 5 tokens and 3 over 50 words, there and back
-        assert lm_seq2seq.make(adapted, [row], Own(beside=beside), (0, 0)) == ([row], times * 3 * 2 * 8 * 6 * 50)
+    for weight, times in ((1.0, 1), (0.0, 0)):  # 5 tokens and 3 over 50 words, there and back
+        assert lm_seq2seq.make(adapted, [row], Own(lm_weight=weight), (0, 0)) == ([row], times * 3 * 2 * 8 * 6 * 50)
 
 
 def test_a_plan_counts_the_same():
@@ -158,7 +158,7 @@ def test_a_plan_counts_the_same():
 
 def test_settings_have_the_papers_values():
     own = settings.defaults(Form.GENERATION, "lm_seq2seq")
-    assert (own.beside, own.warm_decoder, own.upper, own.beam) == (1.0, 1, 1, 4)
+    assert (own.lm_weight, own.warm_decoder, own.upper, own.beam) == (1.0, 1, 1, 4)
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_a_cell_learns_writes_and_counts(tmp_path):
         )
         return cells.run(cell, context)
 
-    result, alone = run("multi30k-en-mw"), run("multi30k-en-mw", beside=0.0)
+    result, alone = run("multi30k-en-mw"), run("multi30k-en-mw", lm_weight=0.0)
     assert result.status == alone.status == "ok", (result.reason, alone.reason)
     losses = [point["loss"] for point in result.curve]
     assert losses[-1] < losses[0] and losses[0] > 2 * alone.curve[0]["loss"]  # three losses of a network from scratch

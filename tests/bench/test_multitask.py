@@ -23,7 +23,7 @@ from ptmbench.bench.runs import plan, predict
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import Given
 from ptmbench.bench.runs.estimate import cell_cost as estimated
-from ptmbench.bench.runs.examples import beside, read
+from ptmbench.bench.runs.examples import auxiliary_examples, read
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
@@ -72,7 +72,7 @@ def states_by_hand(weights, x, s):
 
 @pytest.mark.parametrize("task", [0, 1, 2])
 def test_a_tasks_layer_is_model_iii_and_padding_is_not_read(task):
-    x, s, made = vectors(2, 4, 6), vectors(2, 4, 6), reading(beside="cola+rte")
+    x, s, made = vectors(2, 4, 6), vectors(2, 4, 6), reading(auxiliary="cola+rte")
     encoding = Encoding(tokens=tf.constant(s), pooled=tf.zeros([2, 6]), layers=(tf.constant(x), tf.constant(s)))
     batch = {"tokens": tf.constant([[2, 7, 8, 3], [2, 3, 0, 0]]), "task": tf.constant([task] * 2)}
     found = made(encoding, batch)
@@ -82,7 +82,7 @@ def test_a_tasks_layer_is_model_iii_and_padding_is_not_read(task):
 
 
 def test_a_batch_teaches_the_layer_of_its_own_task():
-    x, made = tf.constant(vectors(2, 4, 6)), reading(beside="cola")
+    x, made = tf.constant(vectors(2, 4, 6)), reading(auxiliary="cola")
     batch = {"tokens": tf.ones([2, 4], tf.int32), "task": tf.constant([1, 1])}
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(made(Encoding(tokens=x, pooled=x[:, 0], layers=(x, x)), batch).pooled)
@@ -125,9 +125,9 @@ def example(text, gold=None):
 
 def test_each_task_has_classes_of_its_own():
     """SST-2 has two classes, TREC six: places 0 and 1, and 2 to 7, of 16."""
-    codec = multitask.Codec(load("sst2"), TOKENIZER, Own(beside="trec"), ())
+    codec = multitask.Codec(load("sst2"), TOKENIZER, Own(auxiliary="trec"), ())
     (good,) = codec.rows([example("good film", "1")])
-    (who,) = codec.beside({"trec": [example("who is", load("trec").labels[3])]})
+    (who,) = codec.auxiliary_rows({"trec": [example("who is", load("trec").labels[3])]})
     assert codec.outputs == 16
     assert (int(good.arrays["task"]), int(good.arrays["label"])) == (0, 1)
     assert (int(who.arrays["task"]), int(who.arrays["label"])) == (1, 2 + 3)
@@ -154,43 +154,46 @@ def planned(world, asked, task="sst2", limit=48, **changes):
     return cell
 
 
-def test_a_cell_names_what_it_learns_besides_and_its_key_knows_the_data(world):
-    found = planned(world, "multitask:beside=sst2+cola+joint_epochs=3")
-    assert found.settings["beside"] == "cola" and found.settings["joint_epochs"] == 3
+def test_a_cell_names_its_auxiliary_tasks_and_its_key_follows_their_data(world):
+    found = planned(world, "multitask:auxiliary=sst2+cola+joint_epochs=3")
+    assert found.settings["auxiliary"] == "cola" and found.settings["joint_epochs"] == 3
     task = load("cola")
     about = {"title": task.title, "version": task.version, "data_sha256": fingerprint(task, world)}
-    assert found.beside == {"cola": about}
-    other = dataclasses.replace(found, beside={"cola": about | {"data_sha256": "other"}})
-    assert len({found.key, other.key, dataclasses.replace(found, beside={}).key}) == 3
+    assert found.auxiliary == {"cola": about}
+    other = dataclasses.replace(found, auxiliary={"cola": about | {"data_sha256": "other"}})
+    assert len({found.key, other.key, dataclasses.replace(found, auxiliary={}).key}) == 3
     whole = plan.Plan((Given(key="x", path="x"), found))
     assert plan.Plan.from_json(whole.to_json()).cells[0].key == found.key
 
 
-def test_a_task_beside_itself_is_the_task_alone(world):
-    alone, itself = (planned(world, asked) for asked in ("multitask", "multitask:beside=sst2"))
-    assert alone.settings == itself.settings and alone.beside == itself.beside == {}
+def test_an_auxiliary_task_that_is_the_task_itself_changes_nothing(world):
+    alone, itself = (planned(world, asked) for asked in ("multitask", "multitask:auxiliary=sst2"))
+    assert alone.settings == itself.settings and alone.auxiliary == itself.auxiliary == {}
     assert alone.key == first_key(alone)
     former = dataclasses.replace(alone, adaptation_version=1)
     assert former.key == first_key(former) != alone.key
 
 
 def test_the_settings_of_both_stages():
-    chosen = Own(beside="cola+rte", joint_epochs=7, epochs=2, max_steps=5)
-    assert chosen.of("rte") == dataclasses.replace(chosen, beside="cola") and chosen.others == ("cola", "rte")
+    chosen = Own(auxiliary="cola+rte", joint_epochs=7, epochs=2, max_steps=5)
+    assert chosen.of("rte") == dataclasses.replace(chosen, auxiliary="cola") and chosen.others == ("cola", "rte")
     assert (chosen.joint().epochs, chosen.joint().max_steps) == (7, 5)
     plain = settings.Settings()
     assert plain.joint() is None and plain.others == () and plain.of("cola") is plain
-    assert plan.variant("multitask:beside=cola+rte+epochs=2") == ("multitask", {"beside": "cola+rte", "epochs": "2"})
+    assert plan.variant("multitask:auxiliary=cola+rte+epochs=2") == (
+        "multitask",
+        {"auxiliary": "cola+rte", "epochs": "2"},
+    )
 
 
 def test_what_does_not_fit_is_told(world):
     for wrong in ("cola+", "cola+cola"):
         with pytest.raises(SettingError, match="each once"):
-            settings.changed(Own(), {"beside": wrong})
+            settings.changed(Own(), {"auxiliary": wrong})
     with pytest.raises(SettingError, match="lowest and the top layer are read"):
         settings.changed(Own(), {"layers": "top"})
     with pytest.raises(UnknownTask, match="no task 'colla'"):
-        planned(world, "multitask:beside=colla")
+        planned(world, "multitask:auxiliary=colla")
     with pytest.raises(UsageError, match="not an adaptation with settings"):
         plan.variant("multitask:cola")
     with pytest.raises(NotApplicable, match="for classification tasks"):
@@ -200,32 +203,32 @@ def test_what_does_not_fit_is_told(world):
 
 
 def learnt(world, asked, **changes):
-    """What `beside` reads for a cell of SST-2, and what a dry run says of it."""
+    """What `auxiliary_examples` reads for a cell of SST-2, and what a dry run says of it."""
     cell = planned(world, asked, **changes)
     try:
-        return beside(cell, world, settings.read("multitask", cell.settings), changes.get("kept_out", ()))
+        return auxiliary_examples(cell, world, settings.read("multitask", cell.settings), changes.get("kept_out", ()))
     except (NotApplicable, MissingData) as error:
         assert estimated(cell, world, {}, SHAPE)[2].lower() in str(error).lower()
         raise
 
 
-def test_who_cannot_be_learnt_beside(world):
+def test_which_tasks_cannot_be_auxiliary(world):
     with pytest.raises(NotApplicable, match="is regression and not classification"):
-        learnt(world, "multitask:beside=stsb")
+        learnt(world, "multitask:auxiliary=stsb")
     with pytest.raises(MissingData, match="TREC-6: no folder"):
-        learnt(world, "multitask:beside=trec")
+        learnt(world, "multitask:auxiliary=trec")
 
 
-def test_texts_that_the_cell_is_judged_by_are_not_learnt_beside(world):
-    cell = planned(world, "multitask:beside=cola")
+def test_auxiliary_tasks_do_not_train_on_texts_that_the_cell_is_scored_on(world):
+    cell = planned(world, "multitask:auxiliary=cola")
     chosen = settings.read("multitask", cell.settings)
     whole = read(load("cola"), world, "train")[:48]
     texts = {e.inputs for e in whole[:3]}
-    found = beside(cell, world, chosen, whole[:3])["cola"]
+    found = auxiliary_examples(cell, world, chosen, whole[:3])["cola"]
     assert found == [e for e in whole if e.inputs not in texts] and len(found) <= 45
-    assert len(beside(cell, world, dataclasses.replace(chosen, train_limit=7), ())["cola"]) == 7
-    with pytest.raises(NotApplicable, match="nothing but what this cell is judged by"):
-        beside(cell, world, chosen, whole)
+    assert len(auxiliary_examples(cell, world, dataclasses.replace(chosen, train_limit=7), ())["cola"]) == 7
+    with pytest.raises(NotApplicable, match="only training examples that this cell is scored on"):
+        auxiliary_examples(cell, world, chosen, whole)
 
 
 def test_a_dry_run_counts_both_stages(world):
@@ -236,8 +239,8 @@ def test_a_dry_run_counts_both_stages(world):
 
     alone = tokens("multitask:joint_epochs=2+epochs=4") - tokens("multitask:joint_epochs=2+epochs=3")
     assert tokens("multitask:joint_epochs=3") - tokens("multitask:joint_epochs=2") == pytest.approx(alone)
-    beside, least = tokens("multitask:beside=cola+joint_epochs=2"), tokens("multitask:joint_epochs=2")
-    more = tokens("multitask:beside=cola+joint_epochs=3") - beside
+    beside, least = tokens("multitask:auxiliary=cola+joint_epochs=2"), tokens("multitask:joint_epochs=2")
+    more = tokens("multitask:auxiliary=cola+joint_epochs=3") - beside
     assert more == pytest.approx(alone + (beside - least) / 2) and beside > least
     answered = least - 6 * alone  # two passes, then four
     capped = tokens("multitask:joint_epochs=8+epochs=8+max_steps=1+batch=24")  # half a pass, and half of one
@@ -251,7 +254,7 @@ def test_a_cell_learns_two_tasks_and_reports_its_own(world, tmp_path):
         data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"}, keep=True
     )
     short = {"joint_epochs": 2, "epochs": 1, "batch": 16, "length": 32}
-    result = cells.run(planned(world, "multitask:beside=sst2+cola", **short), context)
+    result = cells.run(planned(world, "multitask:auxiliary=sst2+cola", **short), context)
     assert result.status == "ok", result.reason
     found = record.read(record.write(context.out, result))
     # 44 of 48 examples of SST-2 are learnt from, 4 of them say when to stop, and all 48 of CoLA: 3 + 3 batches, twice.
@@ -267,5 +270,5 @@ def test_a_cell_learns_two_tasks_and_reports_its_own(world, tmp_path):
 
     alone = cells.run(planned(world, "multitask", **short), context)
     assert alone.cost["steps"] == 2 * 3 + 3 and "beside" not in alone.task and alone.cost["flops"] < found.cost["flops"]
-    missing = cells.run(planned(world, "multitask:beside=trec", **short), context)
+    missing = cells.run(planned(world, "multitask:auxiliary=trec", **short), context)
     assert missing.status == "not_applicable" and missing.reason["text"].startswith("because TREC-6: no folder")

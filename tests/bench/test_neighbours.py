@@ -1,4 +1,4 @@
-"""Models read besides: what plans, schedules, estimates, `evaluate` and records say of them, and a whole cell."""
+"""Extra encoders: what plans, schedules, estimates, `evaluate` and records say of them, and a whole cell."""
 
 import dataclasses
 import gzip
@@ -52,8 +52,8 @@ def named(whole, row, adaptation):
     return found
 
 
-def test_a_run_pretrains_what_its_cells_read_besides(asked, tmp_path):
-    found = asked("features", "stacked", "stacked:beside=", "stacked:beside=glove+word2vec+tokenizer=wordpiece")
+def test_a_run_pretrains_extra_encoders(asked, tmp_path):
+    found = asked("features", "stacked", "stacked:encoders=", "stacked:encoders=glove+word2vec+tokenizer=wordpiece")
     trained = {(p.model, p.tokenizer): p for p in found.whole.pretrainings}
     assert list(trained) == [
         ("flair", "character"), ("glove", "word"), ("glove", "wordpiece"), ("word2vec", "wordpiece")
@@ -69,7 +69,7 @@ def test_a_run_pretrains_what_its_cells_read_besides(asked, tmp_path):
     assert cell.neighbours == twin.neighbours == {"glove": glove.key}
     cut = cuts["character"].key
     assert cell.needs == (cut, flair.key, glove.key) and twin.needs == (cut, glove.key)
-    assert named(found.whole, "flair", "features").needs == named(found.whole, "flair", "stacked:beside=").needs
+    assert named(found.whole, "flair", "features").needs == named(found.whole, "flair", "stacked:encoders=").needs
     assert named(found.whole, "majority", "baseline").needs == ()
     every = [cell.key for cell in found.whole.cells]
     assert len(set(every)) == len(every) and plan.Plan.from_json(found.whole.to_json()).cells == found.whole.cells
@@ -100,7 +100,7 @@ def test_cells_wait_for_all_that_they_read(asked):
     assert Schedule(whole.artefacts, {*made, flair.key}).take(0) == glove
 
 
-def test_a_failed_pretraining_beside_is_told(asked, tmp_path):
+def test_a_failed_pretraining_of_an_extra_encoder_is_told(asked, tmp_path):
     found = asked("stacked")
     cell, (_, glove) = named(found.whole, "random-flair", "stacked"), found.whole.pretrainings
     failure_of(tmp_path, glove).parent.mkdir(exist_ok=True)
@@ -111,16 +111,16 @@ def test_a_failed_pretraining_beside_is_told(asked, tmp_path):
 
 def test_what_does_not_fit_is_told(asked, world):
     with pytest.raises(SettingError, match="each once"):
-        asked("stacked:beside=glove+glove")
+        asked("stacked:encoders=glove+glove")
     with pytest.raises(SettingError, match="a sentence is read alone"):
         asked("stacked:context=1")
     with pytest.raises(SettingError, match="wordpiece, bpe"):
         asked("stacked:tokenizer=letters")
     with pytest.raises(UnknownModel, match="glove"):
-        asked("stacked:beside=glov")
+        asked("stacked:encoders=glov")
     with pytest.raises(UnknownModel, match="random-glove"):
-        asked("stacked:beside=random-glove")
-    with pytest.raises(UnknownModel, match="named in --set beside, has no size 'huge'"):
+        asked("stacked:encoders=random-glove")
+    with pytest.raises(UnknownModel, match="glove has no size 'huge'"):
         neighbours.kind_of("glove", "huge", "")
     with pytest.raises(NotApplicable, match="for tagging tasks"):
         heads.of(Form.CLASSIFICATION, "stacked")
@@ -131,17 +131,18 @@ def test_what_does_not_fit_is_told(asked, world):
     )
 
 
-def test_a_model_beside_itself_is_not_applicable(asked, world, tmp_path):
+def test_a_model_that_is_its_own_extra_encoder_is_not_applicable(asked, world, tmp_path):
     cell = named(asked("stacked", models=("glove",)).whole, "glove", "stacked")
-    assert estimated(cell, world, {}, None)[2] == "glove would stand beside itself."
+    assert estimated(cell, world, {}, None)[2] == "the extra encoder glove is the model itself."
     found = cells.run(cell, Context(data=world, out=tmp_path, shape=WIDE, tokenizer=WORDS))
-    assert found.status == "not_applicable" and found.reason["text"] == "because glove would stand beside itself."
+    assert found.status == "not_applicable"
+    assert found.reason["text"] == "because the extra encoder glove is the model itself."
 
 
-def test_a_dry_run_counts_the_models_beside_and_the_tagger(asked, world):
+def test_a_dry_run_counts_extra_encoders_and_the_tagger(asked, world):
     """GloVe has no FLOPs: what it adds are its columns in the tagger, once for answers and three times to learn. ELMo's
     columns count as much each, and it reads every token."""
-    asks = [f"stacked:beside={names}" for names in ("", "glove", "elmo")]
+    asks = [f"stacked:encoders={names}" for names in ("", "glove", "elmo")]
     found = [named(asked(*asks).whole, "flair", adaptation) for adaptation in asks]
     (tokens, alone, _), (same, glove, _), (_, elmo, note) = (estimated(cell, world, {}, None) for cell in found)
     assert tokens == same and not note
@@ -190,10 +191,17 @@ def saved(tmp_path_factory):
     return made(folder / "flair", "flair", SHAPE, CHARACTERS), made(folder / "glove", "glove", WIDE, WORDS)
 
 
-def evaluated(saved, world, out, monkeypatch, adaptation="stacked", beside=(1,), tasks=("conll2003",), **chosen):
+def evaluated(
+    saved, world, out, monkeypatch, adaptation="stacked", extra_encoders=(1,), tasks=("conll2003",), **chosen
+):
     found = {}
     monkeypatch.setattr(run, "execute", lambda whole, job, *_: found.update(whole=whole, job=job) or OK)
-    usual = {"checkpoint": saved[0].folder, "beside": [saved[i].folder for i in beside], "out": out, "seeds": 1}
+    usual = {
+        "checkpoint": saved[0].folder,
+        "extra_encoders": [saved[i].folder for i in extra_encoders],
+        "out": out,
+        "seeds": 1,
+    }
     chosen = {"settings": {"length": 40, **chosen}, "adaptations": (adaptation,), "tasks": tasks, "data": world}
     assert evaluate(**usual, **chosen) == OK
     return SimpleNamespace(**found)
@@ -207,11 +215,11 @@ def test_evaluate_takes_a_second_checkpoint(saved, world, tmp_path, monkeypatch)
     (cell,) = found.whole.cells
     assert cell.neighbours == {"glove": f"checkpoint:{saved[1].weights_sha256}.{WORDS.fingerprint}"}
     assert found.whole.by_key[cell.neighbours["glove"]].path == str(saved[1].folder) and not found.whole.pretrainings
-    with pytest.raises(UsageError, match=r"reads glove besides.*--beside"):
-        planned(beside=())
-    with pytest.raises(UsageError, match=r"reads word2vec besides.*glove is glove"):
-        planned("stacked:beside=word2vec")
-    with pytest.raises(UsageError, match=r"No cell reads the extra encoder glove.*stacked:beside=glove"):
+    with pytest.raises(UsageError, match=r"extra encoder glove.*--extra-encoder"):
+        planned(extra_encoders=())
+    with pytest.raises(UsageError, match=r"extra encoder word2vec.*glove is glove"):
+        planned("stacked:encoders=word2vec")
+    with pytest.raises(UsageError, match=r"No cell reads the extra encoder glove.*stacked:encoders=glove"):
         planned("features")
     with pytest.raises(UsageError, match=r"No cell reads the extra encoder glove.*and a tagging task"):
         planned(tasks=("cola",))
@@ -237,8 +245,8 @@ def test_a_cell_leads_from_two_checkpoints_to_a_record_and_to_predictions(saved,
     result = record.read(path)
     assert result.status == "ok", result.reason
     assert result.cost["steps"] == 4 and result.pretraining["weights_sha256"] == saved[0].weights_sha256
-    beside = result.adaptation["neighbours"]["glove"]
-    assert beside["weights_sha256"] == saved[1].weights_sha256 and beside["tokenizer"]["kind"] == "word"
+    encoder = result.adaptation["neighbours"]["glove"]
+    assert encoder["weights_sha256"] == saved[1].weights_sha256 and encoder["tokenizer"]["kind"] == "word"
     counts = (
         models.load("flair").describe(SHAPE, CHARACTERS.vocabulary).parameters(),
         models.load("glove").describe(WIDE, WORDS.vocabulary).parameters(),
@@ -255,7 +263,7 @@ def test_a_cell_leads_from_two_checkpoints_to_a_record_and_to_predictions(saved,
     assert [json.loads(line)["prediction"] for line in lines] == answers
 
     # The tagger over one model alone is another cell, and says nothing of others.
-    alone = evaluated(saved, data, tmp_path, monkeypatch, "stacked:beside=", beside=(), **small)
+    alone = evaluated(saved, data, tmp_path, monkeypatch, "stacked:encoders=", extra_encoders=(), **small)
     (cell,) = alone.whole.cells
     Worker(tmp_path / "alone", alone.whole, alone.job).do(cell.key)
     (path,) = (tmp_path / "alone/records").glob("*.json")

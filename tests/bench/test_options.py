@@ -88,8 +88,8 @@ def test_the_command_of_a_run_asks_for_the_same(
 
 
 def test_the_command_of_an_evaluation_asks_for_the_same(tmp_path, monkeypatch):
-    cells = CellOptions(settings={"length": 32, "beside": "glove"})
-    asked = EvaluateOptions(checkpoint=tmp_path, beside=(tmp_path, tmp_path), suite="demo", cells=cells)
+    cells = CellOptions(settings={"length": 32, "encoders": "glove"})
+    asked = EvaluateOptions(checkpoint=tmp_path, extra_encoders=(tmp_path, tmp_path), suite="demo", cells=cells)
     assert parsed(asked.command(), monkeypatch) == asked
 
 

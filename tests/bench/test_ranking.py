@@ -89,7 +89,7 @@ def test_the_loss_leaves_out_what_is_right_as_well():
 
 
 def test_embeddings_are_asked_for_by_name():
-    names = [row.name for row in rows_of(["bert", "embeddings"], ["tiny"], baselines.beside([load("wn18rr")]))]
+    names = [row.name for row in rows_of(["bert", "embeddings"], ["tiny"], baselines.by_default([load("wn18rr")]))]
     assert names == ["bert", "random-bert", "embeddings", "bag-of-words", "majority"]
 
 

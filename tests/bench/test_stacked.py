@@ -183,7 +183,7 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
     flair, tagger = tokens * 2 * 2 * 2 * 6 * 24, words * 2 * 2 * 4 * 8 * (12 + 8 + 8)
     assert made.forward_flops(rows) == flair + tagger and made.training_flops(rows) == flair + 3 * tagger
     beside = (Neighbour("flair", SHAPE, CHARACTERS),)
-    chosen = settings.baked(Own(beside="flair", hidden=8))
+    chosen = settings.baked(Own(encoders="flair", hidden=8))
     turned = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, ())
     codec = codecs.Codec(TASK, WORDS, CHOSEN, ())
     codec.join([CHARACTERS])
@@ -193,7 +193,7 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
 
 def test_weights_of_one_name_in_two_models_do_not_meet():
     beside = (Neighbour("word2vec", WIDE, WORDS),)
-    chosen = settings.baked(Own(beside="word2vec", hidden=8))
+    chosen = settings.baked(Own(encoders="word2vec", hidden=8))
     made = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, ())
     arrays = {name: vectors(*array.shape) for name, array in made.arrays().items()}
     both = [name for name in arrays if f"beside_1/{name}" in arrays]

@@ -69,7 +69,7 @@ def test_a_repeated_trigram_is_passed_over():
     assert summaries.chosen(["a b", "a b"], [1, 2], 5) == [0, 1]  # no three words, nothing to repeat
 
 
-def test_lead_and_oracle_stand_beside_every_summariser():
+def test_lead_and_oracle_are_rows_by_default_of_every_summarization():
     task = load("samsum")
     text = "Jo: hi.\nAl: the party is on Friday.\nJo: fine.\nAl: bye."
     example = Example(id="0", inputs=(text,), gold=("The party is on Friday.", "other"))
@@ -80,7 +80,7 @@ def test_lead_and_oracle_stand_beside_every_summariser():
             baselines.predict("lead", load(name), [], [example])
 
     def names(*tasks, **options):
-        rows = plan.rows_of(["bert"], ["tiny"], baselines.beside(map(load, tasks)))
+        rows = plan.rows_of(["bert"], ["tiny"], baselines.by_default(map(load, tasks)))
         return [row.name for row in rows if row.kind == "baseline"]
 
     assert names("cola", "aeslc") == ["bag-of-words", "lead", "majority", "oracle"]

@@ -89,8 +89,8 @@ class Codec:
         """From now on models with these ``tokenizers`` are read too (`Settings.models`)."""
         raise NotImplementedError
 
-    def beside(self, examples: Mapping[str, Sequence[Example]]) -> list["Row"]:
-        """The rows of other tasks' ``examples`` to learn from (`Settings.others`), each with the number of its
+    def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list["Row"]:
+        """The training rows of the auxiliary tasks' ``examples`` (`Settings.others`), each with the number of its
         ``task``."""
         raise NotImplementedError
 

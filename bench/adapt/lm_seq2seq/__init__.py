@@ -8,9 +8,9 @@ states of the lowest part of the encoder and H those of its top, g and G those o
 
 The output layer reads g_t, as it learned to, and fresh layers only add to it (the paper's residual connection); the
 decoder looks at the lowest and the top layer of the encoder with the same weights (its attention over several layers).
-Both sides also go on as language models, with equal weight (``beside``), so that they do not forget:
+Both sides also keep their loss as language models, with equal weight (``lm_weight``), so that they do not forget:
 
-    L = L_task + beside (L_LM(source) + L_LM(target))
+    L = L_task + lm_weight (L_LM(source) + L_LM(target))
 
 Differences: both sides begin as the same model, of one vocabulary; they go on as language models of the texts of the
 task's own pairs, where the paper has more text; the decoder begins with states of zero, as its language model does. The
@@ -33,7 +33,7 @@ from ptmbench.tasks.forms import Form
 class Own(Learning):
     """The rate is one for all weights, as in the paper."""
 
-    beside: float = settings.setting(1.0, baked=True)
+    lm_weight: float = settings.setting(1.0, baked=True)
     """Weight of the losses of both language models; the task's is 1. 0 leaves them out."""
     warm_decoder: int = settings.switch(1, baked=True)
     """1: the decoder begins as the language model, too; 0: with random weights."""
@@ -41,9 +41,9 @@ class Own(Learning):
     """Fresh layers above those of the language model, on either side."""
     layers: str = settings.one_reading("the decoder looks at the lowest and the top layer")
 
-    def beside_flops(self, width: int, vocabulary: int, words: float) -> float:
+    def lm_flops(self, width: int, vocabulary: int, words: float) -> float:
         """FLOPs of predicting so many ``words`` by both language models in a training step: there and back."""
-        return 3 * 2 * width * vocabulary * words * (self.beside > 0)
+        return 3 * 2 * width * vocabulary * words * (self.lm_weight > 0)
 
     def decoder(self, network: Network) -> Decoder:
         shape, words = network.shape, network.vocabulary.size
@@ -52,7 +52,7 @@ class Own(Learning):
     def writing(self, network: Network) -> tuple[float, float]:
         learning, answering = super().writing(network)
         words = self.length + self.target_length
-        return learning + self.beside_flops(network.shape.width, network.vocabulary.size, words), answering
+        return learning + self.lm_flops(network.shape.width, network.vocabulary.size, words), answering
 
 
 def flops(width: int, layers: int, vocabulary: int, length: float, targets: float) -> float:

@@ -20,7 +20,7 @@ class Said(NamedTuple):
     """[B, T, V] after each token of the source, as a language model; None where nothing learns."""
     target: Any = None
     """[B, S, V] after each target, as a language model that knows of no source."""
-    beside: float = 0.0
+    lm_weight: float = 0.0
     """Weight of the loss of each language model."""
 
 
@@ -30,7 +30,7 @@ class Head(generation.Head):
     def loss(self, said: Said, batch: dict[str, Any]) -> Any:
         loss = super().loss(said.logits, batch)
         if said.source is not None:
-            loss += said.beside * (_nll(said.source, batch["tokens"]) + _nll(said.target, batch["targets"]))
+            loss += said.lm_weight * (_nll(said.source, batch["tokens"]) + _nll(said.target, batch["targets"]))
         return loss
 
 

@@ -37,8 +37,8 @@ class Joined(keras.layers.Layer):
 class Writer:
     """``decode``, and `models.pretrainable.Writer`, of the whole network."""
 
-    def __init__(self, encoder: LeftToRight, decoder: LeftToRight, joined: Joined, beside: float):
-        self.encoder, self.decoder, self.joined, self.beside = encoder, decoder, joined, beside
+    def __init__(self, encoder: LeftToRight, decoder: LeftToRight, joined: Joined, lm_weight: float):
+        self.encoder, self.decoder, self.joined, self.lm_weight = encoder, decoder, joined, lm_weight
         self.width, self.lower = encoder.width, len(encoder.stack)
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> Said:
@@ -51,10 +51,10 @@ class Writer:
         g, G = (tf.transpose(x, [1, 0, 2]) for x in (layers[self.lower], layers[-1]))  # [B, S, D]
         said = self._said(g, G[:, None], h, top, tokens)
         logits = self._logits(self.decoder, said, rows, steps)
-        if seed is None or not self.beside:
+        if seed is None or not self.lm_weight:
             return Said(logits)
         source, target = self._logits(self.encoder, h, rows, length), self._logits(self.decoder, g, rows, steps)
-        return Said(logits, source, target, self.beside)
+        return Said(logits, source, target, self.lm_weight)
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
         """Reads ``tokens`` [B, T], once."""
@@ -111,7 +111,7 @@ class Decoding(parts.NewDecoding):
         self.decoder.dropout = settings.dropout
         self.joined = Joined(encoder.width, settings.upper)
         self.own = [*self.decoder.trainable_variables, *self.joined.own]
-        self.writer = Writer(encoder, self.decoder, self.joined, settings.beside)
+        self.writer = Writer(encoder, self.decoder, self.joined, settings.lm_weight)
         self.decode = self.writer.decode
 
     def begin(self) -> None:
@@ -139,4 +139,4 @@ class Decoding(parts.NewDecoding):
 def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:
     """``rows`` unchanged, and the FLOPs of predicting both texts as language models."""
     words = sum(row.tokens + int((row.arrays["targets"] > 0).sum()) for row in rows)
-    return rows, settings.beside_flops(adapted.network.encoder.width, adapted.vocabulary.size, words)
+    return rows, settings.lm_flops(adapted.network.encoder.width, adapted.vocabulary.size, words)

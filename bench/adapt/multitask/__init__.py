@@ -14,7 +14,7 @@ and the head of m reads h_t after the last token. A batch has texts of one task,
 each in proportion to its training set (``joint_epochs``). Then the cell's own task goes on alone, the paper's
 fine-tuning, from what was best for it; only that one is scored. Of the paper's three architectures it is this one whose
 shared layer can be pre-trained: LM-LSTM and SA-LSTM make its "+ LM" row, their random twins the one without. Without
-``beside`` the same network learns a single task by as many passes over its texts.
+``auxiliary`` tasks the same network learns a single task by as many passes over its texts.
 
 Differences: the shared layer is whatever encoder the model has, from left to right with an LSTM language model, where
 the paper's reads both ways (ELMo's does); all tasks share the vectors of tokens; the cells have biases, and no
@@ -43,19 +43,19 @@ class Own(Learning):
     learning_rate: float = settings.setting(1e-3)
     head_dropout: float = settings.share(0.0, baked=True)
     """None, as in the paper."""
-    beside: str = settings.names("", "tasks", baked=True)
-    """The tasks whose training sets are learnt in turns with the cell's own, which may be among them; none: the same
-    network for one task."""
+    auxiliary: str = settings.names("", "tasks", baked=True)
+    """The auxiliary tasks, whose training examples are learnt in turns with those of the cell's own task. The own task
+    may be among them, so that one setting serves all cells. None: the same network for one task."""
     joint_epochs: int = settings.positive(4)
     """Passes over the training sets of all tasks, before the cell's own goes on alone."""
     layers: str = settings.one_reading("the lowest and the top layer are read")
 
     @property
     def others(self) -> tuple[str, ...]:
-        return tuple(name for name in self.beside.split("+") if name)
+        return tuple(name for name in self.auxiliary.split("+") if name)
 
     def of(self, task: str) -> "Own":
-        return replace(self, beside="+".join(name for name in self.others if name != task))
+        return replace(self, auxiliary="+".join(name for name in self.others if name != task))
 
     def joint(self) -> "Own":
         return replace(self, epochs=self.joint_epochs)

@@ -17,8 +17,8 @@ Head = classification.Head
 
 
 class Codec(classification.Codec):
-    """As that of classification; a row says which ``task`` it is of: 0 for the cell's own, then the others as
-    ``beside`` names them."""
+    """The codec of classification. A row has the number of its ``task``: 0 for the cell's own, then the auxiliary tasks
+    in the order of the setting."""
 
     STATE = ("outputs", "number", "starts")
 
@@ -31,8 +31,8 @@ class Codec(classification.Codec):
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         return list(self._placed(super().rows(examples), 0))
 
-    def beside(self, examples: Mapping[str, Sequence[Example]]) -> list[Row]:
-        """The rows of other tasks' ``examples``, to learn from."""
+    def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list[Row]:
+        """The training rows of the auxiliary tasks' ``examples``."""
         return [
             row
             for place, codec in enumerate(self.others, 1)

@@ -5,11 +5,11 @@ both go, as one longer vector, into a BiLSTM-CRF. With v_m(w) what model m has a
 
     x_w = [N v_0(w); N v_1(w); ...]        h = [forward LSTM(x); backward LSTM(x)]
 
-and the head of tagging reads h, with a chain of tags (``crf``). Model 0 is the cell's own; those that ``beside`` names
+and the head of tagging reads h, with a chain of tags (``crf``). Model 0 is the cell's own; the ``encoders``
 are pre-trained on the same corpus, at the same size and budget, each over tokens of the kind that its paper has: for
 GloVe words, for Flair characters. Words are what they share, and so the LSTM reads words, whatever they are cut
 into. v_m is the model's top layer, for Flair the states at both ends of the word; ``layers`` says otherwise for all.
-``beside=`` names none: the same tagger over the cell's own model, which is what a stack is to be compared with.
+``encoders=`` names none: the same tagger over the cell's own model, the baseline of every stack.
 
 A random twin has random weights in place of the cell's own model only; the extra encoders are the same. So the
 difference is what pre-training adds to them, not what they bring themselves.
@@ -51,13 +51,13 @@ class Own(Learning):
     context: int = settings.setting(0, "0: a sentence is read alone", lambda value: value == 0, sparing=True)
     hidden: int = settings.positive(256, baked=True)
     """Cells of the LSTM in each direction."""
-    beside: str = settings.names("glove", "models", baked=True)
+    encoders: str = settings.names("glove", "models", baked=True)
     """The extra encoders; none: the same tagger over the vectors of the cell's own model."""
     tokenizer: str = settings.one_of("", "", "wordpiece", "bpe", "unigram", "word", "character")
     """What those models read; "": each the kind of its own paper."""
 
     def models(self, form: Form) -> Mapping[str, str]:
-        named = self.beside.split("+") if form is Form.TAGGING else ()
+        named = self.encoders.split("+") if form is Form.TAGGING else ()
         return {name: self.tokenizer for name in named if name}
 
     def tagger_flops(self, width: int) -> float:

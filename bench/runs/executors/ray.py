@@ -85,7 +85,10 @@ class Remote:
             found = [corpora.fingerprint([Path(file) for file in piece.corpus])]
         else:
             data = Path(self.worker.job.data)
-            read = {piece.task: piece.data_sha256, **{name: its["data_sha256"] for name, its in piece.beside.items()}}
+            read = {
+                piece.task: piece.data_sha256,
+                **{name: its["data_sha256"] for name, its in piece.auxiliary.items()},
+            }
             where, right = str(data), list(read.values())
             found = [fingerprint(tasks.load(name), data) for name in read]
         if found == right:

@@ -8,7 +8,7 @@ layer that begins as a language model, its random twin the one that does not; fi
 of the tasks' own. The paper has SUBJ in the place of TREC. A cell whose others are not all in DIR says so: name those
 that are, or run the microworld's:
 
-    ptmbench run demo --models lm_lstm --tasks sst2,cola --adaptation multitask,multitask:beside=sst2+cola
+    ptmbench run demo --models lm_lstm --tasks sst2,cola --adaptation multitask,multitask:auxiliary=sst2+cola
 """
 
 from ptmbench.bench.engine.budget import Budget
@@ -19,7 +19,7 @@ SUITE = Suite(
     models=("lm_lstm", "sa_lstm"),
     sizes=("mini",),
     tasks=("sst2", "sst5", "imdb", "trec"),
-    adaptations=("finetune", "multitask", "multitask:beside=sst2+sst5+imdb+trec"),
+    adaptations=("finetune", "multitask", "multitask:auxiliary=sst2+sst5+imdb+trec"),
     budget=Budget(tokens=20_000_000),
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={"": {"train_limit": 10_000}, "classification/finetune": {"learning_rate": 1e-3}},

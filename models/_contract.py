@@ -32,6 +32,7 @@ _KINDS = {"representation": Representation, "architecture": Architecture, "year"
     "extensions": tuple,
     "reported": tuple,
     "reads": tuple,
+    "aliases": tuple,
 }
 """Types of the card's fields; all others are texts."""
 

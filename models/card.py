@@ -1,8 +1,9 @@
 """A model's card: where it stands in the survey's taxonomy, and what its paper reported. No TensorFlow."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from ptmbench.models.channels import TEXT
 
@@ -72,6 +73,17 @@ class Card:
     """The licence of the authors' released weights."""
     reads: tuple[str, ...] = TEXT
     """The channels that the encoder reads (`models.channels`)."""
+    paper: str = ""
+    """The title of the paper."""
+    url: str = ""
+    """Where the paper can be read: arXiv, the ACL Anthology, or the authors' own page."""
+    aliases: tuple[str, ...] = ()
+    """Names of this model in the survey's figures and tables, if they are not the title."""
+
+    def facts(self) -> dict[str, Any]:
+        """What a record keeps of the card. Where the paper can be read and what else the model is called stay out: they
+        say nothing about a result."""
+        return {name: value for name, value in asdict(self).items() if name not in ("paper", "url", "aliases")}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""``ls`` and ``info``: what there is. ``ls`` reads folders and docstrings, and imports no model and no task."""
+"""``ls`` and ``info``: what there is. ``ls`` reads folders and docstrings, and imports no task, and models only if they
+are chosen by the taxonomy."""
 
 import ast
 import difflib
@@ -74,13 +75,28 @@ def summary(kind: str, name: str) -> str:
 
 @click.command()
 @click.argument("kind", type=click.Choice(tuple(FOLDERS)), required=False)
+@click.option("--representation", metavar="TERM", help="Models only: contextual or non-contextual.")
+@click.option("--architecture", metavar="TERM", help="Models only: an architecture, such as LSTM.")
+@click.option("--objective", metavar="TERM", help="Models only: a pre-training objective, such as MLM or rtd.")
+@click.option("--extension", metavar="TERM", help="Models only: an extension, such as multilingual.")
+@click.option("--in", "anywhere", metavar="TERM", help="Models only: a term of the survey's figure 3, on any axis.")
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object on stdout: kind to a list of names and summaries."
 )
-def ls(kind: str | None, as_json: bool) -> None:
-    """List models, objectives, tasks, adaptations, transforms, conditions, suites or corpora; all without KIND."""
+def ls(kind: str | None, as_json: bool, **asked: str | None) -> None:
+    """List models, objectives, tasks, adaptations, transforms, conditions, suites or corpora; all without KIND. Models
+    can be chosen by their place in the survey's taxonomy; several options narrow the choice."""
+    given = {axis: term for axis, term in asked.items() if term is not None}
+    if given and kind != "models":
+        option = "--in" if "anywhere" in given else f"--{next(iter(given))}"
+        raise UsageError(f"{option} chooses models. Give it with the kind: `ptmbench ls models {option} TERM`.")
     kinds = (kind,) if kind else tuple(FOLDERS)
-    found = {kind: [{"name": name, "summary": summary(kind, name)} for name in names(kind)] for kind in kinds}
+    chosen = {kind: names(kind) for kind in kinds}
+    if given:
+        from ptmbench.bench.commands.taxonomy import chosen_models
+
+        chosen["models"] = chosen_models(given)
+    found = {kind: [{"name": name, "summary": summary(kind, name)} for name in chosen[kind]] for kind in kinds}
     if as_json:
         import json
 

@@ -3,7 +3,7 @@
 import datetime
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from ptmbench import models, tasks
@@ -122,7 +122,7 @@ def row_of(cell: Cell) -> dict[str, Any]:
         label, card = baselines.label(row.name), None
     else:
         module = models.load(row.model)
-        label, card = module.CARD.title, asdict(module.CARD)
+        label, card = module.CARD.title, module.CARD.facts()
         card["layers"] = card["layers"] or str(module.SIZES["base"].layers)
         if row.division == "published":  # named after the checkpoint; papers report scores of their base size
             label = row.name

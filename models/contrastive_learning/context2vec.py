@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="Context2Vec",
     citation="Melamud et al. (2016)",
+    paper="context2vec: Learning Generic Context Embedding with Bidirectional LSTM",
+    url="https://aclanthology.org/K16-1006/",
     year=2016,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.LSTM,

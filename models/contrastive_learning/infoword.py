@@ -25,6 +25,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="InfoWord",
     citation="Kong et al. (2020)",
+    paper="A Mutual Information Maximization Perspective of Language Representation Learning",
+    url="https://arxiv.org/abs/1910.08350",
     year=2020,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_ENCODER,

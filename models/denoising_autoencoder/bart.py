@@ -29,6 +29,9 @@ _TABLE_2 = "Lewis et al. (2020), table 2, BART-large"
 CARD = Card(
     title="BART",
     citation="Lewis et al. (2020)",
+    paper="BART: Denoising Sequence-to-Sequence Pre-training for Natural Language Generation, Translation, and "
+    "Comprehension",
+    url="https://arxiv.org/abs/1910.13461",
     year=2020,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER,

@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="SA-LSTM",
     citation="Dai and Le (2015)",
+    paper="Semi-supervised Sequence Learning",
+    url="https://arxiv.org/abs/1511.01432",
     year=2015,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.LSTM,

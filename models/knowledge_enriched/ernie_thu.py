@@ -26,6 +26,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="ERNIE (THU)",
     citation="Zhang et al. (2019)",
+    paper="ERNIE: Enhanced Language Representation with Informative Entities",
+    url="https://arxiv.org/abs/1905.07129",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_ENCODER,

@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="CTRL",
     citation="Keskar et al. (2019)",
+    paper="CTRL: A Conditional Transformer Language Model for Controllable Generation",
+    url="https://arxiv.org/abs/1909.05858",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_DECODER,

@@ -25,6 +25,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="Flair",
     citation="Akbik et al. (2018)",
+    paper="Contextual String Embeddings for Sequence Labeling",
+    url="https://aclanthology.org/C18-1139/",
     year=2018,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.LSTM,

@@ -24,6 +24,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="Transformer-XL",
     citation="Dai et al. (2019)",
+    paper="Transformer-XL: Attentive Language Models beyond a Fixed-Length Context",
+    url="https://arxiv.org/abs/1901.02860",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_DECODER,

@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="MultiFiT",
     citation="Eisenschlos et al. (2019)",
+    paper="MultiFiT: Efficient Multi-lingual Language Model Fine-tuning",
+    url="https://arxiv.org/abs/1909.04761",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.LSTM,

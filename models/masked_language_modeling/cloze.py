@@ -25,6 +25,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="Cloze (two towers)",
     citation="Baevski et al. (2019)",
+    paper="Cloze-driven Pretraining of Self-attention Networks",
+    url="https://arxiv.org/abs/1903.07785",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_ENCODER,

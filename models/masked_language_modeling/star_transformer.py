@@ -26,6 +26,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="Star-Transformer",
     citation="Guo et al. (2019)",
+    paper="Star-Transformer",
+    url="https://arxiv.org/abs/1902.09113",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_ENCODER,

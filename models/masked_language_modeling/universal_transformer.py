@@ -26,6 +26,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="Universal Transformer",
     citation="Dehghani et al. (2019)",
+    paper="Universal Transformers",
+    url="https://arxiv.org/abs/1807.03819",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_ENCODER,

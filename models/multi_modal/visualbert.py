@@ -26,6 +26,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="VisualBERT",
     citation="Li et al. (2019)",
+    paper="VisualBERT: A Simple and Performant Baseline for Vision and Language",
+    url="https://arxiv.org/abs/1908.03557",
     year=2019,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_ENCODER,

@@ -25,6 +25,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="BiSkip",
     citation="Luong et al. (2015)",
+    paper="Bilingual Word Representations with Monolingual Quality in Mind",
+    url="https://stanford.edu/~lmthang/bivec/",
     year=2015,
     representation=Representation.NON_CONTEXTUAL,
     architecture=Architecture.LOOKUP,

@@ -22,6 +22,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="CBOW (HS)",
     citation="Mikolov et al. (2013)",
+    paper="Efficient Estimation of Word Representations in Vector Space",
+    url="https://arxiv.org/abs/1301.3781",
     year=2013,
     representation=Representation.NON_CONTEXTUAL,
     architecture=Architecture.LOOKUP,

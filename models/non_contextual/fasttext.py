@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="fastText",
     citation="Bojanowski et al. (2017)",
+    paper="Enriching Word Vectors with Subword Information",
+    url="https://arxiv.org/abs/1607.04606",
     year=2017,
     representation=Representation.NON_CONTEXTUAL,
     architecture=Architecture.LOOKUP,

@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="NNLM",
     citation="Bengio et al. (2003)",
+    paper="A Neural Probabilistic Language Model",
+    url="https://www.jmlr.org/papers/v3/bengio03a.html",
     year=2003,
     representation=Representation.NON_CONTEXTUAL,
     architecture=Architecture.LOOKUP,

@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="PV-DM",
     citation="Le and Mikolov (2014)",
+    paper="Distributed Representations of Sentences and Documents",
+    url="https://arxiv.org/abs/1405.4053",
     year=2014,
     representation=Representation.NON_CONTEXTUAL,
     architecture=Architecture.LOOKUP,

@@ -24,6 +24,9 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="word2vec",
     citation="Mikolov et al. (2013)",
+    paper="Distributed Representations of Words and Phrases and their Compositionality",
+    url="https://arxiv.org/abs/1310.4546",
+    aliases=("Skip-Gram",),
     year=2013,
     representation=Representation.NON_CONTEXTUAL,
     architecture=Architecture.LOOKUP,

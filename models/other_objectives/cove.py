@@ -24,6 +24,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="CoVe",
     citation="McCann et al. (2017)",
+    paper="Learned in Translation: Contextualized Word Vectors",
+    url="https://arxiv.org/abs/1708.00107",
     year=2017,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.LSTM,

@@ -23,6 +23,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 CARD = Card(
     title="Skip-thought",
     citation="Kiros et al. (2015)",
+    paper="Skip-Thought Vectors",
+    url="https://arxiv.org/abs/1506.06726",
     year=2015,
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.LSTM,

@@ -37,11 +37,21 @@ def test_file_tells_its_story(name):
 def test_card_is_complete(name):
     card = models.load(name).CARD
     assert isinstance(card, Card)
-    for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters", "reference"):
+    for field in ("title", "citation", "loss", "tokenizer", "corpus", "parameters", "reference", "paper", "url"):
         assert getattr(card, field), f"{models.paths()[name]}: the card's {field} is empty"
     assert card.objectives
     assert card.tokenizer in ("wordpiece", "bpe", "unigram", "word", "character")
     assert set(card.objectives) <= set(models.objective_names()), f"{models.paths()[name]} names an unknown objective"
+
+
+@every_model
+def test_the_paper_is_the_one_that_the_file_cites(name):
+    module = models.load(name)
+    story = " ".join(inspect.getdoc(module).split())
+    assert (
+        f"({module.CARD.year}). {module.CARD.paper}." in story or f"({module.CARD.year}), {module.CARD.paper}" in story
+    )
+    assert re.fullmatch(r"https://[a-z.]+/[\w/.~-]+", module.CARD.url)
 
 
 @every_model

@@ -1,0 +1,61 @@
+"""The survey's taxonomy: every model has its places, and what the figure names is found by name."""
+
+import pytest
+
+from ptmbench import models
+from ptmbench.models import taxonomy
+from tests.models.networks import every_model
+
+OTHERS = {"glove", "paragraph_vectors", "hierarchical_softmax", "skip_thought", "dea", "sip", "distillation", "cbow"}
+"""Objectives that the survey's figure has no term for (its section 3.1.6: "others")."""
+
+
+def cards():
+    return {name: models.load(name).CARD for name in models.names()}
+
+
+@every_model
+def test_every_model_has_a_place_on_the_axes(name):
+    card = models.load(name).CARD
+    assert sum(part.holds(card) for part in taxonomy.REPRESENTATION.parts) == 1
+    lookup = card.architecture == "lookup table"  # the figure has architectures of contextual encoders only
+    assert sum(part.holds(card) for part in taxonomy.ARCHITECTURES.parts) == (0 if lookup else 1)
+    assert taxonomy.OBJECTIVES.holds(card) or set(card.objectives) <= OTHERS
+    assert taxonomy.EXTENSIONS.holds(card) or not card.extensions
+
+
+def test_values_of_terms_are_values_of_cards():
+    """A misspelt value would leave a model out without a word."""
+    known = set(models.objective_names())
+    for term in taxonomy.terms(taxonomy.OBJECTIVES):
+        assert set(term.values) <= known, term.title
+
+
+def test_what_the_figure_names_is_found_under_its_other_names():
+    found = cards()
+    terms = {one.title: one for one in taxonomy.terms()}
+    assert terms["Contextual"].names(found["bert"])
+    assert terms["Knowledge-enriched"].names(found["ernie_thu"])  # ERNIE(THU) there, ERNIE (THU) here
+    assert terms["RTD"].names(found["cbow"]) and not terms["RTD"].fits(found["cbow"])  # CBOW-NS there
+    assert terms["XLU"].names(found["xlm"]) and not terms["XLG"].holds(found["xlm"])
+    assert not terms["LSTM"].names(found["bert"])
+
+
+@pytest.mark.parametrize(
+    ("term", "inside", "outside"),
+    [
+        ("mlm", {"bert", "t5", "xlm"}, {"gpt", "electra2"}),
+        ("Seq2Seq MLM", {"t5", "mass", "pegasus"}, {"bert"}),
+        ("masked language modelling", {"bert", "t5"}, {"gpt"}),
+        ("CTL", {"electra", "bert", "word2vec"}, {"gpt", "roberta"}),
+        ("transformer-enc", {"bert", "xlnet"}, {"bart", "gpt"}),
+    ],
+)
+def test_terms_are_found_whatever_their_spelling(term, inside, outside):
+    found = {name for one in taxonomy.find(term) for name in taxonomy.models_in(one, cards())}
+    assert inside <= found and not outside & found
+
+
+def test_records_keep_the_card_that_they_always_had():
+    facts = models.load("word2vec").CARD.facts()
+    assert "title" in facts and not {"paper", "url", "aliases"} & facts.keys()

@@ -34,6 +34,8 @@ class Adaptation:
     heads."""
     only: tuple[Form, ...] = ()
     """Forms that always use this adaptation. Users cannot choose it."""
+    systems: tuple[str, ...] = ()
+    """The names in the survey's figure 3 that stand for this adaptation, other than its own."""
     learns = True
     """Whether a network is trained. If False, there is no head, and `respond` gives the predictions."""
 

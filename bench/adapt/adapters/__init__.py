@@ -48,6 +48,7 @@ class Own(Learning):
 
 class Adapters(Adaptation):
     summary = "small bottlenecks in every layer learn, with layer norms and head; the pre-trained kernels stay"
+    systems = ("Extra adaptor",)
     settings = Own
 
     def head(self, form: Form) -> str:

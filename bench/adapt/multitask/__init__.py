@@ -81,6 +81,7 @@ class Own(Learning):
 
 class Multitask(Adaptation):
     summary = "a shared network, a recurrent layer and a head for each task; tasks learn in turns, then one alone"
+    systems = ("Multi-task FT",)
     settings = Own
     heads = {Form.CLASSIFICATION: "multitask.head"}
 

@@ -1,0 +1,150 @@
+"""What the board tells about models beyond their records: stories, formulas, papers, relatives, sizes, and the survey's
+taxonomy. Plain values for `leaderboard.board.build`, read from the files of models and objectives without TensorFlow.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ptmbench import models
+from ptmbench.bench import adapt
+from ptmbench.bench.adapt import transforms
+from ptmbench.bench.environment import ROOT
+from ptmbench.models import story, taxonomy
+from ptmbench.models.card import Card
+from ptmbench.models.story import Story
+from ptmbench.models.taxonomy import Term
+from ptmbench.models.text.tokenizers import Vocabulary
+
+VOCABULARY = 8000
+"""The vocabulary that the parameters of sizes count."""
+
+
+def catalogue() -> dict[str, Any]:
+    """{"vocabulary", "models", "objectives", "taxonomy"} as JSON has it: what `leaderboard.sheets` and
+    `leaderboard.taxonomy` show."""
+    names = models.names()
+    cards = {name: models.load(name).CARD for name in names}
+    stories = {name: story.read(models.paths()[name]) for name in names}
+    nearest = {name: told.relatives(names) for name, told in stories.items()}
+    return {
+        "vocabulary": VOCABULARY,
+        "models": {
+            name: _model(name, cards[name], stories[name]) | {"relatives": _relatives(name, nearest, stories, cards)}
+            for name in names
+        },
+        "objectives": {
+            name: _objective(name) for name in sorted({one for c in cards.values() for one in c.objectives})
+        },
+        "taxonomy": _term(taxonomy.FIGURE, cards),
+    }
+
+
+def _model(name: str, card: Card, told: Story) -> dict[str, Any]:
+    module = models.load(name)
+    sizes = []
+    for label, size in module.SIZES.items():
+        every, embedding = module.describe(size, Vocabulary(size=VOCABULARY)).parameters()
+        sizes.append(
+            {"name": label, "parameters": every, "embedding": embedding, "layers": size.layers, "width": size.width}
+        )
+    return {
+        "title": card.title,
+        "names": [card.title, *card.aliases],
+        "year": card.year,
+        "citation": card.citation,
+        "paper": card.paper,
+        "url": card.url,
+        "summary": told.summary,
+        "story": list(told.text),
+        "formula": told.formula,
+        "nearest": told.nearest,
+        "objectives": list(card.objectives),
+        "extensions": list(card.extensions),
+        "representation": str(card.representation),
+        "architecture": str(card.architecture),
+        "tokenizer": card.tokenizer,
+        "corpus": card.corpus,
+        "parameters": card.parameters,
+        "reference": card.reference,
+        "code": _place(models.paths()[name]),
+        "sizes": sizes,
+    }
+
+
+def _objective(name: str) -> dict[str, Any]:
+    path = ROOT / "models" / "objectives" / f"{name}.py"
+    told = story.read(path)
+    return {"summary": told.summary, "formula": told.formula, "text": list(told.text), "code": _place(path)}
+
+
+def _place(path: Path) -> str:
+    """``path`` in the repository; the whole path for a file from elsewhere."""
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+
+
+def _relatives(
+    name: str, nearest: Mapping[str, tuple[str, ...]], stories: Mapping[str, Story], cards: Mapping[str, Card]
+) -> list[dict[str, str]]:
+    """The model's nearest relatives, the models whose nearest relative it is, and the others of its folder, each with
+    the difference in one line."""
+    folder = models.paths()[name].parent
+    found = {one: ("nearest", "") for one in nearest[name]}
+    found |= {
+        one: ("descendant", stories[one].nearest)
+        for one, near in nearest.items()
+        if name in near[:1] and one not in found
+    }
+    family = [one for one, path in models.paths().items() if path.parent == folder and one not in (name, *found)]
+    found |= {one: ("family", _difference(cards[name], cards[one])) for one in family}
+    return [
+        {"name": one, "relation": relation, "difference": difference} for one, (relation, difference) in found.items()
+    ]
+
+
+def _difference(card: Card, other: Card) -> str:
+    """What ``other`` has on the axes of the taxonomy where it differs from ``card``."""
+    parts = []
+    for field, label in (("architecture", ""), ("objectives", "objective "), ("extensions", "extension ")):
+        ours, theirs = getattr(card, field), getattr(other, field)
+        if ours != theirs:
+            parts.append(f"{label}{_words(theirs)} instead of {_words(ours)}")
+    return "; ".join(parts) or "the same architecture and objectives"
+
+
+def _words(value: Any) -> str:
+    return (" + ".join(value) or "none") if isinstance(value, tuple) else str(value)
+
+
+def _term(term: Term, cards: Mapping[str, Card]) -> dict[str, Any]:
+    """``term`` with its systems, each with the models or methods that are built, and the other models at the term."""
+    by_system = {one: [name for name, card in cards.items() if _called(card, one)] for one in term.systems}
+    named = {name for found in by_system.values() for name in found}
+    parts = [_term(part, cards) for part in term.parts]
+    below = {name for part in term.parts for name in taxonomy.models_in(part, cards)}
+    return {
+        "title": term.title,
+        "long": term.long,
+        "systems": [
+            {"name": one, "models": found, "method": "" if found else _method(one)} for one, found in by_system.items()
+        ],
+        "others": sorted(name for name, card in cards.items() if term.fits(card) and name not in named | below),
+        "methods": [
+            name
+            for name in transforms.names()
+            if term.axis == "extensions" and transforms.load(name).compression in term.values
+        ],
+        "parts": parts,
+    }
+
+
+def _called(card: Card, system: str) -> bool:
+    return taxonomy.fold(system) in map(taxonomy.fold, (card.title, *card.aliases))
+
+
+def _method(system: str) -> str:
+    """The adaptation that the survey calls ``system``; "" where there is none."""
+    for name in adapt.names():
+        if taxonomy.fold(system) in map(taxonomy.fold, (name, *adapt.load(name).systems)):
+            return name
+    return ""

@@ -28,7 +28,7 @@ _ADAPTATION_WORDS = {
     "finetune": "fine-tuning",
     "features": "frozen features",
     "prompt": "prompting",
-    "probe": "as it is",
+    "cloze": "as it is",
     "words": "as it is",
 }
 

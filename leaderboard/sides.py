@@ -17,7 +17,7 @@ from ptmbench.leaderboard.record import FOLDER, Draw, Record, beside, draw_of, m
 from ptmbench.leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
-_AS_IT_IS = ("baseline", "likelihood", "probe", "prompt", "words")
+_AS_IT_IS = ("baseline", "cloze", "likelihood", "prompt", "words")
 """Adaptations that train no weights."""
 _LABELS = {
     "task.version": "task version",

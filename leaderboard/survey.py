@@ -23,7 +23,7 @@ TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here
 TABLE_3 = ("method", "type", "layers", "loss", "speed-up", "parameters", "parameters here", "source", "licence")
 GLUE = ("GLUE reported", "GLUE split", "GLUE source", "GLUE measured", "GLUE seeds", "GLUE low", "GLUE high")
 _FIELDS = {"layers": "layers", "speed-up": "speed_up", "source": "source_model", "licence": "licence"}
-FROZEN = ("acceptability", "features", "fused", "likelihood", "mapping", "probe", "prompt", "stacked", "taglm", "words")
+FROZEN = ("acceptability", "cloze", "features", "fused", "likelihood", "mapping", "prompt", "stacked", "taglm", "words")
 """Adaptations under which the model stays as it is."""
 NOT_IN_CARD = "[not-in-card]"
 

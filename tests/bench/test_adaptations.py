@@ -65,7 +65,7 @@ def test_what_is_there_is_found_in_the_folder_alone():
 def test_each_form_that_is_met_in_one_way_has_one_adaptation():
     only = [form for name in adapt.names() for form in adapt.load(name).only]
     assert len(only) == len(set(only)) and set(only) == set(adapt.only())
-    assert adapt.only()[Form.CLOZE] == "probe"
+    assert adapt.only()[Form.CLOZE] == "cloze"
 
 
 def test_plans_and_estimates_need_no_tensorflow():

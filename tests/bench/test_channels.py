@@ -8,8 +8,8 @@ import pytest
 
 from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt.built import adapted
+from ptmbench.bench.adapt.cloze import network as cloze
 from ptmbench.bench.adapt.heads import stack
-from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.settings import baked
 from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.models.card import Size
@@ -159,10 +159,10 @@ def test_blanks_keep_the_language_and_the_mentions_around_them():
     text = f"Berlin lies on the {BLANK} in Berlin ."
     mentions = Mention(0, 0, 6, "Q64"), Mention(0, text.rindex("Berlin"), text.rindex("Berlin") + 6, "Q90")
     asked = Example(id="0", inputs=(text,), channels={"entities": mentions, "languages": ("en",)})
-    (row,) = probe.rows(KNOWING, settings.defaults(Form.CLOZE, "probe"), [asked], causal=False)
+    (row,) = cloze.rows(KNOWING, settings.defaults(Form.CLOZE, "cloze"), [asked], causal=False)
     assert spelled(row, "entities") == {"Q64": ["Berlin"], "Q90": ["Berlin"]}
     assert set(row.arrays["languages"].tolist()) == {2}
-    assert set(probe.rows(PLAIN, settings.defaults(Form.CLOZE, "probe"), [asked], causal=False)[0].arrays) == {
+    assert set(cloze.rows(PLAIN, settings.defaults(Form.CLOZE, "cloze"), [asked], causal=False)[0].arrays) == {
         "tokens", "segments",
     }  # fmt: skip
 

@@ -128,7 +128,7 @@ def test_forms_and_adaptations_have_the_dropout_of_their_papers():
 def test_records_have_what_learns_by_it_and_no_other_settings_change():
     names = {"beta1", "beta2", "epsilon", "bias_correction", "head_dropout"}
     assert names <= set(settings.recorded(settings.defaults(Form.CLASSIFICATION, "finetune")))
-    for adaptation in ("prompt", "probe", "likelihood", "words", "mapping", "baseline"):
+    for adaptation in ("prompt", "cloze", "likelihood", "words", "mapping", "baseline"):
         assert not names & set(settings.recorded(settings.defaults(Form.CLASSIFICATION, adaptation)))
     ulmfit = settings.defaults(Form.CLASSIFICATION, "ulmfit")
     assert (ulmfit.adam["beta1"], ulmfit.adam["beta2"]) == (0.7, 0.99)  # Howard and Ruder (2018), section 4.1

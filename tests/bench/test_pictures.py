@@ -16,8 +16,8 @@ import pytest
 from ptmbench import models
 from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt.built import adapted, random_weights
+from ptmbench.bench.adapt.cloze import network as cloze
 from ptmbench.bench.adapt.heads import Row, stack
-from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.settings import baked
 from ptmbench.bench.engine import checkpoint, cost
 from ptmbench.bench.engine.generate import Generator, Writing
@@ -196,7 +196,7 @@ def test_blanks_and_sentences_keep_the_picture_of_their_text():
     text = f"Berlin lies on the {BLANK} in Berlin ."
     names = ((Mention(0, 0, 6, ""), Mention(0, text.rindex("Berlin"), text.rindex("Berlin") + 6, "")), ())
     asked = pictured(Example(id="0", inputs=(text,)), 2, alignments=names)
-    (row,) = probe.rows(EYES, settings.defaults(Form.CLOZE, "probe"), [asked], causal=False)
+    (row,) = cloze.rows(EYES, settings.defaults(Form.CLOZE, "cloze"), [asked], causal=False)
     pieces = EYES.pieces(row.tokens[row.arrays["alignments"][0]])
     assert "".join(piece.removeprefix("##") for piece in pieces) == "BerlinBerlin" and len(row.arrays["regions"]) == 2
     lines = Example(id="0", inputs=("\n".join(TEXTS[:2]),), gold=(TEXTS[1],))

@@ -10,8 +10,8 @@ from ptmbench import models
 from ptmbench.bench import adapt
 from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt.acceptability import network as acceptability
+from ptmbench.bench.adapt.cloze import network as cloze
 from ptmbench.bench.adapt.likelihood import network as likelihood
-from ptmbench.bench.adapt.probe import network as probe
 from ptmbench.bench.adapt.prompt import network as prompt
 from ptmbench.bench.adapt.surprises import encode
 from ptmbench.bench.adapt.words import network as words
@@ -72,9 +72,9 @@ def asked(name):
     if name == "acceptability":
         (text, _), _ = encode(TOKENIZER, [example(TEXT, TEXT, gold=Part("x"))], ALL)
         return list(acceptability.rows_of(TOKENIZER, [text], None))[-1].arrays
-    if name == "probe":
+    if name == "cloze":
         text = f"a dull {BLANK} ."
-        return probe.rows(TOKENIZER, own, [example(text)], causal=False)[0].arrays
+        return cloze.rows(TOKENIZER, own, [example(text)], causal=False)[0].arrays
     return vars(words.rows(TOKENIZER, own, ["town"])[0])
 
 

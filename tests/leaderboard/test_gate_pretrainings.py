@@ -62,6 +62,6 @@ def test_cells_of_one_pretraining_err_together_in_the_mean(tmp_path):
 
 
 def test_untrained_cells_of_other_weights_have_the_spread_of_pretraining(tmp_path):
-    asis = {"adaptation": {"name": "probe"}, "seeds": [0]}
+    asis = {"adaptation": {"name": "cloze"}, "seeds": [0]}
     cell = only(between(tmp_path, [cells(**asis)], [cells(salt=1, pretraining={"weights_sha256": "0" * 64}, **asis)]))
     assert cell.drop.from_pretraining == pytest.approx(98) and cell.drop.variance > 98 and cell.drop.exact_p is None

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import channels
 from ptmbench.bench.adapt.asking import Asked, traced
+from ptmbench.bench.adapt.cloze import no_blanks
 from ptmbench.bench.adapt.heads import stack
-from ptmbench.bench.adapt.probe import no_blanks
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable

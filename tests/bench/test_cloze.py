@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.probe import network as probe
+from ptmbench.bench.adapt.cloze import network as cloze
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine import networks
 from ptmbench.bench.errors import NotApplicable
@@ -39,7 +39,7 @@ def spelled(row):
 
 
 def rows(*texts, causal=False, **changes):
-    return probe.rows(TOKENIZER, Settings(**changes), [ask(text) for text in texts], causal)
+    return cloze.rows(TOKENIZER, Settings(**changes), [ask(text) for text in texts], causal)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_too_long_loses_what_is_farthest_from_the_blank():
 
 
 def test_words_are_answers_if_they_are_one_known_token():
-    found = probe.spellings(TOKENIZER, ["Rome", "Djamena", "Rome Oslo", "cold"])
+    found = cloze.spellings(TOKENIZER, ["Rome", "Djamena", "Rome Oslo", "cold"])
     assert [None if i is None else TOKENIZER.pieces([i]) for i in found] == [["Rome"], None, None, ["cold"]]
 
 
@@ -75,8 +75,8 @@ def answered(values, *examples, **changes):
     for word, value in values.items():
         table[TOKENIZER.encode([word])[0][0]] = value
     network = SimpleNamespace(fill=lambda batch: tf.tile(tf.constant(table)[None], [tf.shape(batch["places"])[0], 1]))
-    asked = probe.rows(TOKENIZER, Settings(**changes), examples, False)
-    return probe.predictions(network, "x", TOKENIZER, Settings(batch=2, **changes), examples, asked)
+    asked = cloze.rows(TOKENIZER, Settings(**changes), examples, False)
+    return cloze.predictions(network, "x", TOKENIZER, Settings(batch=2, **changes), examples, asked)
 
 
 def test_ranks_follow_scores_and_unknown_words_come_behind():
@@ -96,16 +96,16 @@ def test_words_that_a_vocabulary_does_not_tell_apart_are_one_candidate():
     gold = Target("Reading", words, kind="P19")
     examples = [Example(id="0", inputs=(f"it {BLANK}",), gold=gold)]
     network = SimpleNamespace(fill=lambda batch: tf.zeros([1, tokenizer.vocabulary.size]))
-    asked = probe.rows(tokenizer, Settings(), examples, False)
-    assert probe.predictions(network, "x", tokenizer, Settings(), examples, asked) == [2]  # the middle of three
+    asked = cloze.rows(tokenizer, Settings(), examples, False)
+    assert cloze.predictions(network, "x", tokenizer, Settings(), examples, asked) == [2]  # the middle of three
 
 
 def test_models_without_an_answer_say_so():
     with pytest.raises(NotApplicable, match="because ELECTRA does not say how well"):
-        probe.predictions(SimpleNamespace(fill=None), "ELECTRA", TOKENIZER, Settings(), [ask(BLANK)], [])
+        cloze.predictions(SimpleNamespace(fill=None), "ELECTRA", TOKENIZER, Settings(), [ask(BLANK)], [])
     foreign = Tokenizer.train("word", ["nothing here"], 100)
     with pytest.raises(NotApplicable, match="because its vocabulary has none"):
-        probe.predictions(SimpleNamespace(fill=len), "x", foreign, Settings(), [ask(BLANK)], [])
+        cloze.predictions(SimpleNamespace(fill=len), "x", foreign, Settings(), [ask(BLANK)], [])
 
 
 def test_a_masked_model_fills_as_its_own_loss_counts():
@@ -144,7 +144,7 @@ def test_a_plan_has_one_probe_a_model():
         seeds=[0, 1], data_sha256={"lama": "x"}, pretraining_of={}, tokenizer="x",
     )  # fmt: skip
     assert [(c.row.name, c.adaptation, c.seed) for c in planned] == [
-        ("bert", "probe", 0), ("random-bert", "probe", 0), ("random-bert", "probe", 1),
+        ("bert", "cloze", 0), ("random-bert", "cloze", 0), ("random-bert", "cloze", 1),
     ]  # fmt: skip
 
 
@@ -156,10 +156,10 @@ def test_cells_lead_from_data_to_a_sealed_record(model, status, tmp_path):
     (folder / "TREx" / "P36.jsonl").write_text("\n".join(map(json.dumps, facts)))
     (folder / "relations.jsonl").write_text('{"relation": "P36", "template": "[X] has [Y] ."}')
     (folder / "vocabulary.txt").write_text("\n".join(WORDS))
-    settings = adaptation_settings.recorded(adaptation_settings.defaults(Form.CLOZE, "probe"))
+    settings = adaptation_settings.recorded(adaptation_settings.defaults(Form.CLOZE, "cloze"))
     cell = Cell(
         row=Row(name=f"random-{model}", kind="random", model=model, size="tiny"), task="lama", task_version=1,
-        form=Form.CLOZE, data_sha256="x", adaptation="probe", settings=settings | {"length": 32}, seed=0, tokenizer="x",
+        form=Form.CLOZE, data_sha256="x", adaptation="cloze", settings=settings | {"length": 32}, seed=0, tokenizer="x",
     )  # fmt: skip
     context = Context(data=tmp_path / "data", out=tmp_path, shape=SHAPE, tokenizer=TOKENIZER, source={"name": "x"})
     result = cells.run(cell, context)

@@ -1,12 +1,12 @@
-"""Probe: a model as it is writes the missing word of a text; nothing learns.
+"""Cloze: the model fills the blank of a text, without training.
 
-Petroni et al. (2019), section 4: all models choose among one list of words, and where the right word comes in their
-order is what counts. Words are answers if the model's vocabulary has them whole: the others are candidates that come
-behind all that it can write, so that every model has the same list. Words that the vocabulary does not tell apart (in
-an uncased one "Reading" and "reading") are one candidate.
+Petroni et al. (2019), section 4. All models choose from one list of words, and the result is the rank of the right
+word. A word is an answer if the model's vocabulary has it as one token. The other words are ranked behind all of
+these, so that every model has the same list. Words that the vocabulary does not distinguish ("Reading" and "reading"
+in an uncased one) are one candidate.
 
-A model that reads both ways finds [MASK] in the word's place. One that reads from left to right goes by what stands
-before it, as in that paper, whatever the sentence says behind.
+A model that reads in both directions sees [MASK] in place of the word. A left-to-right model sees only the text before
+the blank, as in that paper.
 """
 
 from collections import Counter
@@ -43,16 +43,16 @@ class Own(Settings):
         return sum(rows.elements()), network.filling_flops(rows)
 
 
-class Probe(Adaptation):
+class Cloze(Adaptation):
     summary = "no training; the word that the model would write into a blank"
     settings = Own
     only = (Form.CLOZE,)
     learns = False
 
     def respond(self, asked: Any) -> tuple[list[Any], float]:
-        from ptmbench.bench.adapt.probe.network import respond
+        from ptmbench.bench.adapt.cloze.network import respond
 
         return respond(asked)
 
 
-ADAPTATION = Probe()
+ADAPTATION = Cloze()

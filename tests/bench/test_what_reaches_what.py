@@ -75,7 +75,8 @@ def asked(name):
     if name == "cloze":
         text = f"a dull {BLANK} ."
         return cloze.rows(TOKENIZER, own, [example(text)], causal=False)[0].arrays
-    return vars(words.rows(TOKENIZER, own, ["town"])[0])
+    (row, *_), _ = words.rows(TOKENIZER, own, Form.SIMILARITY, [example("Berlin", "town", gold=1.0)], ALL)
+    return row.arrays
 
 
 def table():

@@ -1,10 +1,12 @@
 """Questions about words: cosines and sums by hand, vectors against the encoder's own, and cells from data to record."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
+from ptmbench import models
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.words import network as words
@@ -16,10 +18,11 @@ from ptmbench.bench.scoring.rescore import _restored
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.leaderboard import record
 from ptmbench.models.card import Size
+from ptmbench.models.channels import TEXT as TEXTS
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form, Target
-from ptmbench.tasks.task import Example
+from ptmbench.tasks.task import Example, Mention
 
 TEXT = "king queen man woman apple kings and apples sing"
 TOKENIZER = Tokenizer.train("wordpiece", [TEXT], 60)
@@ -34,21 +37,25 @@ def asked(*inputs, right=None):
     return Example(id=" ".join(inputs), inputs=inputs, gold=gold)
 
 
+def predicted(form, examples):
+    places = words.Places([[NAMES.index(word) for word in one.inputs] for one in examples], range(len(NAMES)))
+    return words.predictions(form, examples, places, VECTORS)
+
+
 def test_similarity_is_the_cosine():
-    found = words.predictions(Form.SIMILARITY, [asked("king", "queen"), asked("man", "woman")], NAMES, VECTORS)
+    found = predicted(Form.SIMILARITY, [asked("king", "queen"), asked("man", "woman")])
     assert found == pytest.approx([0.64 - 0.36, -1.0])
 
 
 def test_an_analogy_is_answered_by_sums_without_its_own_words():
     """king - man + woman = (-1.4, 0.8, 0): of those that are left queen is nearest with 1.48, apple has 0."""
     right, wrong = (
-        words.predictions(Form.ANALOGY, [asked("man", "king", "woman", right=name)], NAMES, VECTORS)[0]
-        for name in ("queen", "apple")
+        predicted(Form.ANALOGY, [asked("man", "king", "woman", right=name)])[0] for name in ("queen", "apple")
     )
     assert (float(right), right.best) == (1.0, "queen")
     assert (float(wrong), wrong.best) == (2.0, "queen")
     # man - man + apple = apple: a question's own word comes first, and does not count.
-    own = words.predictions(Form.ANALOGY, [asked("man", "man", "apple", right="king")], NAMES, VECTORS)[0]
+    own = predicted(Form.ANALOGY, [asked("man", "man", "apple", right="king")])[0]
     assert own.best != "apple"
 
 
@@ -59,24 +66,63 @@ def test_a_vector_is_the_mean_of_the_words_pieces(name, layers):
 
     network = networks.build(name, SHAPE, TOKENIZER, 0)
     network.encoder.dropout = 0.0
-    chosen = ["king", "kings", "queen", "☃"]
-    rows = words.rows(TOKENIZER, SETTINGS, chosen)
-    assert rows[0].count > 1 and rows[3].count == 1  # [UNK]
+    pairs = [asked("king", "kings"), asked("queen", "☃"), asked("king", "☃")]
+    rows, places = words.rows(TOKENIZER, SETTINGS, Form.SIMILARITY, pairs, TEXTS)
+    assert places == ([[0, 1], [2, 3], [0, 3]], [])
+    assert rows[0].arrays["inside"].sum() > 1 and rows[3].arrays["inside"].sum() == 1  # [UNK]
     settings = adaptation_settings.changed(SETTINGS, {"layers": layers} if layers else {})
     found = words.vectors(network, settings, rows)
     for row, vector in zip(rows, found, strict=True):
-        batch = {"tokens": tf.constant([row.tokens]), "segments": tf.constant([row.segments])}
+        batch = {name: tf.constant(row.arrays[name][None]) for name in TEXTS}
         states = network.encoder(batch).layers
         states = {"": states[:1], "top": states[-1:], "all": states}[layers]
-        inside = np.mean([state[0, row.first : row.first + row.count] for state in states], axis=(0, 1))
+        inside = np.mean([state[0][row.arrays["inside"] == 1] for state in states], axis=(0, 1))
         assert np.allclose(vector, inside / np.linalg.norm(inside), atol=1e-5)
+
+
+def test_a_word_is_another_one_in_another_language():
+    """As its example says, and for the candidates of questions behind the inputs; a model that does not read languages
+    has one row for both."""
+    knowing = TOKENIZER.with_symbols({"languages": ["de", "en"], "entities": ["Q1"]}, {"entities": 4})
+
+    def spoken(*inputs, right=None, **channels):
+        return dataclasses.replace(asked(*inputs, right=right), channels=channels)
+
+    told = {"languages": ("en", "de"), "entities": (Mention(1, 0, 4, "Q1"),)}
+    pairs = [spoken("king", "king", **told), spoken("king", "queen"), spoken("king", "queen", languages=("en", "en"))]
+    rows, places = words.rows(knowing, SETTINGS, Form.SIMILARITY, pairs, (*TEXTS, "languages", "entities"))
+    assert places.inputs == [[0, 1], [2, 3], [0, 4]]
+    languages = [sorted(set(row.arrays["languages"].tolist())) for row in rows]
+    assert languages == [[knowing.numbers["languages"][name]] if name else [0] for name in ("en", "de", "", "", "en")]
+    inside = rows[1].arrays["inside"] == 1
+    assert rows[1].arrays["entities"][inside][0] == knowing.numbers["entities"]["Q1"]
+    assert not rows[1].arrays["entities"][~inside].any() and not rows[0].arrays["entities"].any()
+    rows, places = words.rows(knowing, SETTINGS, Form.SIMILARITY, pairs, TEXTS)
+    assert places.inputs == [[0, 0], [0, 1], [0, 1]] and not {"languages", "entities"} & set(rows[0].arrays)
+
+    question = spoken("man", "king", "woman", right="queen", languages=("en", "en", "en", "de"))
+    rows, places = words.rows(knowing, SETTINGS, Form.ANALOGY, [question], (*TEXTS, "languages"))
+    assert places == ([[5, 6, 7]], [0, 1, 2, 3, 4])
+    assert all(np.all(row.arrays["languages"] == 1 + (number >= 5)) for number, row in enumerate(rows))
+
+
+def test_vectors_of_a_model_that_reads_languages_follow_the_language():
+    knowing = TOKENIZER.with_symbols({"languages": ["de", "en"]}, {})
+    network = networks.build("xlm", SHAPE, knowing, 0)
+    network.encoder.dropout = 0.0
+    one, other = (dataclasses.replace(asked("king", "queen"), channels={"languages": (n, n)}) for n in ("de", "en"))
+    for layers in ("embedding", "top"):
+        settings = adaptation_settings.changed(SETTINGS, {"layers": layers})
+        given = {"tokenizer": knowing, "settings": settings, "task": load("word_similarity")}
+        asking = Asked(network=network, module=models.load("xlm"), shape=SHAPE, train=[], report=[one, other], seed=0,
+                       **given)  # fmt: skip
+        (german, english), _ = words.respond(asking)
+        assert abs(german - english) > 1e-6
 
 
 @pytest.mark.parametrize(("layers", "above"), [("", False), ("embedding", False), ("top", True), ("all", True)])
 def test_what_is_not_read_is_not_counted(layers, above):
     """Two pairs of three words, each cosine of 32 products."""
-    from ptmbench import models
-
     network, module = networks.build("bert", SHAPE, TOKENIZER, 0), models.load("bert")
     settings = adaptation_settings.changed(SETTINGS, {"layers": layers} if layers else {})
     _, flops = words.respond(
@@ -85,7 +131,9 @@ def test_what_is_not_read_is_not_counted(layers, above):
             settings=settings, train=[], report=[asked("king", "queen"), asked("king", "man")], seed=0,
         )
     )  # fmt: skip
-    lengths = [len(row.tokens) for row in words.rows(TOKENIZER, settings, ["king", "queen", "man"])]
+    rows, _ = words.rows(TOKENIZER, settings, Form.SIMILARITY, [asked("king", "queen"), asked("man", "man")], TEXTS)
+    lengths = [len(row.arrays["tokens"]) for row in rows]
+    assert len(lengths) == 3
     described = module.describe(SHAPE, TOKENIZER.vocabulary)
     assert flops == 2 * 2 * 32 + above * sum(map(described.encoder_flops, lengths))
 

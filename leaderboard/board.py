@@ -24,6 +24,7 @@ from markupsafe import Markup
 from ptmbench.leaderboard import examples, export, tables, view
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.grid import Grid
+from ptmbench.leaderboard.lessons import Catalogue
 from ptmbench.leaderboard.record import Record, RecordError
 from ptmbench.leaderboard.store import Damaged, load
 from ptmbench.leaderboard.text import clean
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SITE = Path(__file__).parent / "site"
+_STYLES = ("board.css", "lessons.css")
 _SCRIPTS = ("logic.js", "board.js", "compare.js")
 PAGE = "index.html"
 TABLES = {
@@ -70,8 +72,9 @@ _WHERE_FOUND = ("overlap", "centred", "ladder", "scaling", "crossings")
 """Tables that Markdown leaves out where they are empty."""
 
 
-def build(folders: Sequence[Path], out: Path) -> Path:
-    """Write the board of all records below ``folders`` to ``out``/index.html and return that path.
+def build(folders: Sequence[Path], out: Path, catalogue: Catalogue | None = None) -> Path:
+    """Write the board of all records below ``folders`` to ``out``/index.html and return that path. The ``catalogue``
+    (`leaderboard.lessons`) tells about models beyond their records.
 
     Predictions that a run kept come along as ``out``/examples/*.js, which the page loads when a reader asks.
 
@@ -83,7 +86,7 @@ def build(folders: Sequence[Path], out: Path) -> Path:
         store = load(folders, remember=True)
         out.mkdir(parents=True, exist_ok=True)
         scripts, notes = examples.write_all(store.records, folders, out)
-        page = render(store.records, store.damaged, scripts, notes)
+        page = render(store.records, store.damaged, scripts, notes, catalogue)
     path = out / PAGE
     temporary = out / f".{PAGE}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     try:
@@ -168,11 +171,12 @@ def render(
     damaged: Sequence[Damaged] = (),
     scripts: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    catalogue: Catalogue | None = None,
 ) -> str:
     """The whole page as text. ``scripts`` are the files of examples beside it, {seal: path}, ``notes`` about them."""
-    style, script = _site("board.css"), "\n".join(map(_site, _SCRIPTS))
+    style, script = "\n".join(map(_site, _STYLES)), "\n".join(map(_site, _SCRIPTS))
     grid = arrange(records)
-    shown = view.board(grid, records, scripts or {})
+    shown = view.board(grid, records, scripts or {}, catalogue)
     return _template().render(
         policy=_policy(style, script),
         style=Markup(style),

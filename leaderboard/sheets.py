@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptmbench.leaderboard import charts, overlap
+from ptmbench.leaderboard import charts, lessons, overlap
 from ptmbench.leaderboard.costs import adaptation_tuning_of, is_number, tuning_of
 from ptmbench.leaderboard.grid import Column, Grid, Row
 from ptmbench.leaderboard.measures import held_out_of
@@ -69,17 +69,36 @@ def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
     }
 
 
-def models(grid: Grid, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One sheet per name: its card, if it has one, and the rows that stand for it."""
+def models(grid: Grid, rows: Sequence[dict[str, Any]], catalogue: lessons.Catalogue) -> list[dict[str, Any]]:
+    """One sheet per name: its card, if it has one, and the rows that stand for it. Each model of the ``catalogue`` has
+    a sheet with its lesson, also without rows."""
     sheets: dict[str, dict[str, Any]] = {}
     for row, shown in zip(grid.rows, rows, strict=True):
-        sheet = sheets.setdefault(row.name, {"name": row.name, "title": row.label, "card": None, "rows": []})
+        sheet = sheets.setdefault(row.name, _blank(row.name, row.label))
         sheet["rows"].append(shown | {"made": [*_pretraining(row.records), *_adaptation_tuning(row.records)]})
         if row.card and row.kind != "random" and not sheet["card"]:
             sheet["card"] = _card(row.card)
             sheet["title"] = sheet["card"]["title"] or row.label
+            sheet["model"] = lessons.model_of(row.name, row.card, catalogue)
+    for name, entry in catalogue.get("models", {}).items():
+        if name not in sheets:
+            sheets[name] = _blank(name, entry["title"]) | {"model": name, "card": _card(entry)}
     ordered = sorted(sheets.items(), key=lambda item: (item[1]["card"] is None, item[0]))
-    return [sheet | {"id": f"m{i}"} for i, (_, sheet) in enumerate(ordered)]
+    found = [sheet | {"id": f"m{i}"} for i, (_, sheet) in enumerate(ordered)]
+    links = links_of(found)
+    return [
+        sheet | {"lesson": lessons.lesson(sheet["model"], catalogue, links) if sheet["model"] else None}
+        for sheet in found
+    ]
+
+
+def links_of(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """{model of the catalogue: the id of its sheet}."""
+    return {sheet["name"]: sheet["id"] for sheet in found if sheet["model"] == sheet["name"]}
+
+
+def _blank(name: str, title: str) -> dict[str, Any]:
+    return {"name": name, "title": title, "model": "", "card": None, "rows": []}
 
 
 def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]:

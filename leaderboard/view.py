@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ptmbench.leaderboard import centred, ladder_page, sheets, survey, tables
+from ptmbench.leaderboard import centred, ladder_page, lessons, sheets, survey, tables
 from ptmbench.leaderboard.cells import Places, places, score
 from ptmbench.leaderboard.costs import adaptation_tuning_of, cost_of, tuning_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
@@ -22,8 +22,12 @@ _FILTERS |= {"adaptation": "Adaptation", "corpus": "Corpus", "tuning": "Tuning"}
 _PLOT = 200  # width of an interval plot in its own units
 
 
-def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> dict[str, Any]:
-    """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}."""
+def board(
+    grid: Grid, records: Sequence[Record], scripts: Mapping[str, str], catalogue: lessons.Catalogue | None = None
+) -> dict[str, Any]:
+    """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}, and ``catalogue``
+    tells about models beyond their records (`leaderboard.lessons`)."""
+    catalogue = catalogue or {}
     scale = _scale(grid)
     costs = {row: cost_of(row) for row in grid.rows}
     facts = _facts(grid, records)
@@ -32,6 +36,8 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
         for i, row in enumerate(grid.rows)
     ]
     rows = [_row(grid, row, costs[row], scale, i) | _lines(cells[i]) for i, row in enumerate(grid.rows)]
+    models = sheets.models(grid, rows, catalogue)
+    links = sheets.links_of(models)
     return {
         "columns": [
             sheets.column(grid, column, j) | {"lines": Markup("".join(line[j].task for line in cells))}
@@ -39,7 +45,9 @@ def board(grid: Grid, records: Sequence[Record], scripts: Mapping[str, str]) -> 
         ],
         "rows": rows,
         "twins": [_twin(grid, row, twin) for row, twin in tables.twin_rows(grid)],
-        "models": sheets.models(grid, rows),
+        "models": models,
+        "objectives": lessons.objectives(catalogue, links),
+        "figure": lessons.figure(catalogue, links, [sheet["model"] for sheet in models if sheet["rows"]]),
         "planes": sheets.planes(grid, costs),
         "ladder": ladder_page.section(grid),
         "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def read(path: Path) -> Story:
     texts, formulas, nearest = [], [], ""
     for paragraph in rest:
         if paragraph.startswith("    "):
-            formulas.append("\n".join(line.strip() for line in paragraph.splitlines()))
+            formulas.append(textwrap.dedent(paragraph).rstrip())
         elif "\nTaxonomy: " not in paragraph:
             text, _, told = " ".join(paragraph.split()).partition(_NEAREST)
             texts += [text.strip()] * bool(text.strip())

@@ -78,12 +78,13 @@ def encode(**options: Any) -> int:
 @click.option("--exports", is_flag=True, help="With --out: every format as files, in OUT/exports.")
 def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool) -> None:
     """Build the board from the records below FOLDER...: one static page with --out, tables on stdout otherwise."""
+    from ptmbench.bench.runs.catalogue import catalogue
     from ptmbench.leaderboard import board as work
 
     if exports and out is None:
         raise UsageError("--exports writes files, so it needs --out, the folder to write them to.")
     if out is not None:
-        page = work.build(list(folders), out)
+        page = work.build(list(folders), out, catalogue())
         click.echo(page, err=form is not None)
         if exports:
             click.echo(work.write_exports(list(folders), out), err=form is not None)

@@ -67,6 +67,7 @@ def _model(name: str, card: Card, told: Story) -> dict[str, Any]:
         "corpus": card.corpus,
         "parameters": card.parameters,
         "reference": card.reference,
+        "licence": card.licence,
         "code": _place(models.paths()[name]),
         "sizes": sizes,
     }

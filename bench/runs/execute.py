@@ -24,6 +24,7 @@ from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageErr
 from ptmbench.bench.options import WorkerOptions
 from ptmbench.bench.runs import graph
 from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact
+from ptmbench.bench.runs.catalogue import catalogue
 from ptmbench.bench.runs.executors import Died, Done, Event, Executor, Ready
 from ptmbench.bench.runs.limits import Limits
 from ptmbench.bench.runs.plan import Plan
@@ -75,7 +76,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
         counts, missing = Counter(ended.values()), len(whole.cells) - len(ended)
         if not job.keep:
             remove_unneeded(whole, out, ended)
-        page = board.build([out], out / "board")
+        page = board.build([out], out / "board", catalogue())
     told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
     say(
         f"{len(keys) - missing} of {len(keys)} cells recorded ({told}) in {duration(time.monotonic() - started)}. "

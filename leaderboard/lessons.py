@@ -1,0 +1,138 @@
+"""What a catalogue adds to the board: the lesson of each model's sheet, the objectives, and the survey's figure 3.
+
+A catalogue is what the harness knows of models beyond their records, as plain values (`bench.runs.catalogue`). A board
+without one has the same sections with less in them, or without them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from ptmbench.leaderboard.text import clean, quantity
+
+Catalogue = Mapping[str, Any]
+_RELATIONS = {
+    "nearest": "Nearest relative",
+    "descendant": "Nearest relative of",
+    "family": "Same section of the survey",
+}
+
+
+def model_of(name: str, card: Mapping[str, Any], catalogue: Catalogue) -> str:
+    """The catalogue's name for the model of a row called ``name``; "" where it has none. Published checkpoints have
+    names of their own, so the title on the card decides for them."""
+    known = catalogue.get("models", {})
+    if name in known:
+        return name
+    return next((one for one, entry in known.items() if card and entry["title"] == card.get("title")), "")
+
+
+def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[str, Any]:
+    """What the sheet of the model ``name`` teaches; ``links`` are ids on the page, {model: id}."""
+    entry = catalogue["models"][name]
+    relatives: dict[str, list[dict[str, Any]]] = {}
+    for one in entry["relatives"]:
+        told = entry["nearest"] if one["relation"] == "nearest" else one["difference"]
+        relatives.setdefault(_RELATIONS[one["relation"]], []).append(
+            {
+                "title": catalogue["models"][one["name"]]["title"],
+                "id": links[one["name"]],
+                "difference": _linked(told, catalogue, links) if one["relation"] != "nearest" else "",
+            }
+        )
+    return {
+        "summary": entry["summary"],
+        "story": [_linked(text, catalogue, links) for text in entry["story"]],
+        "formula": entry["formula"],
+        "nearest": _linked(entry["nearest"], catalogue, links),
+        "relatives": relatives,
+        "objectives": [
+            {"name": one, "id": f"o-{one}", "summary": told["summary"], "formula": told["formula"]}
+            for one in entry["objectives"]
+            if (told := catalogue["objectives"].get(one))
+        ],
+        "paper": entry["paper"],
+        "url": _safe(entry["url"]),
+        "code": entry["code"],
+        "sizes": [
+            {**one, "parameters": quantity(one["parameters"]), "embedding": quantity(one["embedding"])}
+            for one in entry["sizes"]
+        ],
+        "vocabulary": catalogue["vocabulary"],
+    }
+
+
+def objectives(catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every objective of a model: what it is, its formula, its file, and the models that have it."""
+    return [
+        {
+            "id": f"o-{name}",
+            "name": name,
+            "summary": told["summary"],
+            "formula": told["formula"],
+            "text": [_linked(text, catalogue, links) for text in told["text"]],
+            "code": told["code"],
+            "models": [
+                {"title": entry["title"], "id": links[one]}
+                for one, entry in catalogue["models"].items()
+                if name in entry["objectives"]
+            ],
+        }
+        for name, told in catalogue.get("objectives", {}).items()
+    ]
+
+
+def figure(catalogue: Catalogue, links: Mapping[str, str], measured: Sequence[str]) -> dict[str, Any]:
+    """The survey's figure 3 as nested terms: {"title", "long", "systems", "others", "parts"}, and how many of its
+    systems are "built" of "systems"; {} without a catalogue. ``measured`` are the models with rows on this board."""
+    root = catalogue.get("taxonomy")
+    if not root:
+        return {}
+    known = {one["name"]: bool(one["models"] or one["method"]) for one in _systems(root)}
+    shown = _term(root, catalogue["models"], links, set(measured))
+    return {"tree": shown, "built": sum(known.values()), "systems": len(known)}
+
+
+def _systems(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*term["systems"], *(one for part in term["parts"] for one in _systems(part))]
+
+
+def _term(
+    term: Mapping[str, Any], known: Mapping[str, Any], links: Mapping[str, str], measured: set[str]
+) -> dict[str, Any]:
+    def built(name: str, title: str) -> dict[str, Any]:
+        return {"title": title, "id": links[name], "measured": name in measured, "summary": known[name]["summary"]}
+
+    systems = [
+        {"title": one["name"], "id": "", "method": one["method"]}
+        if not one["models"]
+        else built(one["models"][0], one["name"]) | {"method": ""}
+        for one in term["systems"]
+    ]
+    return {
+        "title": term["title"],
+        "long": term["long"],
+        "systems": systems,
+        "others": [built(name, known[name]["title"]) for name in term["others"]],
+        "methods": term["methods"],
+        "parts": [_term(part, known, links, measured) for part in term["parts"]],
+    }
+
+
+def _linked(text: str, catalogue: Catalogue, links: Mapping[str, str]) -> Markup:
+    """``text`` with names in backticks as code, those of models as links to their sheets."""
+
+    def shown(found: re.Match[str]) -> str:
+        name = found[1]  # escaped with the text
+        if name in links and name in catalogue["models"]:
+            return f'<a href="#{escape(links[name])}"><code>{name}</code></a>'
+        return f"<code>{name}</code>"
+
+    return Markup(re.sub(r"`([^`]+)`", shown, str(escape(clean(text)))))
+
+
+def _safe(url: str) -> str:
+    """``url`` where it is a link to a page; "" for anything else."""
+    return url if url.startswith("https://") else ""

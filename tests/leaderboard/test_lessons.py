@@ -1,0 +1,95 @@
+"""What a catalogue adds to the board: lessons on the sheets, objectives, and the survey's figure 3."""
+
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.record import write
+from tests.leaderboard.made import record
+from tests.leaderboard.pages import Page
+
+
+def entry(title, **changes):
+    return {
+        "title": title, "names": [title], "year": 2019, "citation": "Somebody (2019)", "paper": f"{title}, the paper",
+        "url": "https://arxiv.org/abs/1810.04805", "summary": f"{title}: in one line.", "story": ["It hides words."],
+        "formula": "L = - ln p(x | y)", "nearest": "GPT (`gpt`), which sees one side.", "objectives": ["mlm"],
+        "extensions": [], "representation": "contextual", "architecture": "Transformer encoder",
+        "tokenizer": "wordpiece", "corpus": "books", "parameters": "110M", "reference": "none", "licence": "", "code": f"models/x/{title}.py",
+        "sizes": [{"name": "tiny", "parameters": 1500000, "embedding": 1000000, "layers": 2, "width": 128}],
+        "relatives": [{"name": "gpt", "relation": "nearest", "difference": ""}],
+    } | changes  # fmt: skip
+
+
+def term(title, *parts, **changes):
+    empty = {"title": title, "long": "", "systems": [], "others": [], "methods": [], "parts": list(parts)}
+    return empty | changes
+
+
+def catalogue(**changes):
+    """BERT, which the made-up records have rows of, and GPT, which they have not."""
+    systems = [
+        {"name": "BERT", "models": ["bert"], "method": ""},
+        {"name": "XLM-R", "models": [], "method": ""},
+        {"name": "FastBERT", "models": [], "method": "fastbert"},
+    ]
+    relatives = [{"name": "bert", "relation": "descendant", "difference": "BERT reads both sides."}]
+    return {
+        "vocabulary": 8000,
+        "models": {"bert": entry("BERT"), "gpt": entry("GPT", nearest="", relatives=relatives)},
+        "objectives": {
+            "mlm": {"summary": "Masked words.", "formula": "L_MLM = 1", "text": ["15 %."], "code": "mlm.py"}
+        },
+        "taxonomy": term("PTMs", term("MLM", systems=systems, others=["gpt"], long="Masked language modelling")),
+    } | changes
+
+
+def page(tmp_path, told, **changes):
+    write(tmp_path / "run", record(**changes))
+    return board.build([tmp_path / "run"], tmp_path / "site", told).read_text()
+
+
+def test_a_sheet_tells_idea_loss_paper_relatives_sizes_and_code(tmp_path):
+    text = Page(page(tmp_path, catalogue())).text
+    for part in ("BERT: in one line.", "It hides words.", "L = - ln p(x | y)", "BERT, the paper", "Masked words."):
+        assert part in text
+    assert "models/x/BERT.py" in text and "1.5 M" in text and "vocabulary of 8000" in text
+    assert "BERT reads both sides." in text  # on GPT's sheet, which has no row
+    assert text.count("no row on this board") == 1
+
+
+def test_links_lead_to_sheets_and_objectives_of_the_page(tmp_path):
+    source = page(tmp_path, catalogue())
+    found = Page(source)
+    ids = {attributes["id"] for _, attributes in found.elements if "id" in attributes}
+    targets = {attributes["href"] for tag, attributes in found.elements if tag == "a"}
+    assert {one[1:] for one in targets if one.startswith("#")} <= ids and {"#o-mlm", "#m1"} <= targets
+    assert 'href="https://arxiv.org/abs/1810.04805"' in source
+
+
+def test_the_figure_shows_what_is_measured_built_a_method_or_missing(tmp_path):
+    source = page(tmp_path, catalogue())
+    assert "with its 3 examples, of which 2 are built here" in " ".join(source.split())
+    assert 'class="chip measured" href="#m0"' in source and ">BERT</a>" in source
+    assert 'class="chip" href="#m1"' in source  # GPT has a sheet and no rows
+    assert 'class="chip absent" title="Not built yet">XLM-R' in source
+    assert "the adaptation fastbert" in source
+
+
+def test_without_a_catalogue_nothing_is_promised(tmp_path):
+    source = page(tmp_path, None)
+    assert 'id="taxonomy"' not in source and 'id="objectives"' not in source
+    assert "In the paper" in Page(source).text  # the card of the record
+
+
+def test_published_checkpoints_have_the_lesson_of_their_model(tmp_path):
+    found = page(tmp_path, catalogue(), name="bert-base-uncased", row={"kind": "published", "card": None})
+    assert found.count("It hides words.") == 2  # GPT and BERT, neither with rows
+    card = {"title": "BERT", "citation": "x", "reported": []}
+    tell = page(tmp_path / "2", catalogue(), name="bert-base-uncased", kind="published", row={"card": card})
+    assert tell.count("It hides words.") == 3
+
+
+def test_a_link_is_a_page_and_text_is_text(tmp_path):
+    told = catalogue()
+    told["models"]["bert"] |= {"url": "javascript:alert(1)", "story": ["<script>alert(1)</script> `<b>`"]}
+    source = page(tmp_path, told)
+    assert "javascript:" not in source.split("<script")[0] and "<script>alert" not in source and "<b>`" not in source
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; <code>&lt;b&gt;</code>" in source

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, TextIO
 
 from ptmbench.bench.errors import printable
@@ -84,6 +84,28 @@ class LiveBar(Bar):
         self.live.update(self.row, completed=self.done, state=self.text().partition(": ")[2])
 
 
+_silent = False
+"""Whether nothing is said or shown: a matter of the process, since threads speak for workers."""
+
+
+@contextmanager
+def silenced(yes: bool = True) -> Iterator[None]:
+    """No messages and no bars inside, where ``yes``."""
+    global _silent
+    before, _silent = _silent, _silent or yes
+    try:
+        yield
+    finally:
+        _silent = before
+
+
+@contextmanager
+def stdout_aside() -> Iterator[None]:
+    """What is printed on stdout inside goes to stderr, or nowhere while `silenced`."""
+    with open(os.devnull, "w") if _silent else nullcontext(sys.stderr) as stream, redirect_stdout(stream):
+        yield
+
+
 _open: list[Any] = []
 """The live display, once per open bar: the last to close stops it. rich allows one at a time."""
 
@@ -94,6 +116,9 @@ def progress(title: str, total: float | None = None, unit: str = "steps", *, bri
 
     ``brief`` is for small parts of something larger: their bar vanishes, and a plain log gets no closing line for them.
     """
+    if _silent:
+        yield Bar(title, total, unit)
+        return
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         bar = PlainBar(title, total, unit, sys.stderr)
         yield bar
@@ -116,6 +141,8 @@ def progress(title: str, total: float | None = None, unit: str = "steps", *, bri
 
 def say(text: str) -> None:
     """One line for people on stderr, above the bars when there are any."""
+    if _silent:
+        return
     if _open:
         _open[-1].console.print(printable(text), markup=False, highlight=False)
     else:

@@ -309,12 +309,14 @@ class PretrainOptions(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(_Checked):
-    """Predictions of adapted models for one split of their tasks, written to the folder ``out``."""
+    """Predictions of adapted models for one split of their tasks."""
 
     checkpoints: Sequence[Path]
-    data: Path
-    out: Path
+    data: Path | None = None
+    """The data folder of the tasks."""
     split: str = "test"
+    out: Path | None = None
+    """Folder for files of the predictions; None writes none."""
 
 
 def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, more: Sequence[str]) -> str:

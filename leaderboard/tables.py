@@ -11,7 +11,7 @@ from ptmbench.leaderboard import ladder as ladders
 from ptmbench.leaderboard import overlap as shared
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.benchmarks import BENCHMARKS
-from ptmbench.leaderboard.costs import COSTS, cost_of, spent_on
+from ptmbench.leaderboard.costs import COSTS, cost_of
 from ptmbench.leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.record import Record
 from ptmbench.leaderboard.stats import Interval, Summary, difference, summarise
@@ -56,12 +56,6 @@ def cells(records: Records) -> pd.DataFrame:
     grid = _grid(records)
     lines = [_cell_line(row, column, grid.cells.get((row, column))) for row in grid.rows for column in grid.columns]
     return _frame(lines, [*_IDENTITY, *_CELL])
-
-
-def records(found: Iterable[Record]) -> pd.DataFrame:
-    """One line per record, in the order of ``found``: what was run, its headline with the 95 % interval over examples,
-    its costs and those of its pre-training, and the command that repeats it."""
-    return _frame([_record_line(one) for one in found], _RECORD)
 
 
 def macro(records: Records) -> pd.DataFrame:
@@ -258,9 +252,6 @@ _IDENTITY = ["model", "size", "kind", "division", "adaptation", "variant"]
 _SUMMARY = ["seeds", "mean", "sd", "low", "high"]
 _CELL = ["task", "version", "split", "metric", *_SUMMARY, "chance", "note", "reason code", "reason", "command"]
 _CELL += ["share in training", "share in corpus", "clean mean"]
-_RECORD = ["model", "label", "size", "kind", "division", "task", "adaptation", "seed", "status", "reason", "metric"]
-_RECORD += ["score", "low", "high", "parameters", "steps", "tokens", "flops", "flops_evaluate", "seconds"]
-_RECORD += ["pretraining_tokens", "pretraining_flops", "pretraining_seconds", "key", "command", "finished"]
 _REPORTED = [*_IDENTITY, "task", "metric", "reported", "reported split", "source", "measured", "measured metric"]
 _REPORTED += ["measured split"]
 
@@ -318,16 +309,6 @@ def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:
     seen = [shared.share_of(task), shared.share_of(own, "corpus", "covered"), shared.clean_mean(ok)]
     place = [column.title, task["version"], task.get("split") or "", task["headline"]]
     return [*_identity(row), *place, *numbers, task.get("chance"), note, code, text, command, *seen]
-
-
-def _record_line(record: Record) -> list[Any]:
-    row, task, cost, made = record.row, record.task, record.cost, spent_on(record.pretraining or {})
-    what = [row["name"], row["label"], row["size"] or "", row["kind"], row["division"], task["name"]]
-    how = [record.adaptation["name"], record.seed, record.status, (record.reason or {}).get("text", "")]
-    score = [task["headline"], *(record.headline[name] for name in ("value", "low", "high"))]
-    spent = [cost.get(name) for name in ("parameters", "steps", "tokens", "flops", "flops_evaluate")]
-    spent += [(cost.get("seconds") or {}).get("total"), *(made.get(name) for name in ("tokens", "flops", "seconds"))]
-    return [*what, *how, *score, *spent, record.key, record.command, record.finished]
 
 
 def _scored(grid: Grid, row: Row, column: Column) -> bool:

@@ -3,29 +3,34 @@
 The four packages under this name are folders of the repository: `ptmbench.bench` is the folder bench/,
 `ptmbench.models` is the folder models/, and likewise `ptmbench.tasks` and `ptmbench.leaderboard`. setup.py maps them.
 
-What the command line does is a function here. Each takes one options object of `ptmbench.bench.options`:
+What the command line does is a function here. Options are keywords with the names that the command line has:
 
 >>> import tempfile
 >>> import ptmbench
->>> from ptmbench.bench.options import CellOptions, OutputOptions, RunOptions
->>> frame = ptmbench.run(
-...     RunOptions(
-...         suite="demo",
-...         models=("majority",),
-...         baselines=False,
-...         cells=CellOptions(tasks=("cola", "sst2")),
-...         output=OutputOptions(out=tempfile.mkdtemp()),
-...     )
-... )
+>>> folder = tempfile.mkdtemp()
+>>> frame = ptmbench.run("demo", models=["majority"], tasks=["cola", "sst2"], baselines=False, out=folder)
 >>> frame[["task", "status"]].to_dict("list")
 {'task': ['cola', 'sst2'], 'status': ['ok', 'ok']}
 >>> frame.attrs["exit_status"]
 0
 
-Importing ptmbench imports neither TensorFlow nor pandas. What a function needs is imported when it is called.
+`results` reads the records of any run again. Its columns have the same types whatever was run:
+
+>>> ptmbench.results(folder, by="mean")[["model", "task", "seeds"]].to_dict("list")
+{'model': ['majority', 'majority'], 'task': ['cola', 'sst2'], 'seeds': [1, 1]}
+
+In place of keywords, each function takes the options object of `ptmbench.bench.options` that its help names.
+
+Mistakes raise `ptmbench.bench.errors.UsageError`, and what is missing or broken raises the errors that
+`ptmbench.bench.errors.STATUSES` lists, each with a sentence that says what to do. Progress goes to stderr;
+``verbose=False`` leaves it out.
+
+Importing ptmbench imports neither TensorFlow nor pandas nor NumPy. What a function needs is imported when it is called.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -35,70 +40,91 @@ if TYPE_CHECKING:
     from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.options import EvaluateOptions, PredictOptions, PretrainOptions, RunOptions, TuneOptions
 
+__all__ = ["evaluate", "predict", "pretrain", "results", "run", "tune"]
 
-def run(options: "RunOptions") -> "pd.DataFrame":
+
+def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
     """Run a suite; returns all records of its folder as `results` does.
 
+    ``options`` are those of `ptmbench.bench.options.RunOptions` and its groups, such as ``models``, ``tasks``,
+    ``seeds``, ``data``, ``flops`` and ``out``. What is not given is the suite's own.
+
     ``attrs["exit_status"]`` is the exit status of ``ptmbench run``: 0, or 1 when a cell failed. A dry run prints the
-    plan and returns no lines. Mistakes raise `ptmbench.bench.errors.UsageError`, and what is missing or broken raises
-    the errors that `ptmbench.bench.errors.STATUSES` lists.
+    plan and returns no lines.
     """
     from pathlib import Path
 
-    from ptmbench.bench import environment
+    from ptmbench.bench.options import RunOptions
 
-    environment.prepare()
-    from ptmbench.bench.runs.run import run_suite
+    asked = _asked(RunOptions, suite, options, "suite")
+    with _working(verbose, asked.dry_run):
+        from ptmbench.bench.runs.run import run_suite
 
-    return _finished(run_suite(options), options.dry_run, options.output.out or Path("runs") / options.suite)
+        status = run_suite(asked)
+    return _finished(status, asked.dry_run, asked.output.out or Path("runs") / asked.suite)
 
 
-def tune(options: "TuneOptions") -> "pd.DataFrame":
+def tune(suite: "str | TuneOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
     """Tune the pre-trainings of a suite, or its adaptations; returns a line per trial and rung.
 
-    For pre-trainings the columns are "model", "size", "rung", "trial" (0 is the model's own recipe), "learning_rate",
-    "batch", "warmup", "budget" in its unit, "status", "loss" on held-out text, "flops" and "winner". For adaptations
-    they are "row", "size", "task", "adaptation", "rung", "trial", "learning_rate", "batch", "epochs", "max_steps" (None
-    where it is not tuned), "seeds", "status", the mean "score" on held-out examples, "flops" and "winner".
+    ``options`` are those of `ptmbench.bench.options.TuneOptions`. For pre-trainings the columns are "model", "size",
+    "rung", "trial" (0 is the model's own recipe), "learning_rate", "batch", "warmup", "budget" in its unit, "status",
+    "loss" on held-out text, "flops" and "winner". For adaptations they are "row", "size", "task", "adaptation", "rung",
+    "trial", "learning_rate", "batch", "epochs", "max_steps" (None where it is not tuned), "seeds", "status", the mean
+    "score" on held-out examples, "flops" and "winner".
 
     ``attrs["exit_status"]`` is 1 when something could not be tuned. A dry run prints the rungs and returns no lines.
-    `run` takes the folder of the result as `ptmbench.bench.options.TrainingOptions.tuned`. Errors are those of `run`.
+    `run` takes the folder of the result as ``tuned``.
     """
-    from ptmbench.bench import environment
+    from ptmbench.bench.options import TuneOptions
 
-    environment.prepare()
-    from ptmbench.bench.runs.tuning import tables
-    from ptmbench.bench.runs.tuning.tune import tune as work
+    asked = _asked(TuneOptions, suite, options, "suite")
+    with _working(verbose, asked.dry_run):
+        from ptmbench.bench.runs.tuning import tables
+        from ptmbench.bench.runs.tuning.tune import tune as work
 
-    status = work(options)
-    frame = tables.frame if options.adaptations is None else tables.adaptation_frame
-    found = frame(None if options.dry_run else options.out)
+        status = work(asked)
+    frame = tables.frame if asked.adaptations is None else tables.adaptation_frame
+    found = frame(None if asked.dry_run else asked.out)
     found.attrs["exit_status"] = status
     return found
 
 
-def evaluate(options: "EvaluateOptions") -> "pd.DataFrame":
-    """Adapt a pre-trained checkpoint to tasks and score it; returns what `run` returns."""
+def evaluate(
+    checkpoint: "str | PathLike[str] | EvaluateOptions", *, verbose: bool = True, **options: Any
+) -> "pd.DataFrame":
+    """Adapt a pre-trained checkpoint to tasks and score it; returns what `run` returns.
+
+    ``options`` are those of `ptmbench.bench.options.EvaluateOptions`, such as ``tasks``, ``adaptations``, ``seeds``,
+    ``data``, ``keep`` and ``out``.
+    """
     from pathlib import Path
 
-    from ptmbench.bench import environment
+    from ptmbench.bench.options import EvaluateOptions
 
-    environment.prepare()
-    from ptmbench.bench.runs.run import evaluate as work
+    asked = _asked(EvaluateOptions, checkpoint, options, "checkpoint")
+    with _working(verbose, asked.dry_run):
+        from ptmbench.bench.runs.run import evaluate as work
 
-    return _finished(work(options), options.dry_run, options.output.out or Path("runs") / options.checkpoint.name)
+        status = work(asked)
+    return _finished(status, asked.dry_run, asked.output.out or Path("runs") / asked.checkpoint.name)
 
 
-def pretrain(options: "PretrainOptions") -> "Checkpoint":
-    """Pre-train a model; returns its checkpoint, whose ``about`` holds steps, tokens, FLOPs, loss and more."""
-    from ptmbench.bench import environment
+def pretrain(model: "str | PretrainOptions", *, verbose: bool = True, **options: Any) -> "Checkpoint":
+    """Pre-train a model and save it; returns the checkpoint, whose ``about`` holds steps, tokens, FLOPs, loss and more.
 
-    environment.prepare()
-    from ptmbench.bench.engine import checkpoint
-    from ptmbench.bench.runs.pretrain import pretrain_command
+    ``options`` are those of `ptmbench.bench.options.PretrainOptions`: ``out`` and ``corpus`` have to be given, and a
+    budget as ``steps``, ``tokens``, ``flops`` or ``minutes``. A checkpoint may be given wherever a path is asked for.
+    """
+    from ptmbench.bench.options import PretrainOptions
 
-    pretrain_command(options)
-    return checkpoint.read(options.out)
+    asked = _asked(PretrainOptions, model, options, "model")
+    with _working(verbose):
+        from ptmbench.bench.engine import checkpoint
+        from ptmbench.bench.runs.pretrain import pretrain_command
+
+        pretrain_command(asked)
+    return checkpoint.read(asked.out)
 
 
 def predict(options: "PredictOptions") -> "pd.DataFrame":
@@ -119,26 +145,58 @@ def predict(options: "PredictOptions") -> "pd.DataFrame":
     return whole[["task", *(name for name in whole.columns if name != "task")]]
 
 
-def results(folder: "str | PathLike[str]") -> "pd.DataFrame":
-    """The records below a run folder, one line each (`ptmbench.leaderboard.tables.records`).
+def results(folder: "str | PathLike[str]", *, by: str = "record") -> "pd.DataFrame":
+    """The records below a run folder as a frame.
+
+    ``by="record"`` gives a line for each record (`ptmbench.leaderboard.frames.records` explains the columns),
+    ``by="mean"`` a line for each model, task and adaptation with the mean over seeds and its interval as on the board
+    (`ptmbench.leaderboard.frames.means`).
 
     Raises `ptmbench.leaderboard.record.RecordError` where no run wrote. Damaged records are left out, and named in
     ``attrs["damaged"]``.
     """
     from pathlib import Path
 
-    from ptmbench.leaderboard import store, tables
+    from ptmbench.bench.errors import UsageError
+    from ptmbench.leaderboard import frames, store
 
+    made = {"record": frames.records, "mean": frames.means}
+    if by not in made:
+        raise UsageError(f"by is one of {', '.join(made)}, not {by!r}.")
     found = store.load([Path(folder)])
-    frame = tables.records(found.records)
+    frame = made[by](found.records)
     frame.attrs["damaged"] = [f"{one.file}: {one.reason}" for one in found.damaged]
     return frame
 
 
+def _asked(kind: type, given: Any, options: dict[str, Any], first: str) -> Any:
+    """The options of ``kind``: ``given`` itself, or those of its keyword ``first`` and other keywords."""
+    from ptmbench.bench.errors import UsageError
+    from ptmbench.bench.keywords import built
+
+    if not isinstance(given, kind):
+        return built(kind, {first: given} | options)
+    if options:
+        raise UsageError(f"Give either {kind.__name__} or keywords ({', '.join(options)}), not both.")
+    return given
+
+
+@contextmanager
+def _working(verbose: bool, printing: bool = False) -> Iterator[None]:
+    """Prepares the process for TensorFlow, and keeps stdout free of all that is not asked for by ``printing``."""
+    from contextlib import nullcontext
+
+    from ptmbench.bench import console, environment
+
+    environment.prepare()
+    with console.silenced(not verbose), nullcontext() if printing else console.stdout_aside():
+        yield
+
+
 def _finished(status: int, dry: bool, out: "PathLike[str]") -> "pd.DataFrame":
     """The results below ``out``, none after a dry run, with the exit status of the command that made them."""
-    from ptmbench.leaderboard import tables
+    from ptmbench.leaderboard import frames
 
-    frame = tables.records(()) if dry else results(out)
+    frame = frames.records(()) if dry else results(out)
     frame.attrs["exit_status"] = status
     return frame

@@ -3,9 +3,8 @@
 import math
 import os
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -31,7 +30,6 @@ BEAM = click.IntRange(min=1, max=128)
 WIDTH = click.IntRange(min=1, max=16_384)
 VOCABULARY = click.IntRange(*BOUNDS["vocabulary"])
 THREADS = click.IntRange(*BOUNDS["threads"])
-Options = TypeVar("Options")
 
 
 class Name(click.ParamType):
@@ -189,14 +187,6 @@ def budget(options: dict[str, Any]) -> Budget | tuple[Budget, ...]:
     """Takes the four budget options out of ``options`` and returns the budget, or several."""
     found = parse_rungs(**{name: options.pop(name) for name in ("steps", "tokens", "flops", "minutes")})
     return found if len(found) > 1 else next(iter(found), Budget())
-
-
-def built(kind: type[Options], values: dict[str, Any]) -> Options:
-    """Takes the fields of ``kind`` (one of `bench.options`) and of its groups out of ``values`` and builds it."""
-    groups = {one.name: one.default_factory for one in fields(kind) if is_dataclass(one.default_factory)}
-    made = {name: built(group, values) for name, group in groups.items()}
-    own = {one.name: values.pop(one.name) for one in fields(kind) if one.name in values}
-    return kind(**own, **made)
 
 
 def save_option(function: Callable) -> Callable:

@@ -19,7 +19,6 @@ from ptmbench.bench.commands.options import (
     Number,
     Spread,
     budget,
-    built,
     cell_options,
     named,
     pretraining_options,
@@ -29,7 +28,15 @@ from ptmbench.bench.commands.options import (
     worker_options,
 )
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.options import BOUNDS, STRATEGIES, EvaluateOptions, PretrainOptions, RunOptions, TuneOptions
+from ptmbench.bench.keywords import built
+from ptmbench.bench.options import (
+    BOUNDS,
+    STRATEGIES,
+    EvaluateOptions,
+    PretrainOptions,
+    RunOptions,
+    TuneOptions,
+)
 
 
 @click.command(cls=Spread)

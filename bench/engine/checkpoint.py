@@ -41,6 +41,10 @@ class Checkpoint:
     about: Mapping[str, Any]
     files: Mapping[str, str]
 
+    def __fspath__(self) -> str:
+        """Its folder, so that a checkpoint may be given where a path is asked for."""
+        return os.fspath(self.folder)
+
     def arrays(self, name: str = "weights") -> dict[str, np.ndarray]:
         """Arrays by variable path, after the file's sum has been checked."""
         from safetensors.numpy import load

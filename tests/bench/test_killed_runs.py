@@ -12,7 +12,7 @@ from ptmbench.bench.runs.artefacts import AdaptedModel
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.leaderboard import record, tables
+from ptmbench.leaderboard import frames, record
 from tests.bench.processes import ROOT, states, wait_for
 
 SCRIPT = """
@@ -73,8 +73,8 @@ def test_a_run_killed_in_every_node_ends_with_the_same_record(world, tmp_path):
     assert found[0].pretraining["weights_sha256"] == found[1].pretraining["weights_sha256"]
     including = found[1].pretraining["including"]
     assert (including["steps"], found[1].pretraining["base"]["steps"]) == (80, 40)
-    (line,) = tables.records(found[1:]).to_dict("records")
-    assert line["pretraining_tokens"] == 80 * 128 and line["pretraining_flops"] == including["flops"]
+    (line,) = frames.records(found[1:]).to_dict("records")
+    assert line["tokens_pretrain"] == 80 * 128 and line["flops_pretrain"] == including["flops"]
 
 
 def _comparable(value):

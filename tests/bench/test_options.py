@@ -4,7 +4,7 @@ import doctest
 import shlex
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ import ptmbench
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.keywords import built, names_of
 from ptmbench.bench.options import (
     KINDS,
     CellOptions,
@@ -24,6 +25,7 @@ from ptmbench.bench.options import (
     PretrainOptions,
     RunOptions,
     TrainingOptions,
+    TuneOptions,
     WorkerOptions,
 )
 from ptmbench.bench.runs import pretrain, run
@@ -112,15 +114,10 @@ def test_what_the_command_line_does_not_say_is_the_default(tmp_path, monkeypatch
     assert found == PretrainOptions(model="bert", out=tmp_path / "x")
 
 
-@pytest.mark.parametrize("kind", [RunOptions, EvaluateOptions, PretrainOptions])
+@pytest.mark.parametrize("kind", [RunOptions, EvaluateOptions, PretrainOptions, TuneOptions])
 def test_a_name_stands_in_one_group_only(kind):
     """The command line has one flat list of options."""
-
-    def names(kind):
-        for one in fields(kind):
-            yield from names(one.default_factory) if is_dataclass(one.default_factory) else (one.name,)
-
-    found = list(names(kind))
+    found = names_of(kind)
     assert len(found) == len(set(found))
 
 
@@ -150,6 +147,49 @@ def test_texts_become_paths_and_options_do_not_change():
         asked.suite = "other"
 
 
+def test_keywords_give_the_same_options_as_the_groups():
+    found = built(RunOptions, {"suite": "demo", "models": ["bert"], "tasks": ["sst2"], "seeds": 2, "flops": 1e12})
+    assert found == RunOptions(
+        suite="demo",
+        models=("bert",),
+        cells=CellOptions(tasks=("sst2",), seeds=2),
+        training=TrainingOptions(budget=Budget(flops=1e12)),
+    )
+    ladder = built(RunOptions, {"suite": "demo", "tokens": [1000, 2000]})
+    assert ladder.training.budgets == (Budget(tokens=1000), Budget(tokens=2000))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ptmbench.run("demo", task=["sst2"]), "no option 'task' in RunOptions. Nearest: tasks"),
+        (lambda: ptmbench.run("demo", xyzzy=1), "no option 'xyzzy' in RunOptions. Nearest: adaptations, base"),
+        (lambda: ptmbench.run(RunOptions(suite="demo"), seeds=2), r"either RunOptions or keywords \(seeds\)"),
+        (lambda: ptmbench.run("demo", steps=3, tokens=4), "--steps and --tokens exclude each other"),
+        (lambda: ptmbench.run("demo", steps=3, budget=Budget()), "either budget or steps"),
+        (lambda: ptmbench.run("dmeo"), "demo"),
+        (lambda: ptmbench.pretrain("bert"), "PretrainOptions needs 'out'"),
+        (lambda: ptmbench.results("runs", by="seed"), "by is one of record, mean, not 'seed'"),
+    ],
+)
+def test_a_wrong_keyword_is_a_sentence(call, words):
+    with pytest.raises(UsageError, match=words):
+        call()
+
+
+@pytest.mark.slow
+def test_what_is_said_can_be_silenced(tmp_path, capsys):
+    """A run without training, in this process and in a worker."""
+    asked = {"models": ["majority"], "tasks": ["sst2"], "baselines": False, "jobs": 1}
+    frame = ptmbench.run("demo", out=tmp_path / "one", verbose=False, **asked)
+    assert capsys.readouterr() == ("", "") and len(frame) == 1
+    again = ptmbench.run("demo", out=tmp_path / "one", **asked)
+    said = capsys.readouterr()
+    assert said.out == "" and "1 of 1 cells recorded" in said.err and again.equals(frame)
+    assert len(ptmbench.run("demo", dry_run=True, verbose=False, **asked)) == 0
+    assert "majority" in capsys.readouterr().out
+
+
 def test_importing_the_package_is_quick():
     code = "import ptmbench, sys; assert not {'tensorflow', 'pandas', 'numpy', 'click'} & set(sys.modules), sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
@@ -172,23 +212,26 @@ def test_python_pretrains_evaluates_and_predicts(tmp_path, monkeypatch):
     microworld.make(world)
     corpus = sorted((world / "corpus").glob("*.txt"))
     recipe = {"batch": 4, "length": 32}
-    training = TrainingOptions(budget=Budget(steps=2), corpus=corpus, vocabulary=300, recipe=recipe)
-    made = ptmbench.pretrain(PretrainOptions(model="bert", out=tmp_path / "bert", training=training))
+    made = ptmbench.pretrain(
+        "bert", out=tmp_path / "bert", steps=2, corpus=corpus, vocabulary=300, recipe=recipe, verbose=False
+    )
     assert made.about["steps"] == 2 and made.folder == tmp_path / "bert"
 
     frame = ptmbench.evaluate(
-        EvaluateOptions(
-            checkpoint=tmp_path / "bert",
-            data=world,
-            cells=CellOptions(tasks=("sst2",), seeds=1, settings={"max_steps": 2, "length": 32}),
-            workers=WorkerOptions(jobs=1, threads=1),
-            output=OutputOptions(out=tmp_path / "run", keep=True),
-        )
+        made,
+        data=world,
+        tasks=["sst2"],
+        seeds=1,
+        settings={"max_steps": 2, "length": 32},
+        jobs=1,
+        threads=1,
+        out=tmp_path / "run",
+        keep=True,
     )
     assert frame.attrs == {"exit_status": OK, "damaged": []}
     (line,) = frame.to_dict("records")
     assert (line["model"], line["task"], line["status"], line["steps"]) == ("bert", "sst2", "ok", 2)
-    assert line["low"] <= line["score"] <= line["high"] and line["pretraining_flops"] == made.about["flops"]
+    assert line["low"] <= line["score"] <= line["high"] and line["flops_pretrain"] == made.about["flops"]
     assert line["command"].startswith(f"ptmbench evaluate {tmp_path / 'bert'} --data {world} --set max_steps=2")
     assert ptmbench.results(tmp_path / "run").equals(frame)
 

@@ -23,7 +23,7 @@ from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.trainings import GIVEN
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record, sheets, tables
+from ptmbench.leaderboard import frames, record, sheets, tables
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.cells import SHORT, train
@@ -304,8 +304,8 @@ def test_records_and_board_tell_of_the_teacher(world, tmp_path):
     student, teacher = (found[name].pretraining for name in ("distilbert", "bert"))
     assert student["teacher"]["weights_sha256"] == teacher["weights_sha256"] and "teacher" not in teacher
     assert student["including"]["steps"] == 6 and len(list((tmp_path / "pretrained").glob("*"))) == 2
-    lines = {line["model"]: line for line in tables.records(found.values()).to_dict("records")}
-    assert lines["distilbert"]["pretraining_flops"] == student["flops"] + teacher["flops"]
+    lines = {line["model"]: line for line in frames.records(found.values()).to_dict("records")}
+    assert lines["distilbert"]["flops_pretrain"] == student["flops"] + teacher["flops"]
     (words,) = sheets._pretraining([found["distilbert"]])
     assert words.endswith(f"taught by bert tiny, weights {teacher['weights_sha256'][:12]}")
     page = (tmp_path / "board" / "index.html").read_text()

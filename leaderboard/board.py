@@ -44,6 +44,7 @@ TABLES = {
     "table3": tables.table_3,
     "benchmarks": tables.benchmarks,
     "twins": tables.twins,
+    "blimp": tables.blimp,
     "ladder": tables.ladder,
     "scaling": tables.scaling,
     "crossings": tables.crossings,
@@ -60,6 +61,7 @@ _HEADINGS = {
     "table3": "The survey's table 3 (compressed models), reported beside measured",
     "benchmarks": "Official scores of benchmarks",
     "twins": "Pre-trained minus random weights: mean ± standard deviation of the differences over seeds (seeds)",
+    "blimp": "BLiMP by phenomenon, and published figures",
     "ladder": "Score against budget: rungs of each model, and the gain per doubling of FLOPs since the rung below",
     "scaling": "Score against budget: per doubling of FLOPs by least squares, bend, and exponent of the power law",
     "crossings": "Score against budget: which of two models is ahead at each rung, and where they cross",
@@ -68,7 +70,7 @@ _HEADINGS = {
     "overlap": "Examples of the report split that overlap with the training split, or with each other",
     "cells": "Every cell",
 }
-_WHERE_FOUND = ("overlap", "centred", "ladder", "scaling", "crossings")
+_WHERE_FOUND = ("overlap", "blimp", "centred", "ladder", "scaling", "crossings")
 """Tables that Markdown leaves out where they are empty."""
 
 

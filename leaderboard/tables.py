@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptmbench.leaderboard import centred, survey
+from ptmbench.leaderboard import centred, phenomena, survey
 from ptmbench.leaderboard import ladder as ladders
 from ptmbench.leaderboard import overlap as shared
 from ptmbench.leaderboard.arrange import arrange
@@ -201,6 +201,17 @@ def reported_lines(grid: Grid) -> list[dict[str, Any]]:
                 values = [*_identity(row), column.title, entry["metric"], entry["value"], *source, *ours]
                 lines.append(dict(zip(_REPORTED, values, strict=True)))
     return lines
+
+
+def blimp(records: Records) -> pd.DataFrame:
+    """BLiMP by phenomenon, accuracy in percent; after our rows figures that others published, with their source."""
+    blank = [""] * (len(_IDENTITY) - 1)
+    found = [
+        [*(_identity(line.row) if line.row else [line.name, *blank]), line.task, line.seeds or None, line.overall]
+        + [*line.values, line.source]
+        for line in phenomena.lines(_grid(records))
+    ]
+    return _frame(found, [*_IDENTITY, "task", "seeds", "all pairs", *phenomena.PHENOMENA.values(), "source"])
 
 
 def table_2(records: Records) -> pd.DataFrame:

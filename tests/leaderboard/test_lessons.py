@@ -12,7 +12,8 @@ def entry(title, **changes):
         "url": "https://arxiv.org/abs/1810.04805", "summary": f"{title}: in one line.", "story": ["It hides words."],
         "formula": "L = - ln p(x | y)", "nearest": "GPT (`gpt`), which sees one side.", "objectives": ["mlm"],
         "extensions": [], "representation": "contextual", "architecture": "Transformer encoder",
-        "tokenizer": "wordpiece", "corpus": "books", "parameters": "110M", "reference": "none", "licence": "", "code": f"models/x/{title}.py",
+        "tokenizer": "wordpiece", "corpus": "books", "parameters": "110M", "reference": "none", "licence": "",
+        "code": f"models/x/{title}.py",
         "sizes": [{"name": "tiny", "parameters": 1500000, "embedding": 1000000, "layers": 2, "width": 128}],
         "relatives": [{"name": "gpt", "relation": "nearest", "difference": ""}],
     } | changes  # fmt: skip

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt import channels, settings
+from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.adapt.effort import Network
+from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.seq2seq import topped_flops
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.adapt.unsupervised import head as monolingual
@@ -32,7 +34,7 @@ from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.bleu import bleu
-from ptmbench.tasks.task import Example
+from ptmbench.tasks.task import Example, Mention
 
 WORDS = Vocabulary(size=60)
 SMALL = Size(layers=1, width=16, heads=2, inner=24, length=12)
@@ -113,7 +115,10 @@ def test_a_step_learns_from_what_is_written_now_and_from_noise():
         Text(np.array([41, 42, 43], np.int32), np.ones(3, bool), 0),
         Text(np.array([51], np.int32), np.ones(1, bool), 1),
     ]
-    rows = [monolingual.row(WORDS, Own(), t.ids, t.ids, t.language, i, note=t) for i, t in enumerate(texts)]
+    rows = [
+        monolingual.row(WORDS, Own(), t.said(t.language, t.ids), t.ids, t.language, i, note=t)
+        for i, t in enumerate(texts)
+    ]
     asked = []
 
     def write(how, inputs, longest, seed):
@@ -141,6 +146,68 @@ def test_a_step_learns_from_what_is_written_now_and_from_noise():
     again, _ = unsupervised.make(adapted, rows, Own(), (3, 11))
     other, _ = unsupervised.make(adapted, rows, Own(), (3, 11))
     assert [r.arrays["tokens"].tolist() for r in again] == [r.arrays["tokens"].tolist() for r in other]
+
+
+def test_every_text_is_read_in_its_language_with_the_picture_of_its_example():
+    """What is written in the other language too. What the network writes has no mentions, so other texts have none."""
+    knowing = TOKENIZER.with_symbols({"languages": ["de", "en"], "entities": ["Q1"]}, {"entities": 4, "regions": 2})
+    one, two = (dataclasses.replace(pair(i, *texts), channels={
+        "languages": ("en",), "entities": (Mention(0, 0, 3, "Q1"),), "regions": np.full((1, 2), i + 1.0),
+        "boxes": np.ones((1, 4)),
+    }) for i, texts in enumerate([("one", "eins"), ("two", "zwei drei")]))  # fmt: skip
+    own = Own(drop=0.0, blank=0.0, shuffle=0)
+    made = monolingual.Codec(load("multi30k"), knowing, own, [one, two])
+    german, english = (knowing.numbers["languages"][name] for name in ("de", "en"))
+
+    def spoken(row):
+        arrays = row.arrays
+        assert len(arrays["languages"]) == len(arrays["tokens"]) and arrays["languages"][-1] == 0  # at the symbol
+        assert not arrays["entities"].any() and "segments" not in arrays
+        return set(arrays["languages"][:-1].tolist()), float(arrays["regions"][0, 0])
+
+    rows = made.rows(made.train)
+    assert [spoken(row) for row in rows] == [({english}, 1.0), ({german}, 2.0)]
+    assert [spoken(row) for row in made.rows([one, two])] == [({english}, 1.0), ({english}, 2.0)]
+
+    asked, vocabulary = [], knowing.vocabulary
+
+    def write(how, inputs, longest, seed):
+        asked.append(inputs)
+        return np.full((2, 2), vocabulary.first, np.int32)
+
+    decoding = SimpleNamespace(meet=list, constrains=SimpleNamespace(assign=float))
+    counted = []
+    adapted = SimpleNamespace(vocabulary=vocabulary, write=write, decoding=decoding,
+                              forward_flops=lambda rows: counted.extend(rows) or 1.0)  # fmt: skip
+    made, _ = unsupervised.make(adapted, rows, own, (0, 0))
+    languages = asked[0]["languages"]
+    assert [set(row[row > 0].tolist()) for row in languages] == [{english}, {german}]
+    assert [spoken(row) for row in made] == [({german}, 1.0), ({english}, 2.0), ({english}, 1.0), ({german}, 2.0)]
+    assert [float(row.arrays["regions"][0, 0]) for row in counted] == [1.0, 2.0]  # a picture costs, too
+
+
+def test_a_network_that_reads_languages_writes_by_them():
+    """Logits in training and while it writes are the same, and change with the language of the source: XLM under a new
+    decoder."""
+    knowing = TOKENIZER.with_symbols({"languages": ["de", "en"]}, {})
+    own = settings.changed(settings.defaults(Form.GENERATION, "unsupervised"), {"length": 12, "target_length": 6})
+    network = adapted("xlm", SMALL, knowing, Form.GENERATION, "unsupervised", own.label_smoothing, own)
+    rng = np.random.default_rng(0)
+    for variable in (*network.pretrained, *network.own):
+        variable.assign(rng.normal(0.0, 0.5, variable.shape))
+    text = Text(np.array(knowing.encode(["one two"])[0], np.int32), np.ones(2, bool), 0)
+    said = []
+    for number in (0, 1, 2):
+        whole = channels.Text([], {"languages": channels.Annotation(number, np.zeros(0, np.int32))})
+        row = monolingual.row(knowing.vocabulary, own, whole.filled(text.ids.tolist()), text.ids.tolist(), 1, 0)
+        batch = stack([row])
+        logits = network.decoding.decode(batch).numpy()
+        begun, writer = tf.fill([1, 1, 1], knowing.vocabulary.cls), network.decoding.writer
+        memory = writer.begin(tf.constant(batch["tokens"]), languages=tf.constant(batch["languages"]))
+        written = writer.step(*memory, begun, tf.fill([1, 1, 1], True))[0].numpy()
+        assert written[0, 0] == pytest.approx(logits[0, 0], abs=1e-4)
+        said.append(logits)
+    assert min(np.abs(one - other).max() for one, other in zip(said, said[1:], strict=False)) > 1e-3
 
 
 def test_the_loss_by_hand():

@@ -1,19 +1,22 @@
 """Generation without pairs: each training example gives one of its two sides, and evaluation is that of translation.
 
 A source is a text as the encoder reads it, and behind it a symbol for the language to write, which is no piece of text:
-the decoder begins with it, and the encoder finds padding in its place (`bench.adapt.unsupervised`).
+the decoder begins with it, and the encoder finds padding in its place (`bench.adapt.unsupervised`). Encoders that read
+languages and pictures are given those of each text. Mentions are left out: what the network writes has none.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from keras import ops
 
+from ptmbench.bench.adapt import channels
 from ptmbench.bench.adapt.heads import Row, generation, layout
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.channels import CHANNELS
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks.task import Example, Task
 
@@ -26,6 +29,12 @@ class Text:
     ids: np.ndarray
     heads: np.ndarray
     language: int
+    spoken: tuple[channels.Text, channels.Text] = (channels.Text([]), channels.Text([]))
+    """Empty texts of both languages, with their symbols and the picture of the example."""
+
+    def said(self, language: int, ids: Sequence[int]) -> channels.Text:
+        """A text of the same example: ``ids`` in one of the languages."""
+        return self.spoken[language].filled(ids)
 
 
 def symbols(vocabulary: Vocabulary) -> tuple[int, int]:
@@ -36,7 +45,7 @@ def symbols(vocabulary: Vocabulary) -> tuple[int, int]:
 def row(
     vocabulary: Vocabulary,
     settings: Own,
-    source: Sequence[int],
+    source: channels.Text,
     target: Sequence[int],
     language: int,
     example: int,
@@ -45,10 +54,12 @@ def row(
 ) -> Row:
     """The task of writing ``target`` in ``language`` after reading ``source``; ``denoising`` is the weight of a row
     whose source is the damaged target, 0 for a translation."""
-    tokens = layout(vocabulary, [source], settings.length - 1)["tokens"]
+    arrays = layout(vocabulary, [source], settings.length - 1)
+    del arrays["segments"]  # decoders read one text
+    behind = {name: 0 for name in arrays if CHANNELS[name].axes == "BT"} | {"tokens": symbols(vocabulary)[language]}
+    arrays |= {name: np.append(arrays[name], np.int32(number)) for name, number in behind.items()}
     text = target[: settings.target_length - 2]
-    arrays = {
-        "tokens": np.append(tokens, np.int32(symbols(vocabulary)[language])),
+    arrays |= {
         "targets": np.array([vocabulary.cls, *text, vocabulary.sep], np.int32),
         "denoising": np.array(denoising, np.float32),
     }
@@ -69,14 +80,15 @@ class Codec(generation.Codec):
         if "languages" not in task.extra:
             raise NotApplicable("no-languages", "because the task is not to translate one language into another.")
         super().__init__(task, tokenizer, settings, train)
-        self.train = train
+        self.train, self.languages = train, task.extra["languages"]
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:
         vocabulary, settings = self.tokenizer.vocabulary, self.settings
         if examples is not self.train:
             sources = self.tokenizer.encode([e.inputs[0] for e in examples])
             targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
-            pairs = enumerate(zip(sources, targets, strict=True))
+            read = [self._spoken(e)[0].filled(source) for e, source in zip(examples, sources, strict=True)]
+            pairs = enumerate(zip(read, targets, strict=True))
             return [row(vocabulary, settings, source, target, 1, i) for i, (source, target) in pairs]
         found, room = [], min(settings.length - 1 - vocabulary.template.added(1), settings.target_length - 2)
         taken = sides(examples)
@@ -84,11 +96,17 @@ class Codec(generation.Codec):
         for i, (ids, side) in enumerate(zip(self.tokenizer.encode(texts), taken, strict=True)):
             if ids := ids[: max(1, room)]:
                 own = np.array(ids, np.int32)
-                text = Text(own, self.tokenizer.heads(own), side)
-                found.append(row(vocabulary, settings, ids, ids, side, i, note=text))
+                text = Text(own, self.tokenizer.heads(own), side, self._spoken(examples[i]))
+                found.append(row(vocabulary, settings, text.said(side, ids), ids, side, i, note=text))
         if {text.note.language for text in found} != {0, 1}:
             raise NotApplicable("one-language", "because the training set has no text of one of the languages.")
         return found
+
+    def _spoken(self, example: Example) -> tuple[channels.Text, channels.Text]:
+        """`Text.spoken` for the sides of ``example``."""
+        each = ({**example.channels, "languages": (name,)} for name in self.languages)
+        source, target = (channels.whole_of(self.tokenizer, replace(example, channels=given)) for given in each)
+        return source, target
 
 
 class Head(generation.Head):

@@ -24,9 +24,9 @@ class Writer:
     def __init__(self, writer: Any, decoding: "Decoding"):
         self.writer, self.decoding = writer, decoding
 
-    def begin(self, tokens: Any) -> tuple[Any, Any]:
+    def begin(self, tokens: Any, **channels: Any) -> tuple[Any, Any]:
         tokens, first = self.decoding.parted(tokens)
-        memory, past = self.writer.begin(tokens)
+        memory, past = self.writer.begin(tokens, **channels)
         return (first, memory), past
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
@@ -89,7 +89,8 @@ def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]
     after what noise leaves of it; and the FLOPs of the translating."""
     vocabulary, rng = adapted.vocabulary, np.random.default_rng([*seed, 4])
     texts: list[Text] = [one.note for one in rows]
-    asked = [row(vocabulary, settings, text.ids, [], 1 - text.language, 0) for text in texts]
+    read = [text.said(text.language, text.ids.tolist()) for text in texts]
+    asked = [row(vocabulary, settings, own, [], 1 - text.language, 0) for own, text in zip(read, texts, strict=True)]
     longest = min(settings.target_length - 1, 3 * max(len(text.ids) for text in texts) // 2 + 5)
     how = Writing(sample=bool(settings.back_sample))
     adapted.decoding.meet(texts)
@@ -98,13 +99,13 @@ def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]
     adapted.decoding.constrains.assign(0.0)
     made = []
     for one, text, ids in zip(rows, texts, written, strict=True):
-        ids = ids[ids >= vocabulary.first]
-        made.append(row(vocabulary, settings, ids.tolist(), text.ids.tolist(), text.language, one.example))
+        source = text.said(1 - text.language, ids[ids >= vocabulary.first].tolist())
+        made.append(row(vocabulary, settings, source, text.ids.tolist(), text.language, one.example))
     # Writing a text costs what reading it along with its source does.
-    spent = [Row({"tokens": a.arrays["tokens"], "targets": ids}, 0) for a, ids in zip(asked, written, strict=True)]
+    spent = [Row({**one.arrays, "targets": ids}, 0) for one, ids in zip(asked, written, strict=True)]
     if settings.denoising:
         for one, text in zip(rows, texts, strict=True):
-            damaged = noise(text, rng, settings, vocabulary)
+            damaged = text.said(text.language, noise(text, rng, settings, vocabulary))
             made.append(
                 row(vocabulary, settings, damaged, text.ids.tolist(), text.language, one.example, settings.denoising)
             )

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptmbench.leaderboard import courses
 from ptmbench.leaderboard.record import FOLDER, RecordError
 from ptmbench.leaderboard.store import load
 from ptmbench.leaderboard.text import clean
@@ -26,7 +27,7 @@ from ptmbench.leaderboard.text import clean
 MANIFEST = "baseline.json"
 MARKER = ".baseline"
 SCHEMA = 1
-_FOLDERS = (FOLDER, "predictions")
+_FOLDERS = (FOLDER, "predictions", courses.FOLDER)
 _LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes a file
 _AGAIN = "Restore it from version control, or replace it with `ptmbench accept`."
 
@@ -85,6 +86,7 @@ def accept(
             for record in store.records:
                 if predictions and record.predictions:
                     _copy_predictions(source, new, record.predictions)
+            courses.keep(source, new, store.records)
             files = _files(new)
             made = Baseline(
                 digest=_digest(files), reason=reason, replaces=before.digest if before else None, files=files

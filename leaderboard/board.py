@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from ptmbench.leaderboard import examples, export, tables, view
+from ptmbench.leaderboard import courses, examples, export, tables, view
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.grid import Grid
 from ptmbench.leaderboard.lessons import Catalogue
@@ -88,7 +88,7 @@ def build(folders: Sequence[Path], out: Path, catalogue: Catalogue | None = None
         store = load(folders, remember=True)
         out.mkdir(parents=True, exist_ok=True)
         scripts, notes = examples.write_all(store.records, folders, out)
-        page = render(store.records, store.damaged, scripts, notes, catalogue)
+        page = render(store.records, store.damaged, scripts, notes, catalogue, courses.load(folders, store.records))
     path = out / PAGE
     temporary = out / f".{PAGE}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     try:
@@ -174,11 +174,13 @@ def render(
     scripts: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
     catalogue: Catalogue | None = None,
+    found: Mapping[str, courses.Points] | None = None,
 ) -> str:
-    """The whole page as text. ``scripts`` are the files of examples beside it, {seal: path}, ``notes`` about them."""
+    """The whole page as text. ``scripts`` are the files of examples beside it, {seal: path}, ``notes`` about them;
+    ``found`` are the courses of pre-trainings."""
     style, script = "\n".join(map(_site, _STYLES)), "\n".join(map(_site, _SCRIPTS))
     grid = arrange(records)
-    shown = view.board(grid, records, scripts or {}, catalogue)
+    shown = view.board(grid, records, scripts or {}, catalogue) | {"courses": courses.section(grid, found or {})}
     return _template().render(
         policy=_policy(style, script),
         style=Markup(style),

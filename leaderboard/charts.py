@@ -12,6 +12,7 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from ptmbench.leaderboard.stats import Interval
+from ptmbench.leaderboard.text import quantity
 
 _Key = TypeVar("_Key", bound=Hashable)
 _CURVE = (96, 22)  # width and height of a curve in its own units
@@ -24,6 +25,8 @@ _DODGE = 4.0  # between the whiskers of two models at one rung
 _LINE = 16.0  # height of a label
 _LONGEST = 12  # characters of a label
 _MOST_STEPS = 5  # of an axis
+_LONG = 20  # characters of the label of a course
+_DASHES = 4
 COLOURS = 8
 """Colours of lines on the page, k0 to k7."""
 _ROUND = tuple((4.2 * math.cos(i * math.pi / 6), 4.2 * math.sin(i * math.pi / 6)) for i in range(12))
@@ -163,6 +166,70 @@ def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
     return Markup(f'<svg class="plane ladder" viewBox="0 0 {width} {height}" aria-hidden="true">{"".join(parts)}</svg>')
 
 
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """A model in a picture of pre-trainings: (tokens or FLOPs, loss) along each of its pre-trainings."""
+
+    number: int
+    label: str
+    paths: Sequence[Sequence[tuple[float, float]]]
+    raw: Sequence[Sequence[tuple[float, float]]] = ()
+    """The same before they were smoothed."""
+
+
+def courses(lines: Sequence[Course], unit: str) -> Markup:
+    """Loss over what was spent, both logarithmic: one colour and dash per model, its label at the end of its line, and
+    what was not smoothed as a faint line behind it."""
+    left, right, top, bottom = 46, 190, 12, 34
+    width, height = 760, max(340, int(_LINE * len(lines)) + top + bottom + 16)
+    points = [point for line in lines for path in (*line.paths, *line.raw) for point in path]
+    across = _scale([math.log10(x) for x, _ in points], left, width - right)
+    up = _scale([math.log10(y) for _, y in points], height - bottom, top)
+    parts = [_tick(value, up(math.log10(value)), left, width - right) for value in _decades([y for _, y in points])]
+    for value in _decades([x for x, _ in points], most=4):
+        x, text = across(math.log10(value)), quantity(value, "FLOP" if unit == "flops" else "")
+        parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{height - bottom}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{height - 12}" text-anchor="middle">{Markup.escape(text)}</text>')
+    ends = [(across(math.log10(x)), up(math.log10(y))) for x, y in (line.paths[0][-1] for line in lines)]
+    beside = width - right + 10
+    for line, (x, y), place in zip(lines, ends, _apart([y for _, y in ends], top + 4, height - bottom), strict=True):
+        colour = f"k{(line.number - 1) % COLOURS}"
+        dash = f"d{(line.number - 1) // COLOURS % _DASHES}"
+        paths = "".join(
+            f'<polyline class="{kind}" points="'
+            f'{" ".join(f"{across(math.log10(a)):.1f},{up(math.log10(b)):.1f}" for a, b in path)}"/>'
+            for kind, several in (("raw", line.raw), ("mean", line.paths))
+            for path in several
+        )
+        label = line.label if len(line.label) <= _LONG else f"{line.label[: _LONG - 1]}…"
+        parts.append(
+            f'<g class="{colour} {dash}"><title>{Markup.escape(line.label)}</title>{paths}'
+            f'<line class="lead" x1="{x:.1f}" x2="{beside}" y1="{y:.1f}" y2="{place:.1f}"/>'
+            f'<line class="key" x1="{beside}" x2="{beside + 20}" y1="{place:.1f}" y2="{place:.1f}"/>'
+            f'<text class="label" x="{beside + 25}" y="{place:.1f}" dy="4">{line.number} {Markup.escape(label)}</text>'
+            "</g>"
+        )
+    return Markup(f'<svg class="plane course" viewBox="0 0 {width} {height}" aria-hidden="true">{"".join(parts)}</svg>')
+
+
+def _decades(values: Sequence[float], most: int = 9) -> list[float]:
+    """Round values between the smallest and the largest of ``values``: 1, 2 and 5 times powers of ten, or fewer."""
+    low, high = min(values), max(values)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        found = [step * 10.0**exponent for exponent in exponents for step in steps]
+        found = [value for value in found if low <= value <= high]
+        if len(found) <= most:
+            break
+    return found or [low, high]
+
+
+def _tick(value: float, y: float, left: float, right: float) -> str:
+    """A horizontal line of an axis with its value."""
+    line = f'<line class="axis" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    return f'{line}<text x="{left - 6}" y="{y:.1f}" dy="4" text-anchor="end">{value:g}</text>'
+
+
 def _whisker(x: float, span: Interval, up: Callable[[float], float]) -> str:
     if not math.isfinite(sum(span)):
         return ""
@@ -198,12 +265,7 @@ def _scale(values: Sequence[float], start: float, end: float):
 
 def _levels(levels: Sequence[float], up: Callable[[float], float], left: float, right: float) -> list[str]:
     """Horizontal lines of an axis at ``levels``, each with its value."""
-    parts = []
-    for value in levels:
-        y = f"{up(value):.1f}"
-        parts.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{value:g}</text>')
-    return parts
+    return [_tick(value, up(value), left, right) for value in levels]
 
 
 def _round(low: float, high: float) -> list[float]:

@@ -14,7 +14,8 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ptmbench.leaderboard.record import FOLDER, Record
+from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.store import runs_below
 
 BESIDE = "examples"
 _LARGEST = 64 * 2**20  # bytes of one file when unpacked
@@ -29,7 +30,7 @@ def write_all(records: Iterable[Record], folders: Sequence[Path], out: Path) -> 
     """{seal: script below ``out``} for every record whose predictions are there and whole, and notes on the others."""
     found: dict[str, str] = {}
     notes: list[str] = []
-    homes = [home for folder in folders for home in _homes(Path(folder))]
+    homes = [home for folder in folders for home in runs_below(Path(folder))]
     for record in records:
         if record.status != "ok" or not record.predictions:
             continue
@@ -61,13 +62,6 @@ def _rows(record: Record, homes: Sequence[Path]) -> tuple[list | None, str]:
     if any((home / name).is_file() for home in homes):
         return None, f"{name} is not the file that its record names (its hash differs), so its examples are not shown."
     return None, ""
-
-
-def _homes(folder: Path) -> list[Path]:
-    """Run folders: ``folder`` itself, the parent of a records folder, or the runs below it."""
-    if folder.name == FOLDER:
-        return [folder.parent]
-    return [folder] if (folder / FOLDER).is_dir() else sorted(path.parent for path in folder.glob(f"*/{FOLDER}"))
 
 
 def _write(path: Path, text: str) -> None:

@@ -66,6 +66,13 @@ def load(folders: Sequence[Path], remember: bool = False) -> Store:
     )
 
 
+def runs_below(folder: Path) -> list[Path]:
+    """Run folders: ``folder`` itself, the parent of a records folder, or the runs below it."""
+    if folder.name == FOLDER:
+        return [folder.parent]
+    return [folder] if (folder / FOLDER).is_dir() else sorted(path.parent for path in folder.glob(f"*/{FOLDER}"))
+
+
 def _homes(folder: Path) -> list[Path]:
     """The records folders below ``folder``."""
     if not folder.is_dir():

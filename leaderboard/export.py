@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _EEE = "0.2.1"
 _LIBRARY = "ptmbench"
+_RELATIONSHIPS = {"published": "third_party", "external": "other"}
+"""Who evaluates, by division: who made an external system is not known."""
 
 
 def to_latex(frame: "pd.DataFrame", caption: str) -> str:
@@ -70,7 +72,7 @@ def _evaluation(grid: Grid, row: Row) -> dict[str, Any]:
             "source_name": _LIBRARY,
             "source_type": "evaluation_run",
             "source_organization_name": "unknown",
-            "evaluator_relationship": "third_party" if row.division == "published" else "first_party",
+            "evaluator_relationship": _RELATIONSHIPS.get(row.division, "first_party"),
         },
         "eval_library": {
             "name": _LIBRARY,

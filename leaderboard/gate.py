@@ -151,7 +151,7 @@ def _compare(
     if one.trained and drop.method != IDENTICAL and 1 < min(drop.seeds) < ENOUGH:
         what = "pre-trainings" if math.isfinite(drop.freedom_of_pretraining) else "seeds"
         notes = (*notes, f"Fewer than {ENOUGH} {what} a side see little.")
-    counted = higher and one.identity[3] in ("pretrained", "published") and math.isfinite(drop.variance)
+    counted = higher and one.identity[3] in ("pretrained", "published", "external") and math.isfinite(drop.variance)
     counted = counted and not known.first.task.get("condition")
     if drop.from_pretraining:
         about["weights"] = frozenset(map(str, one.weights() | other.weights()))

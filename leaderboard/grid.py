@@ -23,6 +23,7 @@ _KIND_WORDS = {
     "random": "random weights",
     "baseline": "baseline",
     "published": "published",
+    "external": "external",
 }
 _ADAPTATION_WORDS = {
     "finetune": "fine-tuning",
@@ -30,6 +31,8 @@ _ADAPTATION_WORDS = {
     "prompt": "prompting",
     "cloze": "as it is",
     "words": "as it is",
+    "external": "",
+    "fixed": "one fixed system",
 }
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 SCHEMA = 1
 STATUSES = ("ok", "failed", "not_applicable", "diverged")
-KINDS = ("pretrained", "random", "baseline", "published")
-DIVISIONS = ("controlled", "published")
+KINDS = ("pretrained", "random", "baseline", "published", "external")
+DIVISIONS = ("controlled", "published", "external")
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -173,6 +173,9 @@ def _check_row(row: dict[str, Any]) -> None:
     _check_tokenizer(row.get("tokenizer"), "row")
     _expect(row.get("planned"), _PART_OR_NULL, "row.planned")
     _check_pretraining(row.get("planned"), "row.planned")
+    external = row.get("external")
+    _expect(external, _PART_OR_NULL, "row.external")
+    _expect((external or {}).get("declared"), _PART_OR_NULL, "row.external.declared")
     extensions = (row["card"] or {}).get("extensions")
     _expect(extensions, (list, None), "row.card.extensions")
     for one in extensions or ():

@@ -17,8 +17,8 @@ from ptmbench.leaderboard.record import FOLDER, Draw, Record, beside, draw_of, m
 from ptmbench.leaderboard.store import Damaged, load
 
 Identity = tuple[str, str, str, str, str, str]
-_AS_IT_IS = ("baseline", "cloze", "likelihood", "prompt", "words")
-"""Adaptations that train no weights."""
+_AS_IT_IS = ("baseline", "cloze", "fixed", "likelihood", "prompt", "words")
+"""Adaptations that train no weights; "fixed" is an external system that is not trained again."""
 _LABELS = {
     "task.version": "task version",
     "task.data_sha256": "data",

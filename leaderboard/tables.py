@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptmbench.leaderboard import centred, phenomena, survey
+from ptmbench.leaderboard import centred, external, phenomena, survey
 from ptmbench.leaderboard import ladder as ladders
 from ptmbench.leaderboard import overlap as shared
 from ptmbench.leaderboard.arrange import arrange
@@ -131,7 +131,11 @@ def twins(records: Records) -> pd.DataFrame:
 
 def cost(records: Records) -> pd.DataFrame:
     """What each row spent: parameters, pre-training, adaptation per cell, and the peak of memory."""
-    return _frame([[*_identity(row), *cost_of(row).values()] for row in _grid(records).rows], [*_IDENTITY, *COSTS])
+    rows = _grid(records).rows
+    notes = {row: external.note(row) for row in rows if row.division == "external"}
+    declared = ["declared"] if notes else []
+    lines = [[*_identity(row), *cost_of(row).values(), *([notes.get(row, "")] if notes else [])] for row in rows]
+    return _frame(lines, [*_IDENTITY, *COSTS, *declared])
 
 
 def ladder(records: Records) -> pd.DataFrame:

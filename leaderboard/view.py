@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ptmbench.leaderboard import centred, ladder_page, lessons, sheets, survey, tables
+from ptmbench.leaderboard import centred, external, ladder_page, lessons, sheets, survey, tables
 from ptmbench.leaderboard.cells import Places, places, score
 from ptmbench.leaderboard.costs import adaptation_tuning_of, cost_of, tuning_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
@@ -36,6 +36,7 @@ def board(
         for i, row in enumerate(grid.rows)
     ]
     rows = [_row(grid, row, costs[row], scale, i) | _lines(cells[i]) for i, row in enumerate(grid.rows)]
+    rows = [external.marked(row, shown) for row, shown in zip(grid.rows, rows, strict=True)]
     models = sheets.models(grid, rows, catalogue)
     links = sheets.links_of(models)
     return {

@@ -19,6 +19,7 @@ COMMANDS = {
     "pretrain": Command("commands.runs", "Pre-train one model on a corpus and save a checkpoint."),
     "evaluate": Command("commands.runs", "Adapt one checkpoint to tasks and score it."),
     "score": Command("commands.files", "Score a file of predictions against an official gold file."),
+    "record": Command("commands.files", "Record predictions of a system from elsewhere, for `board` and `gate`."),
     "predict": Command("commands.files", "Write predictions of adapted checkpoints, for `score` and for test servers."),
     "encode": Command("commands.files", "Write the hidden vectors of a text file's lines."),
     "import": Command("commands.published", "Make a checkpoint of a published model (Hugging Face layout)."),

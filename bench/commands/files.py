@@ -1,4 +1,4 @@
-"""Commands from files to files: ``score``, ``predict``, ``encode``, ``board``."""
+"""Commands from files to files: ``score``, ``record``, ``predict``, ``encode``, ``board``."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ptmbench.bench import environment
-from ptmbench.bench.commands.options import BATCH, Existing, Location, Name
+from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, SEED, Existing, Location, Name, Number
 from ptmbench.bench.errors import UsageError
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
@@ -42,6 +42,38 @@ def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_j
     width = max(len(name) for name in values)
     for name, value in values.items():
         click.echo(f"{name:<{width}}  {value:.6g}" if isinstance(value, float) else f"{name:<{width}}  {value}")
+
+
+@click.command()
+@click.argument("task", type=Name("tasks"))
+@click.option(
+    "--predictions",
+    type=Existing("file of predictions"),
+    required=True,
+    help="Predictions of the reported split, in a format that `score` takes.",
+)
+@click.option("--name", required=True, help="Name of the system on the board.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed that the system was trained with.")
+@click.option("--out", type=Location("folder"), required=True, help="Run folder that gets the record.")
+@click.option("--data", type=Existing("data folder", folder=True), help="Data folder (default: the microworld).")
+@click.option("--fixed", is_flag=True, help="One system that is not trained again: `gate` then compares one seed.")
+@click.option("--parameters", type=Number(min=1, max=1e15), help="Parameters of the system; shown as declared.")
+@click.option("--flops", type=ABOVE_ZERO, help="FLOPs of all its training; shown as declared.")
+@click.option("--note", help="A line about the system; shown as declared.")
+def record(**options: Any) -> int:
+    """Record predictions of TASK that were made elsewhere.
+
+    They are scored as `score` does, and sealed as a record of the external division. Records of several seeds give an
+    interval over seeds. `board`, `gate` and `accept` read them as any others.
+    """
+    environment.prepare()
+    from ptmbench.bench.runs.external.predictions import record as work
+
+    names = ("parameters", "flops", "note")
+    declared = {name: value for name in names if (value := options.pop(name)) is not None}
+    if "parameters" in declared:  # 110e6 is a whole number
+        declared["parameters"] = round(declared["parameters"])
+    return work(task_name=options.pop("task"), declared=declared, **options)
 
 
 @click.command()

@@ -67,7 +67,7 @@ class Row:
 
     name: str
     kind: str
-    """pretrained, published, random or baseline (the kinds of `leaderboard.record`)."""
+    """pretrained, published, random, baseline or external (the kinds of `leaderboard.record`)."""
     model: str | None = None
     size: str | None = None
     division: str = "controlled"

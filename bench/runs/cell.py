@@ -41,7 +41,7 @@ def run(cell: Cell, context: Context) -> Record:
     if status == "ok" and cell.row.model:  # in the batches of the evaluation, without tracing
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
     device = environment.device() if cell.row.model else environment.processor()
-    return _record(cell, context, task, outcome, status, reason, device)
+    return record_of(cell, context, task, outcome, status, reason, device)
 
 
 def adapt(cell: Cell, context: Context) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def attempt(cell: Cell, context: Context, held_out: int) -> tuple[float, int, di
 
 def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
     """The record of a cell that was not run because of ``reason`` ("code", "text"). It names no device."""
-    return _record(cell, context, tasks.load(cell.task), Outcome(), status, reason)
+    return record_of(cell, context, tasks.load(cell.task), Outcome(), status, reason)
 
 
-def _record(
+def record_of(
     cell: Cell,
     context: Context,
     task: Task,
@@ -94,6 +94,7 @@ def _record(
     reason: Mapping[str, str] | None,
     device: str | None = None,
 ) -> Record:
+    """The record of ``cell`` with what became of it, ``outcome``; it is not written."""
     return Record(
         key=cell.key,
         status=status,
@@ -120,6 +121,8 @@ def row_of(cell: Cell) -> dict[str, Any]:
     row = cell.row
     if row.kind == "baseline":
         label, card = baselines.label(row.name), None
+    elif row.kind == "external":
+        label, card = row.name, None
     else:
         module = models.load(row.model)
         label, card = module.CARD.title, module.CARD.facts()

@@ -55,8 +55,11 @@ def labelled(task: Task, gold: Path) -> list[Example]:
 
     Readers take a folder and a split, so ``gold`` is shown to them under an official name: the split whose file is
     called like it (the layouts of a data set's splits may differ), or else the one that is reported; "all" where that
-    is only a part of an official file. Of several official names the one counts whose suffix fits the content.
+    is only a part of an official file. Of several official names the one counts whose suffix fits the content. A folder
+    with all official files of the reported split is read as it is.
     """
+    if whole_folder(task, gold):
+        return _answered(list(task.read(gold, task.report)), task, gold)
     usual = "all" if "all" in task.files else task.report
     called = gold.name.removesuffix(".gz")
     split = next((split for split in task.files if {gold.name, called} & names_of(task, split)), usual)
@@ -73,6 +76,11 @@ def labelled(task: Task, gold: Path) -> list[Example]:
             examples = list(task.read(Path(folder), split))
         except DataError as error:
             raise type(error)(str(error).replace(str(stand_in), str(gold))) from error
+    return _answered(examples, task, gold)
+
+
+def _answered(examples: list[Example], task: Task, gold: Path) -> list[Example]:
+    """``examples`` of ``gold``; `DataError` unless all have an answer."""
     if not examples:
         raise DataError(f"{gold} holds no example of {task.title}.")
     for example in examples:

@@ -36,7 +36,7 @@ from ptmbench import tasks
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.scoring import superglue, texts, written
 from ptmbench.bench.scoring.gold import labelled, matched, official, whole_folder
-from ptmbench.tasks.columns import DOCUMENT, sentences
+from ptmbench.tasks.columns import DOCUMENT, plain, sentences
 from ptmbench.tasks.files import (
     entry,
     fields,
@@ -63,28 +63,55 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
     ``no_answer`` is a JSON object {question id: score of there being no answer}, for tasks where that may be.
     """
     task = tasks.load(task_name)
-    if task.form is Form.LANGUAGE_MODELLING:
-        raise UsageError(
-            f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
-        )
+    _check_filed(task)
     ranked = task.form in (*_RANKED, Form.MINIMAL_PAIR) or task.extra.get("gold") == "folder"
     if ranked and not gold.is_dir():
         raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose files count.")
     whole = task.form is Form.GENERATION and whole_folder(task, gold)
     if not (ranked or whole) and gold.is_dir() and Path(official(task, task.report)).suffix:  # folders have none
         raise DataError(f"{gold} is a folder; name one file of it, such as {official(task, task.report)}.")
+    right, guesses = pairs(task, gold, predictions)
+    if no_answer is not None:
+        guesses = _doubted(task, gold, guesses, no_answer)
+    sentences_only = [gold for gold in right if not _is_boundary(gold)]
+    return {"task": task.name, "examples": len(sentences_only)} | task.score(right, guesses)
+
+
+def pairs(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+    """Gold and predictions in the same order; `DataError` names the first row that mismatches. ``gold`` is a file, or
+    the folder of the data set unless tags stand in columns."""
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
     try:
         if task.form is not Form.GENERATION and not any(text.strip() for _, text in lines(predictions)):
             raise DataError(f"{predictions} is empty. Expected: {written.expected(task)}.")
-        right, guesses = _as_written(task, gold, predictions) or _reader(task)(task, gold, predictions)
+        return _as_written(task, gold, predictions) or _reader(task)(task, gold, predictions)
     except DataError as error:
         raise written.told(task, predictions, error) from error
-    if no_answer is not None:
-        guesses = _doubted(task, gold, guesses, no_answer)
-    sentences_only = [gold for gold in right if getattr(gold, "words", None) != (DOCUMENT,)]
-    return {"task": task.name, "examples": len(sentences_only)} | task.score(right, guesses)
+
+
+def answered(task: Task, data: Path, predictions: Path) -> list[Any]:
+    """The predictions in a file for the reported split of ``task`` in the data folder ``data``, in the order of its
+    examples. Errors are those of `score`."""
+    _check_filed(task)
+    columns = task.form is Form.TAGGING and not task.extra.get("alike")
+    if not columns:
+        return pairs(task, task.folder(data), predictions)[1]
+    right, guesses = pairs(task, task.paths(data, task.report)[0], predictions)
+    tags = [guess for gold, guess in zip(right, guesses, strict=True) if not _is_boundary(gold)]
+    return [list(plain(guess)) for guess in tags]
+
+
+def _check_filed(task: Task) -> None:
+    if task.form is Form.LANGUAGE_MODELLING:
+        raise UsageError(
+            f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
+        )
+
+
+def _is_boundary(gold: Any) -> bool:
+    """Whether ``gold`` is the tag of a line -DOCSTART-, which is no sentence."""
+    return getattr(gold, "words", None) == (DOCUMENT,)
 
 
 def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] | None:

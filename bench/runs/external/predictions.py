@@ -1,0 +1,153 @@
+"""``ptmbench record``: predictions that were made elsewhere, as a sealed record."""
+
+import hashlib
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ptmbench import tasks
+from ptmbench.bench.data import sources
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.runs import examples
+from ptmbench.bench.runs.answers import Context, Outcome
+from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.external.records import System, listed, same_seed
+from ptmbench.bench.scoring import score, score_files
+from ptmbench.leaderboard import record as records
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import DataError, Example, MissingData, Task
+
+
+def record(
+    *,
+    task_name: str,
+    predictions: Path,
+    name: str,
+    seed: int,
+    out: Path,
+    data: Path | None = None,
+    fixed: bool = False,
+    declared: Mapping[str, Any] | None = None,
+) -> int:
+    """Scores the file ``predictions`` on the reported split of a task and writes a record to the run folder ``out``.
+
+    ``data`` is the data folder; None for the embedded microworld. ``declared`` has "parameters", "flops" and "note" of
+    the system, as far as the user knows them. Everything is checked before the first file is written. Raises
+    `UsageError` for a wrong name or a second record of a seed, and `DataError` for predictions that do not fit.
+    """
+    task = tasks.load(task_name)
+    source = {"made": "predictions", "file": predictions.name, "sha256": _sha256(predictions)}
+    system = System(name=name, source=source, fixed=fixed, declared=declared or {})
+    _check_name_of(task, predictions)
+    with ExitStack() as stack:
+        folder = data or _embedded(out, stack)
+        cell = system.cell(task, sources.fingerprint(task, folder), seed)
+        _check_first(out, cell)
+        asked = examples.read(task, folder, task.report)
+        answers = _answers(task, folder, predictions, asked)
+        outcome = Outcome(examples=len(asked), scores=score.scores(task, asked, answers))
+        outcome.signatures = score.signatures(task, asked)
+        context = Context(
+            data=folder,
+            out=out,
+            source=sources.source_of(folder),
+            command=_command(task, predictions, system, cell, data),
+        )
+        with alone(out):
+            _check_first(out, cell)
+            if data is None:
+                _keep(folder, out)
+            outcome.predictions = score.keep_predictions(out, system.key(cell), asked, answers)
+            path = records.write(out, system.record(cell, context, task, outcome))
+    print(path)
+    return OK
+
+
+def _answers(task: Task, data: Path, predictions: Path, asked: Sequence[Example]) -> list[Any]:
+    """The predictions in the file, one for each of the examples that are ``asked``."""
+    try:
+        found = score_files.answered(task, data, predictions)
+        if len(found) != len(asked):
+            raise DataError(f"{predictions} has {len(found)} predictions.")
+        if task.form is Form.TAGGING:
+            _check_tags(task, predictions, asked, found)
+    except DataError as error:
+        raise type(error)(f"{error} {_advice(task, data, len(asked))}") from error
+    return found
+
+
+def _check_tags(task: Task, predictions: Path, asked: Sequence[Example], found: Sequence[Sequence[str]]) -> None:
+    for example, tags in zip(asked, found, strict=True):
+        if unknown := next((tag for tag in tags if tag not in task.labels), ""):
+            raise DataError(f"{predictions}: the tag {unknown!r:.60} of {example.id} is none of {listed(task.labels)}.")
+
+
+def _advice(task: Task, data: Path, count: int) -> str:
+    """What was expected and what to do next, behind the sentence on a file that does not fit."""
+    others = {split: len(_examples(task, data, split)) for split in task.files if split not in ("train", task.report)}
+    told = "".join(f"; the {split} split has {number:,}" for split, number in others.items() if number)
+    return (
+        f"`record` takes predictions of the {task.report} split of {task.title}, which has {count:,} examples{told}. "
+        f"`ptmbench info {task.name}` shows the format. Nothing was recorded."
+    )
+
+
+def _examples(task: Task, data: Path, split: str) -> Sequence[Example]:
+    try:
+        return task.examples(data, split)
+    except (DataError, MissingData):
+        return ()
+
+
+def _check_name_of(task: Task, predictions: Path) -> None:
+    """Raises `UsageError` for a file that `predict` wrote for another split."""
+    split = predictions.name.removeprefix(f"{task.name}.").removesuffix(".jsonl")
+    if split in task.files and split != task.report and predictions.name == f"{task.name}.{split}.jsonl":
+        raise UsageError(
+            f"{predictions} has predictions of the {split} split, as its name says. `record` takes those of the "
+            f"{task.report} split of {task.title}: make them with `ptmbench predict --split {task.report}`."
+        )
+
+
+def _check_first(out: Path, cell: Any) -> None:
+    """Raises `UsageError` if the system has a record of this seed already."""
+    if there := same_seed(out, cell):
+        raise UsageError(
+            f"{out} has a record of {cell.row.name} on {cell.task} with seed {cell.seed} already ({there.file_name}). "
+            "A seed is recorded once: give another --seed, another --name or another --out, or delete that record."
+        )
+
+
+def _embedded(out: Path, stack: ExitStack) -> Path:
+    """The microworld of the run folder ``out``, or one that is gone when ``stack`` ends: predictions that do not fit
+    leave nothing behind."""
+    if (out / "data" / "SOURCE.json").exists():
+        return out / "data"
+    return sources.embedded(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+
+
+def _keep(made: Path, out: Path) -> None:
+    """Copies the microworld in ``made`` to the run folder ``out``, where the next record finds it."""
+    if not (out / "data").exists():
+        partial = out / f".data.{os.getpid()}"
+        shutil.copytree(made, partial)
+        partial.rename(out / "data")
+
+
+def _sha256(path: Path) -> str:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder. Give the file of predictions.")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _command(task: Task, predictions: Path, system: System, cell: Any, data: Path | None) -> str:
+    declared = [part for name, value in system.declared.items() for part in (f"--{name}", str(value))]
+    given = ["--data", str(data)] if data else []
+    fixed = ["--fixed"] if system.fixed else []
+    words = ["ptmbench", "record", task.name, "--predictions", str(predictions), "--name", system.name, *given]
+    return shlex.join([*words, *fixed, *declared, "--seed", str(cell.seed)])

@@ -1,0 +1,125 @@
+"""What all records of the external division share: names, keys, and one record per seed.
+
+An external system is scored by the harness's own code on the task's gold labels. Its record says what it was made from
+(`System.source`) and what the user declares about it. The hash of the source is part of the record's key and no part
+of its recipe: the gate compares a changed system with its predecessor.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ptmbench import models
+from ptmbench.bench import baselines
+from ptmbench.bench.engine.checkpoint import digest
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.runs.answers import Context, Outcome
+from ptmbench.bench.runs.artefacts import Cell, Row
+from ptmbench.bench.runs.cell import record_of
+from ptmbench.leaderboard import record as records
+from ptmbench.leaderboard.record import Record
+from ptmbench.tasks.task import Task
+
+LONGEST = 60
+"""Characters of a name."""
+_METHODS = {False: "external", True: "fixed"}
+"""The adaptation in records of a system that is trained anew for each seed, and of a fixed one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A system that was made elsewhere. Raises `UsageError` for a name that it cannot have."""
+
+    name: str
+    source: Mapping[str, str]
+    """What it is recorded from: "made", "file" and "sha256"."""
+    fixed: bool = False
+    """Whether it is one system that is not trained again for other seeds."""
+    declared: Mapping[str, Any] = field(default_factory=dict)
+    """"parameters", "flops" and "note", as far as the user gives them."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    def cell(self, task: Task, data_sha256: str, seed: int, limit: int = 0) -> Cell:
+        """The cell of the system on ``task``."""
+        return Cell(
+            row=Row(name=self.name, kind="external", division="external"),
+            task=task.name,
+            task_version=task.version,
+            form=task.form,
+            data_sha256=data_sha256,
+            adaptation=_METHODS[self.fixed],
+            settings={},
+            seed=seed,
+            tokenizer="",
+            limit=limit,
+        )
+
+    def key(self, cell: Cell) -> str:
+        """The key of the record of ``cell``: a changed source makes another one."""
+        return digest({"external": cell.key, "source": dict(self.source)})
+
+    def record(
+        self,
+        cell: Cell,
+        context: Context,
+        task: Task,
+        outcome: Outcome,
+        status: str = "ok",
+        reason: Mapping[str, str] | None = None,
+        device: str | None = None,
+    ) -> Record:
+        """The record of ``cell``, which is not written."""
+        made = record_of(cell, context, task, outcome, status, reason, device)
+        about = dict(self.source) | ({"declared": dict(self.declared)} if self.declared else {})
+        return replace(made, key=self.key(cell), row={**made.row, "external": about})
+
+
+def check_name(name: str) -> None:
+    """Raises `UsageError` unless ``name`` may stand on the board: short, printable, and no name of the suite's own."""
+    if not name.strip() or len(name) > LONGEST or not name.isprintable() or name != name.strip():
+        raise UsageError(
+            f"The name {name[:LONGEST]!r} cannot stand on the board. Give 1 to {LONGEST} printable characters without "
+            "blanks at the ends."
+        )
+    known = {_plain(one): one for one in (*models.names(), *baselines.names())}
+    if own := known.get(_plain(name).removeprefix("random")) or known.get(_plain(name)):
+        raise UsageError(
+            f"{name} is the name of {own}, which ptmbench has itself. Give the external system a name of its own, such "
+            f"as 'our-{own}'."
+        )
+
+
+def same_seed(out: Path, cell: Cell) -> Record | None:
+    """The record in the run folder ``out`` of the system of ``cell`` with the same task, data and seed; None without
+    one. Raises `RecordError` for a damaged record under its name."""
+    name = (
+        f"{records.slug(cell.task)}.{records.slug(cell.row.name)}.{records.slug(cell.adaptation)}.s{cell.seed}.*.json"
+    )
+    found = map(records.read, sorted((Path(out) / records.FOLDER).glob(name)))
+    wanted = _identity(cell.row.name, cell.task, cell.task_version, cell.data_sha256, cell.seed)
+    return next((one for one in found if _identity_of(one) == wanted), None)
+
+
+def _identity_of(record: Record) -> tuple:
+    if record.row["division"] != "external":
+        return ()
+    task = record.task
+    return _identity(record.row["name"], task["name"], task["version"], task["data_sha256"], record.seed)
+
+
+def _identity(*parts: Any) -> tuple:
+    return parts
+
+
+def _plain(name: str) -> str:
+    """``name`` in lower case, letters and digits only."""
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+def listed(values: Sequence[str]) -> str:
+    """``values`` for an error message, the first ten of them."""
+    return ", ".join(values[:10]) + (", ..." if len(values) > 10 else "")

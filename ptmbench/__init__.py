@@ -33,14 +33,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
 
+    import keras
+    import numpy as np
     import pandas as pd
 
     from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.options import EvaluateOptions, PredictOptions, PretrainOptions, RunOptions, TuneOptions
 
-__all__ = ["evaluate", "predict", "pretrain", "results", "run", "tune"]
+__all__ = ["encode", "evaluate", "load", "predict", "pretrain", "results", "run", "score", "tune"]
 
 
 def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
@@ -127,22 +130,107 @@ def pretrain(model: "str | PretrainOptions", *, verbose: bool = True, **options:
     return checkpoint.read(asked.out)
 
 
-def predict(options: "PredictOptions") -> "pd.DataFrame":
-    """Predict a split with adapted checkpoints; returns the lines of the files below ``options.out``: "task", "id",
-    "prediction", and what a form writes with it."""
-    import pandas as pd
+def load(source: "str | PathLike[str]") -> "keras.Model":
+    """The pre-trained encoder of a checkpoint as a `keras.Model`, with its tokenizer.
 
-    from ptmbench.bench import environment
+    The model (`ptmbench.bench.runs.keras_model.PretrainedEncoder`) takes token ids [B, T], which its ``tokenize`` makes
+    of texts, and gives a dict of vectors: "tokens" [B, T, D] and "pooled" [B, D]. ``fit`` works with a head on top, and
+    so do ``save``, ``quantize``, ``enable_lora`` and ``export``. Of a file NAME.keras, any Keras model with such an
+    encoder inside is loaded; `keras.saving.load_model` finds the classes only after this function has run once.
+    """
+    from pathlib import Path
 
-    environment.prepare()
-    from ptmbench.bench.runs.predict import predict as work
+    with _working(verbose=True):
+        from ptmbench.bench.runs import keras_model
 
-    work(checkpoints=options.checkpoints, split=options.split, data=options.data, out=options.out)
-    suffix = f".{options.split}.jsonl"
-    found = {path.name.removesuffix(suffix): path for path in sorted(options.out.glob(f"*{suffix}"))}
-    frames = [pd.read_json(path, lines=True, dtype=False).assign(task=name) for name, path in found.items()]
-    whole = pd.concat(frames, ignore_index=True)
-    return whole[["task", *(name for name in whole.columns if name != "task")]]
+        return keras_model.load(Path(source))
+
+
+def encode(
+    checkpoint: "str | PathLike[str]",
+    texts: "Sequence[str]",
+    *,
+    by: str = "text",
+    batch: int = 32,
+    verbose: bool = True,
+) -> "np.ndarray | list[np.ndarray]":
+    """The vectors that a pre-trained checkpoint gives to ``texts``, float32.
+
+    ``by="text"`` gives an array [N, D], ``by="token"`` a list of N arrays [T, D] of the tokens of each text, special
+    tokens included. ``batch`` is the number of texts that are read at once.
+    """
+    from pathlib import Path
+
+    from ptmbench.bench.errors import UsageError
+
+    if by not in ("text", "token"):
+        raise UsageError(f"by is one of text, token, not {by!r}.")
+    if isinstance(texts, str):
+        raise UsageError(f"texts is a sequence of texts, not one text. Give [{texts!r:.40}].")
+    with _working(verbose):
+        from ptmbench.bench.runs.predict import vectors
+
+        found = vectors(Path(checkpoint), list(texts), batch)
+    return found.pooled if by == "text" else found.tokens
+
+
+def predict(
+    checkpoints: "str | PathLike[str] | Sequence[str | PathLike[str]] | PredictOptions",
+    texts: "Sequence[str | Sequence[str]] | None" = None,
+    *,
+    verbose: bool = True,
+    **options: Any,
+) -> "pd.DataFrame":
+    """Predictions of adapted checkpoints, which `run` and `evaluate` keep below adapted/ with ``keep=True``.
+
+    Give either ``texts`` (each one text, or as many as the task has inputs) and one checkpoint, or ``data``, the data
+    folder, and ``split`` ("test" if not given). With ``out``, files are written as ``ptmbench predict`` does.
+
+    Returns a line for each example with "task", "id", "prediction", and what a form writes with it.
+    """
+    from os import PathLike
+    from pathlib import Path
+
+    from ptmbench.bench.errors import UsageError
+    from ptmbench.bench.options import PredictOptions
+
+    one = isinstance(checkpoints, str | PathLike)
+    if texts is not None and (options or not one or isinstance(texts, str)):
+        raise UsageError("texts are a sequence of texts for one checkpoint, without other options.")
+    asked = _asked(PredictOptions, (checkpoints,) if one else checkpoints, options, "checkpoints")
+    with _working(verbose):
+        import pandas as pd
+
+        from ptmbench.bench.runs import predict as work
+
+        found = work.predict(asked) if texts is None else [work.predict_texts(Path(checkpoints), texts)]
+    lines = [{"task": one.task.name} | line for one in found for line in one.lines]
+    return pd.DataFrame(lines, columns=None if lines else ["task", "id", "prediction"])
+
+
+def score(
+    task: str,
+    predictions: Any,
+    gold: "str | PathLike[str] | None" = None,
+    *,
+    data: "str | PathLike[str] | None" = None,
+    split: str | None = None,
+) -> dict[str, Any]:
+    """The scores of ``predictions`` as the official scorer of ``task`` computes them: {"task", "examples", all metrics,
+    "headline"}.
+
+    ``predictions`` are what `predict` returns, a mapping from ids to predictions, predictions in the order of the gold,
+    or a file. ``gold`` is the official file with the answers; or give ``data``, the data folder, and ``split`` (the one
+    that the task reports if not given).
+
+    Raises `ptmbench.tasks.task.DataError` for the first prediction that does not fit.
+    """
+    from pathlib import Path
+
+    from ptmbench.bench.scoring import score_values
+
+    answers, folder = (None if path is None else Path(path) for path in (gold, data))
+    return score_values.score(task, predictions, answers, folder, split)
 
 
 def results(folder: "str | PathLike[str]", *, by: str = "record") -> "pd.DataFrame":

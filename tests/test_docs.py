@@ -63,3 +63,20 @@ def test_every_page_is_in_the_contents():
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     missing = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
     assert not [page for page in missing if str(page.relative_to(ROOT / "docs")) not in contents]
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_python_page_run(tmp_path, monkeypatch):
+    """One after the other, in a folder with the microworld."""
+    from ptmbench.tasks import microworld
+
+    monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    microworld.make(tmp_path / "world")
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    names: dict = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, "docs/python.md", "exec"), names)
+    shown = {name for block in blocks for name in re.findall(r"ptmbench\.(\w+)\(", block)}
+    assert shown == set(names["ptmbench"].__all__)

@@ -9,7 +9,9 @@ import click
 
 from ptmbench.bench import environment
 from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, SEED, Existing, Location, Name, Number
-from ptmbench.bench.errors import UsageError
+from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.keywords import built
+from ptmbench.bench.options import PredictOptions
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 """What `leaderboard.board.text` writes; named here, since that module is imported only when the command runs."""
@@ -87,7 +89,8 @@ def predict(**options: Any) -> int:
     environment.prepare()
     from ptmbench.bench.runs.predict import predict as work
 
-    return work(**options)
+    work(built(PredictOptions, options))
+    return OK
 
 
 @click.command()

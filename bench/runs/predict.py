@@ -1,9 +1,10 @@
 """Applies checkpoints: predictions of adapted models in the format of test servers, and hidden vectors of any text."""
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,52 +15,142 @@ from ptmbench.bench.data import sums
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError, write_bytes, write_text
 from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
+from ptmbench.bench.options import PredictOptions
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
-from ptmbench.tasks.forms import prediction_details
-from ptmbench.tasks.task import MissingData, Task
+from ptmbench.tasks.forms import Form, prediction_details
+from ptmbench.tasks.task import Example, MissingData, Task
+
+TEXTS = (Form.CLASSIFICATION, Form.REGRESSION, Form.GENERATION)
+"""Forms that are asked of texts alone."""
 
 
-def predict(*, checkpoints: Sequence[Path], split: str, data: Path | None, out: Path) -> int:
-    """Predicts ``split`` with adapted checkpoints (from ``run --keep`` or ``evaluate --keep``) and writes files to
-    ``out``.
+class Predicted(NamedTuple):
+    """The predictions of a checkpoint for a split of ``task``."""
+
+    task: Task
+    examples: Sequence[Example]
+    predictions: Sequence[Any]
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """A line for each example: "id", "prediction", and what the form of the task writes with it."""
+        pairs = zip(self.examples, self.predictions, strict=True)
+        return [
+            {"id": example.id, "prediction": prediction} | prediction_details(prediction)
+            for example, prediction in pairs
+        ]
+
+
+class Vectors(NamedTuple):
+    """The hidden vectors of N texts, float32."""
+
+    pooled: np.ndarray
+    """[N, D]"""
+    tokens: list[np.ndarray]
+    """[T, D] for each text, with special tokens"""
+    ids: list[np.ndarray]
+    """int32 [T] for each text"""
+
+
+def predict(options: PredictOptions) -> list[Predicted]:
+    """Predicts a split with adapted checkpoints (from ``run --keep`` or ``evaluate --keep``), and writes files if
+    ``options`` have a folder for them.
 
     Test splits of GLUE and SuperGLUE are also packed into the zip file of their server. A checkpoint of MNLI also
     predicts MNLI-mm and the diagnostic set, and a checkpoint of SuperGLUE's RTE both diagnostic sets.
     """
     environment.prepare()
-    opened = [_adapted(Path(folder)) for folder in checkpoints]
+    data, split, out = options.data, options.split, options.out
+    opened = [_adapted(folder) for folder in options.checkpoints]
     if data is None:
         raise UsageError("`predict` reads the task's own files: give the data folder with --data.")
-    from ptmbench.bench.scoring import submission, superglue
-
-    archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
+    predicted = []
     for task, found in _asked(opened, split, data).values():
         sums.check(task, data, split)
         examples = task.examples(data, split)
         with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
             predictions = _predictions(found, examples)
             bar.advance(len(predictions))
-        lines = [
-            json.dumps({"id": e.id, "prediction": p} | prediction_details(p), ensure_ascii=False)
-            for e, p in zip(examples, predictions, strict=True)
-        ]
-        write_text(out / f"{task.name}.{split}.jsonl", "\n".join(lines) + "\n")
-        print(out / f"{task.name}.{split}.jsonl")
+        predicted.append(Predicted(task, examples, predictions))
+        if out is not None:
+            path = out / f"{task.name}.{split}.jsonl"
+            lines = [json.dumps(line, ensure_ascii=False) for line in predicted[-1].lines]
+            write_text(path, "\n".join(lines) + "\n")
+            print(path)
+    if out is not None and split == "test":
+        _pack(predicted, data, out)
+    return predicted
+
+
+def _pack(predicted: Sequence[Predicted], data: Path, out: Path) -> None:
+    """Writes the zip files of the servers whose tasks are among ``predicted``."""
+    from ptmbench.bench.scoring import submission, superglue
+
+    archives: dict[str, dict[str, dict[str, Any]]] = {"glue": {}, "superglue": {}}
+    for task, examples, predictions in predicted:
         if "submission" in task.extra:
             entered = archives[task.extra["submission"].get("archive", "glue")]
             entered[task.name] = {e.id: p for e, p in zip(examples, predictions, strict=True)}
     reports = []
-    if archives["glue"] and split == "test":
+    if archives["glue"]:
         rows = {name: list(found.values()) for name, found in archives["glue"].items()}
         reports.append(submission.write_glue(rows, out))
-    if archives["superglue"] and split == "test":
+    if archives["superglue"]:
         reports.append(superglue.write(archives["superglue"], out, data))
     for report in reports:
         for line in report.notes:
             say(line)
         print(report.path)
-    return OK
+
+
+def predict_texts(folder: Path, texts: Sequence[str | Sequence[str]]) -> Predicted:
+    """Predictions of the adapted checkpoint in ``folder`` for ``texts``; each is one text, or as many texts as the task
+    has inputs.
+
+    Raises `UsageError` for tasks that need more than texts, such as the candidates of a choice.
+    """
+    environment.prepare()
+    found = _adapted(folder)
+    task = tasks.load(found.about["task"])
+    if task.form not in TEXTS or task.needs:
+        kinds = ", ".join(form.value for form in TEXTS)
+        raise UsageError(
+            f"{task.title} has the form {task.form.value}, which needs more than texts (forms that do not: {kinds}). "
+            "Give its data folder as data."
+        )
+    inputs = [(one,) if isinstance(one, str) else tuple(one) for one in texts]
+    examples = [Example(id=str(n), inputs=one, gold=None) for n, one in enumerate(inputs)]
+    return Predicted(task, examples, _predictions(found, examples) if examples else [])
+
+
+def vectors(folder: Path, texts: Sequence[str], batch: int = 32) -> Vectors:
+    """The hidden vectors of ``texts`` under the pre-trained checkpoint in ``folder``."""
+    environment.prepare()
+    from ptmbench.bench.adapt.heads import Row, layout, stack
+    from ptmbench.bench.engine import networks
+
+    found = checkpoint.read(folder)
+    shape, tokenizer = Size(**found.about["shape"]), Tokenizer.load(found.path("tokenizer.json"))
+    network = networks.build(found.about["model"], shape, tokenizer, 0)
+    networks.assign(network.loss.variables, found.arrays())
+    network.encoder.dropout = 0.0
+    rows = [Row(layout(tokenizer.vocabulary, [ids], shape.length), i) for i, ids in enumerate(tokenizer.encode(texts))]
+    import tensorflow as tf
+
+    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in ("tokens", "segments")}
+    forward = tf.function(lambda b: tuple(network.encoder(b, seed=None))[:2], autograph=False).get_concrete_function(
+        spec
+    )
+    pooled, tokens = [np.zeros((0, network.encoder.width), np.float32)], []
+    with progress("encode", len(rows), "lines", brief=True) as bar:
+        for begin in range(0, len(rows), batch):
+            part = rows[begin : begin + batch]
+            hidden, whole = forward({name: tf.constant(value) for name, value in stack(part).items()})
+            pooled.append(whole.numpy())
+            tokens += [h[: row.tokens] for h, row in zip(hidden.numpy(), part, strict=True)]
+            bar.advance(len(part))
+    return Vectors(np.concatenate(pooled), tokens, [row.arrays["tokens"] for row in rows])
 
 
 def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int:
@@ -68,40 +159,13 @@ def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int
     ``pooled`` float32 [N, D]; ``tokens`` float32 [M, D], the token vectors of all lines in sequence, with special
     tokens; ``offsets`` int64 [N + 1], the first token of each line; ``ids`` int32 [M].
     """
-    import io
-
-    environment.prepare()
-    from ptmbench.bench.adapt.heads import Row, layout, stack
-    from ptmbench.bench.engine import networks
-    from ptmbench.bench.engine.checkpoint import read
-
-    found, lines = read(checkpoint), _lines(source)
-    shape, tokenizer = Size(**found.about["shape"]), Tokenizer.load(found.path("tokenizer.json"))
-    network = networks.build(found.about["model"], shape, tokenizer, 0)
-    networks.assign(network.loss.variables, found.arrays())
-    network.encoder.dropout = 0.0
-    rows = [Row(layout(tokenizer.vocabulary, [ids], shape.length), i) for i, ids in enumerate(tokenizer.encode(lines))]
-    import tensorflow as tf
-
-    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in ("tokens", "segments")}
-    forward = tf.function(lambda b: tuple(network.encoder(b, seed=None))[:2], autograph=False).get_concrete_function(
-        spec
-    )
-    pooled, vectors = [], []
-    with progress("encode", len(rows), "lines", brief=True) as bar:
-        for begin in range(0, len(rows), batch):
-            part = rows[begin : begin + batch]
-            hidden, whole = forward({name: tf.constant(value) for name, value in stack(part).items()})
-            pooled.append(whole.numpy())
-            vectors += [h[: row.tokens] for h, row in zip(hidden.numpy(), part, strict=True)]
-            bar.advance(len(part))
-    buffer = io.BytesIO()
+    found, buffer = vectors(checkpoint, _lines(source), batch), io.BytesIO()
     np.savez(
         buffer,
-        pooled=np.concatenate(pooled),
-        tokens=np.concatenate(vectors),
-        offsets=np.cumsum([0, *map(len, vectors)]),
-        ids=np.concatenate([row.arrays["tokens"] for row in rows]),
+        pooled=found.pooled,
+        tokens=np.concatenate(found.tokens),
+        offsets=np.cumsum([0, *map(len, found.tokens)]),
+        ids=np.concatenate(found.ids),
     )
     out = out if out.suffix == ".npz" else out.with_name(out.name + ".npz")
     write_bytes(out, buffer.getvalue())

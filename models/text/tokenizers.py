@@ -212,11 +212,20 @@ class Tokenizer:
         """The tokenizer that `save` wrote; `TokenizerError` for a file that is missing, foreign or damaged."""
         path = Path(path)
         try:
-            content = json.loads(path.read_bytes())
-            found, kind, seal, spec = (content[key] for key in ("format", "kind", "sha256", "tokenizer"))
-            imported, symbols, widths = content.get("imported"), content.get("symbols", {}), content.get("widths", {})
+            text = path.read_bytes().decode()
         except OSError as error:
             raise TokenizerError(f"Cannot read the tokenizer {path}: {error.strerror}.") from error
+        except UnicodeDecodeError:
+            text = ""
+        return cls.from_json(text, str(path))
+
+    @classmethod
+    def from_json(cls, text: str, path: str) -> "Tokenizer":
+        """The tokenizer whose `to_json` is ``text``; ``path`` says in errors where it stands."""
+        try:
+            content = json.loads(text)
+            found, kind, seal, spec = (content[key] for key in ("format", "kind", "sha256", "tokenizer"))
+            imported, symbols, widths = content.get("imported"), content.get("symbols", {}), content.get("widths", {})
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokenizerError(
                 f"{path} is not a tokenizer file of this project, or is damaged; train it anew."

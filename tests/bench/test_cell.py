@@ -155,10 +155,11 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
     assert result.pretraining["steps"] == 4 and result.pretraining["weights_sha256"] == made.weights_sha256
     (folder,) = (context.out / "adapted").iterdir()
 
+    from ptmbench.bench.options import PredictOptions
     from ptmbench.bench.runs.predict import predict
 
     out = tmp_path / "predictions"
-    assert predict(checkpoints=[folder], split="dev", data=world, out=out) == 0
+    predict(PredictOptions(checkpoints=[folder], split="dev", data=world, out=out))
     lines = [json.loads(line) for line in (out / "rte.dev.jsonl").read_text().splitlines()]
     assert len(lines) == 300 and {line["prediction"] for line in lines} <= set(load("rte").labels)
 
@@ -170,9 +171,10 @@ def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_pa
     assert result.status == "ok", result.reason
     (folder,) = (context.out / "adapted").iterdir()
 
+    from ptmbench.bench.options import PredictOptions
     from ptmbench.bench.runs.predict import predict
 
-    assert predict(checkpoints=[folder], split="dev", data=world, out=tmp_path / "predictions") == 0
+    predict(PredictOptions(checkpoints=[folder], split="dev", data=world, out=tmp_path / "predictions"))
     lines = [json.loads(line) for line in (tmp_path / "predictions/stsb.dev.jsonl").read_text().splitlines()]
     with gzip.open(context.out / result.predictions["file"], "rt") as file:
         before = [json.loads(line)["prediction"] for line in file]
@@ -180,7 +182,7 @@ def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_pa
     # Nothing is read but what is asked: the training set may be gone.
     (tmp_path / "other/glue/STS-B").mkdir(parents=True)
     shutil.copy(world / "glue/STS-B/dev.tsv", tmp_path / "other/glue/STS-B/dev.tsv")
-    assert predict(checkpoints=[folder], split="dev", data=tmp_path / "other", out=tmp_path / "again") == 0
+    predict(PredictOptions(checkpoints=[folder], split="dev", data=tmp_path / "other", out=tmp_path / "again"))
     again = (tmp_path / "again/stsb.dev.jsonl").read_text()
     assert again == (tmp_path / "predictions/stsb.dev.jsonl").read_text()
     # A checkpoint without the state of its codec is of an earlier version.
@@ -188,7 +190,7 @@ def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_pa
     texts = {"tokenizer.json": found.path("tokenizer.json").read_text()}
     old = checkpoint.write(tmp_path / "old", about=found.about, arrays={"weights": found.arrays()}, texts=texts)
     with pytest.raises(checkpoint.CheckpointError, match=r"lacks codec\.json, .* Run the cell again with --keep\."):
-        predict(checkpoints=[old.folder], split="dev", data=world, out=tmp_path / "none")
+        predict(PredictOptions(checkpoints=[old.folder], split="dev", data=world, out=tmp_path / "none"))
 
 
 def test_diverging_is_a_result_with_its_step(context, tokenizer, world, tmp_path):

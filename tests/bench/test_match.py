@@ -19,6 +19,7 @@ from ptmbench.bench.adapt.match import head as matching
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.options import PredictOptions
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row
@@ -162,7 +163,7 @@ def predicts_as_before(context, result):
     """The kept checkpoint writes the summaries of the record, from its own extraction; an older one says what to do."""
     (folder,) = (context.out / "adapted").iterdir()
     traced.cache_clear()  # as in a process of its own
-    assert predict(checkpoints=[folder], split="test", data=context.data, out=context.out / "again") == 0
+    predict(PredictOptions(checkpoints=[folder], split="test", data=context.data, out=context.out / "again"))
     again = [json.loads(line) for line in (context.out / "again/aeslc.test.jsonl").read_text().splitlines()]
     with gzip.open(context.out / result.predictions["file"], "rt") as file:
         before = [json.loads(line) for line in file]
@@ -172,7 +173,7 @@ def predicts_as_before(context, result):
     texts = {"tokenizer.json": found.path("tokenizer.json").read_text()}
     old = checkpoint.write(context.out / "old", about=found.about, arrays={"weights": found.arrays()}, texts=texts)
     with pytest.raises(checkpoint.CheckpointError, match=r"lacks codec\.json"):
-        predict(checkpoints=[old.folder], split="test", data=context.data, out=context.out / "none")
+        predict(PredictOptions(checkpoints=[old.folder], split="test", data=context.data, out=context.out / "none"))
 
 
 @pytest.mark.slow

@@ -236,6 +236,23 @@ def test_python_pretrains_evaluates_and_predicts(tmp_path, monkeypatch):
     assert ptmbench.results(tmp_path / "run").equals(frame)
 
     (adapted,) = (tmp_path / "run" / "adapted").iterdir()
-    answers = ptmbench.predict(PredictOptions(checkpoints=(adapted,), data=world, out=tmp_path / "out", split="dev"))
+    answers = ptmbench.predict(adapted, data=world, out=tmp_path / "out", split="dev")
     assert list(answers.columns[:3]) == ["task", "id", "prediction"] and set(answers.task) == {"sst2"}
-    assert len(answers) == len((tmp_path / "out" / "sst2.dev.jsonl").read_text().splitlines())
+    lines = (tmp_path / "out" / "sst2.dev.jsonl").read_text().splitlines()
+    assert len(answers) == len(lines)
+    asked = PredictOptions(checkpoints=(adapted,), data=world, split="dev")
+    assert ptmbench.predict(asked, verbose=False).equals(answers)
+
+    scores = ptmbench.score("sst2", answers, data=world)
+    assert scores["headline"] == line["score"] and scores["examples"] == len(answers)
+    gold = world / "glue" / "SST-2" / "dev.tsv"
+    for same in (
+        list(answers.prediction),
+        dict(zip(answers.id, answers.prediction, strict=True)),
+        tmp_path / "out" / "sst2.dev.jsonl",
+    ):
+        assert ptmbench.score("sst2", same, gold) == scores
+
+    texts = [row.split("\t")[0] for row in gold.read_text().splitlines()[1:]]
+    told = ptmbench.predict(adapted, texts, verbose=False)
+    assert list(told.prediction) == list(answers.prediction)

@@ -7,6 +7,7 @@ import pytest
 
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.options import PredictOptions
 from ptmbench.bench.runs import predict
 from ptmbench.tasks.task import MissingData
 
@@ -23,7 +24,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(predict, "_predictions", lambda found, rows: done.append(found.folder.name) or ["1"])
         folders = [tmp_path / str(n) / name for n, name in enumerate(names)]
         try:
-            predict.predict(checkpoints=folders, split=split, data=tmp_path, out=tmp_path / "out")
+            predict.predict(PredictOptions(checkpoints=folders, split=split, data=tmp_path, out=tmp_path / "out"))
         finally:
             assert not done or (tmp_path / "out").is_dir()
             call.done = done

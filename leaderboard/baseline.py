@@ -1,8 +1,11 @@
 """A baseline: records that somebody accepted, to be committed and compared with.
 
-It is a run folder (records and the predictions beside them) with a ``baseline.json`` that says why it was accepted and
-what its content hashes to. The digest is over the content of every file, so a record that is changed, added or taken
-away is noticed even if its own seal is right; who accepted it is left to version control. A hidden file ``.baseline``
+It is a folder with one file of records (`leaderboard.pack`) and the predictions beside it. The manifest in that file
+says why the records were accepted and what the content of all files hashes to. So a record that is changed, added or
+taken away is noticed even if its own seal is right; who accepted it is left to version control.
+
+Baselines of earlier versions hold loose records and a ``baseline.json``. They are read and verified as ever, have the
+same digest as a packed one with the same records, and are packed by the next `accept`. Their hidden file ``.baseline``
 repeats the digest, so that a baseline whose manifest was deleted does not pass for an ordinary run folder.
 
 `accept` writes the new baseline beside the old one, under a hidden name, and swaps the two by renaming. A process that
@@ -16,10 +19,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from ptmbench.leaderboard import courses
+from ptmbench.leaderboard import courses, pack
+from ptmbench.leaderboard.pack import PACK, Pack, PackError, hashes, laid_out, packed
 from ptmbench.leaderboard.record import FOLDER, RecordError
 from ptmbench.leaderboard.store import load
 from ptmbench.leaderboard.text import clean
@@ -27,9 +32,9 @@ from ptmbench.leaderboard.text import clean
 MANIFEST = "baseline.json"
 MARKER = ".baseline"
 SCHEMA = 1
-_FOLDERS = (FOLDER, "predictions", courses.FOLDER)
+_FOLDERS = (FOLDER, "predictions")
 _LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes a file
-_AGAIN = "Restore it from version control, or replace it with `ptmbench accept`."
+_AGAIN = pack.AGAIN
 
 
 class BaselineError(RecordError):
@@ -44,7 +49,7 @@ class Baseline:
     replaces: str | None
     """The digest of the baseline before it."""
     files: Mapping[str, str]
-    """{path below the folder: SHA-256}"""
+    """{path below the folder: SHA-256}; a packed record has the path that it would have as a file of its own."""
 
 
 def accept(
@@ -53,12 +58,15 @@ def accept(
     reason: str,
     predictions: bool = True,
     warn: Callable[[str], None] = lambda sentence: None,
+    add: bool = False,
 ) -> Baseline:
     """Make the records of the run folder ``records`` the baseline in ``folder``, which is replaced as a whole.
 
     Without ``predictions`` the records come alone: predictions quote the data, and not every licence lets them be
-    published. The intervals over examples are in the records. A baseline in ``folder`` that is not what was accepted is
-    replaced too, after a sentence to ``warn``. The same records accepted again for the same reason change nothing.
+    published. The intervals over examples are in the records. With ``add`` the old baseline's records and predictions
+    stay, and only those of the same file name (cell and seed) are replaced. Without it, a baseline in ``folder`` that
+    is not what was accepted is replaced too, after a sentence to ``warn``. The same records accepted again for the same
+    reason change nothing, except that loose records are packed.
 
     `BaselineError` when there is no reason, no scored record, a damaged one, predictions that are not those of their
     record, or an old baseline whose digest is lost; then ``folder`` stays as it was.
@@ -67,9 +75,9 @@ def accept(
     reason, records, folder = clean(reason).strip(), Path(records), Path(folder).resolve()
     if not reason:
         raise BaselineError("A baseline needs a reason: say with --reason why these scores are right.")
-    source = records.parent if records.name == FOLDER else records
+    source = records.parent if records.name in (FOLDER, PACK) else records
     store = load([records])
-    if not (source / FOLDER).is_dir():
+    if not _is_run(source):
         raise BaselineError(f"{records} holds several runs. A baseline is one of them: give its folder.")
     if store.damaged:
         raise BaselineError(f"{store.damaged[0].file} is damaged, so nothing was accepted: {store.damaged[0].reason}")
@@ -79,24 +87,30 @@ def accept(
     with _locked(folder.parent):
         _finish(folder)
         before = _accepted_before(folder, warn)
+        if add and before and not before.whole:
+            raise BaselineError(f"{folder} is damaged, so nothing was added to it. {_AGAIN}")
         new = _beside(folder, "new")
         try:
-            for path in sorted((source / FOLDER).glob("[!.]*.json")):
-                _copy(path, new / FOLDER / path.name)
+            texts = _texts(folder) if add and before else {}
+            texts |= {name: laid_out(content) for name, content in _texts(source).items()}
+            if add and before:
+                for path in sorted((folder / "predictions").glob("[!.]*")):
+                    _copy(path, new / "predictions" / path.name)
             for record in store.records:
                 if predictions and record.predictions:
                     _copy_predictions(source, new, record.predictions)
-            courses.keep(source, new, store.records)
-            files = _files(new)
-            made = Baseline(
-                digest=_digest(files), reason=reason, replaces=before.digest if before else None, files=files
-            )
+            new.mkdir(exist_ok=True)
+            runs = [source, folder] if add and before else [source]
+            courses.keep(runs, new, load(runs).records)
+            files = _files(new) | hashes(texts)
+            replaces, packed_before = before.digest if before else None, (folder / PACK).is_file()
+            made = Baseline(digest=_digest(files), reason=reason, replaces=replaces, files=files)
             if before and before.whole and (before.digest, before.reason) == (made.digest, made.reason):
-                return verify(folder) or made
-            text = json.dumps({"schema": SCHEMA} | vars(made), indent=1, ensure_ascii=True) + "\n"
-            _write(new / MARKER, f"{made.digest}\n")
-            _write(new / MANIFEST, text)
-            for made_folder in (*(new / name for name in _FOLDERS), new):
+                if packed_before:
+                    return verify(folder) or made
+                made = replace(made, replaces=before.replaces)
+            _write(new / PACK, packed({"schema": SCHEMA} | vars(made), texts))
+            for made_folder in (new / "predictions", new):
                 _sync(made_folder)
             _swap(folder, new)
         finally:
@@ -110,6 +124,7 @@ class _Before:
 
     digest: str
     reason: str = ""
+    replaces: str | None = None
     whole: bool = False
 
 
@@ -117,11 +132,11 @@ def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _Before | Non
     """The baseline in ``folder``, as far as it is known; None where there is none and nothing else."""
     try:
         if found := verify(folder):
-            return _Before(digest=found.digest, reason=found.reason, whole=True)
+            return _Before(digest=found.digest, reason=found.reason, replaces=found.replaces, whole=True)
     except BaselineError as error:
         digest = _marked(folder)
         with contextlib.suppress(BaselineError):
-            digest = _manifest(folder / MANIFEST).digest
+            digest = (_packed(folder)[0] if (folder / PACK).is_file() else _manifest(folder / MANIFEST)).digest
         if not digest:
             raise BaselineError(
                 f"{error} It was not replaced, because its digest is lost, which the new baseline would name. To begin "
@@ -198,23 +213,31 @@ def _locked(parent: Path) -> Iterator[None]:
 def verify(folder: Path) -> Baseline | None:
     """The baseline in ``folder``, every file checked; None where it is an ordinary run folder."""
     folder = Path(folder)
-    path = folder / MANIFEST
-    if not path.is_file():
-        if _marked(folder) is not None:
-            raise BaselineError(
-                f"{folder} was accepted as a baseline, but its {MANIFEST} is missing, so nothing tells whether its "
-                f"records are those that were accepted. {_AGAIN}"
-            )
+    found, fault = {}, ""
+    if (folder / PACK).is_file():
+        path = folder / PACK
+        made, own = _packed(folder)
+        found, fault = hashes(own.records), own.fault
+    elif (folder / MANIFEST).is_file():
+        path = folder / MANIFEST
+        made = _manifest(path)
+        if _marked(folder) not in (None, made.digest):
+            raise BaselineError(f"The digest in {path} is not that in {folder / MARKER}. {_AGAIN}")
+    elif _marked(folder) is not None:
+        raise BaselineError(
+            f"{folder} was accepted as a baseline, but its {MANIFEST} is missing, so nothing tells whether its "
+            f"records are those that were accepted. {_AGAIN}"
+        )
+    else:
         return None
-    made = _manifest(path)
-    if _marked(folder) not in (None, made.digest):
-        raise BaselineError(f"The digest in {path} is not that in {folder / MARKER}. {_AGAIN}")
-    found = _files(folder)
+    found |= _files(folder)
     changed = sorted(name for name in found.keys() | made.files.keys() if found.get(name) != made.files.get(name))
     if changed:
         what = "was added to" if changed[0] not in made.files else "is missing from" if changed[0] not in found else ""
         said = f"{clean(changed[0])} {what} it" if what else f"{clean(changed[0])} was changed"
         raise BaselineError(f"The baseline {folder} is not what was accepted: {said}. {_AGAIN}")
+    if fault:
+        raise BaselineError(f"{path} is damaged: {fault}. {_AGAIN}")
     if _digest(found) != made.digest:
         raise BaselineError(f"The digest in {path} is not that of its files. {_AGAIN}")
     return made
@@ -225,13 +248,31 @@ def _manifest(path: Path) -> Baseline:
     try:
         if path.stat().st_size > _LARGEST:
             raise ValueError("too large")
-        body = json.loads(path.read_text(encoding="utf-8"))
+        return _restored(path, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, BaselineError):
+            raise
+        raise BaselineError(f"{path} is damaged. {_AGAIN}") from error
+
+
+def _packed(folder: Path) -> tuple[Baseline, Pack]:
+    """The manifest in the pack of ``folder``, and the pack."""
+    try:
+        found = pack.read(folder / PACK)
+    except PackError as error:
+        raise BaselineError(str(error)) from error
+    return _restored(folder / PACK, found.manifest), found
+
+
+def _restored(path: Path, body: Any) -> Baseline:
+    """The ``body`` of a manifest in ``path``, its layout checked."""
+    try:
         schema = body["schema"]
         made = Baseline(digest=body["digest"], reason=body["reason"], replaces=body["replaces"], files=body["files"])
         texts = (made.digest, made.reason, *([] if made.replaces is None else [made.replaces]), *made.files.values())
         if not isinstance(made.files, dict) or not all(isinstance(text, str) for text in texts):
             raise TypeError("types")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise BaselineError(f"{path} is damaged. {_AGAIN}") from error
     if type(schema) is not int or schema != SCHEMA:
         raise BaselineError(f"{path} has schema {clean(schema)!s:.20}; this version of ptmbench reads {SCHEMA}.")
@@ -251,8 +292,22 @@ def _marked(folder: Path) -> str | None:
 
 def _files(folder: Path) -> dict[str, str]:
     """{path: SHA-256}. Hidden files are no part of it: a board may leave its index there, and no record is one."""
-    found = sorted(path for name in _FOLDERS for path in (folder / name).glob("[!.]*") if path.is_file())
-    return {f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+    found = [path for name in _FOLDERS for path in (folder / name).glob("[!.]*") if path.is_file()]
+    found += [path for path in (folder / courses.FILE,) if path.is_file()]
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(found)
+    }
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / FOLDER).is_dir() or (folder / PACK).is_file()
+
+
+def _texts(folder: Path) -> dict[str, bytes]:
+    """{file name: content} of the records of one run folder, packed and loose."""
+    packed_ones = pack.read(folder / PACK).records if (folder / PACK).is_file() else {}
+    loose = sorted((folder / FOLDER).glob("[!.]*.json"))
+    return {**packed_ones, **{path.name: path.read_bytes() for path in loose}}
 
 
 def _digest(files: Mapping[str, str]) -> str:

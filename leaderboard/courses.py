@@ -1,8 +1,8 @@
-"""The course of pre-trainings: the loss at each step, beside the records that name the weights.
+"""The course of pre-trainings: the loss at each step, for the weights that records name.
 
-A run keeps it in the manifest of each pre-training (``pretrained/NAME/manifest.json``). A baseline keeps it in
-``courses``, one small file for each pre-training, which `keep` writes. Both name the SHA-256 of the weights, and so do
-records: a course is shown for exactly the weights that a row was measured with.
+A run keeps it in the manifest of each pre-training (``pretrained/NAME/manifest.json``). A baseline keeps all of them in
+one file, ``courses.json``, which `keep` writes. Both name the SHA-256 of the weights, and so do records: a course is
+shown for exactly the weights that a row was measured with.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from ptmbench.leaderboard.record import Record
 from ptmbench.leaderboard.store import runs_below
 from ptmbench.leaderboard.text import number, quantity
 
-FOLDER = "courses"
+FILE = "courses.json"
 MOST = 100
 """Points of a course that are kept; its first and its last one are among them."""
 _WINDOW = 9  # points of a running mean
@@ -42,21 +42,19 @@ def load(folders: Sequence[Path], records: Iterable[Record]) -> dict[str, Points
     return found
 
 
-def keep(source: Path, target: Path, records: Iterable[Record]) -> None:
-    """Write the courses of the pre-trainings of ``records``, as far as the run ``source`` has them, to
-    ``target``/courses."""
-    for weights, points in sorted(load([source], records).items()):
-        path = target / FOLDER / f"{weights[:16]}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        body = {"weights_sha256": weights, "course": points}
-        path.write_text(json.dumps(body, separators=(",", ":")) + "\n", encoding="ascii")
+def keep(sources: Sequence[Path], target: Path, records: Iterable[Record]) -> None:
+    """Write the courses of the pre-trainings of ``records``, as far as the folders ``sources`` have them, to
+    ``target``/courses.json: an object from weights to points, a line each. Nothing is written if there are none."""
+    lines = [f'"{weights}":{json.dumps(points)}' for weights, points in sorted(load(sources, records).items())]
+    if lines:
+        (target / FILE).write_text("{" + ",\n".join(lines) + "}\n", encoding="ascii")
 
 
 def _courses(home: Path) -> Iterator[tuple[str, Points]]:
-    for path in sorted(home.glob(f"{FOLDER}/[!.]*.json")):
-        body = _json(path)
-        if isinstance(body, dict) and isinstance(body.get("course"), list):
-            yield str(body.get("weights_sha256")), _points(body["course"])
+    kept = _json(home / FILE)
+    for weights, points in kept.items() if isinstance(kept, dict) else ():
+        if isinstance(points, list):
+            yield weights, _points(points)
     for path in sorted(home.glob("pretrained/[!.]*/manifest.json")):
         body = _json(path)
         if not isinstance(body, dict) or body.pop("seal", None) != _seal(body):

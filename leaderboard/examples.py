@@ -30,12 +30,12 @@ def write_all(records: Iterable[Record], folders: Sequence[Path], out: Path) -> 
     """{seal: script below ``out``} for every record whose predictions are there and whole, and notes on the others."""
     found: dict[str, str] = {}
     notes: list[str] = []
-    homes = [home for folder in folders for home in runs_below(Path(folder))]
+    runs = list(dict.fromkeys(run for folder in folders for run in runs_below(Path(folder))))
     for record in records:
         if record.status != "ok" or not record.predictions:
             continue
         script = out / file_of(record)
-        rows, fault = _rows(record, homes)
+        rows, fault = _rows(record, runs)
         if fault:
             notes.append(fault)
         elif rows is not None:
@@ -44,9 +44,9 @@ def write_all(records: Iterable[Record], folders: Sequence[Path], out: Path) -> 
     return found, sorted(set(notes))
 
 
-def _rows(record: Record, homes: Sequence[Path]) -> tuple[list | None, str]:
+def _rows(record: Record, runs: Sequence[Path]) -> tuple[list | None, str]:
     name = record.predictions["file"]
-    for path in (home / name for home in homes if (home / name).is_file()):
+    for path in (run / name for run in runs if (run / name).is_file()):
         try:
             content = path.read_bytes()
             if hashlib.sha256(content).hexdigest() != record.predictions.get("sha256"):
@@ -59,7 +59,7 @@ def _rows(record: Record, homes: Sequence[Path]) -> tuple[list | None, str]:
             return [[line["id"], line["gold"], line["prediction"]] for line in lines], ""
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError):
             return None, f"{name} cannot be read, so its examples are not shown. Run the cell again to have them."
-    if any((home / name).is_file() for home in homes):
+    if any((run / name).is_file() for run in runs):
         return None, f"{name} is not the file that its record names (its hash differs), so its examples are not shown."
     return None, ""
 

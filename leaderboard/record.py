@@ -127,6 +127,11 @@ def read(path: Path, pieces: Pieces | None = None) -> Record:
             content = file.read(_LARGEST + 1)
     except OSError as error:
         raise RecordError(f"{name} cannot be read: {error.strerror or error}.") from error
+    return parse(name, content, pieces)
+
+
+def parse(name: str, content: bytes, pieces: Pieces | None = None) -> Record:
+    """The same for the ``content`` of a record file that is called ``name``."""
     if len(content) > _LARGEST:
         raise RecordError(f"{name} is larger than {_LARGEST >> 20} MiB, so it is not a record. Move it away.")
     try:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench.leaderboard.baseline import Baseline, recover, verify
-from ptmbench.leaderboard.record import FOLDER, Draw, Record, beside, draw_of, method_of, planned
-from ptmbench.leaderboard.store import Damaged, load
+from ptmbench.leaderboard.record import Draw, Record, beside, draw_of, method_of, planned
+from ptmbench.leaderboard.store import Damaged, homes, load
 
 Identity = tuple[str, str, str, str, str, str]
 _AS_IT_IS = ("baseline", "cloze", "fixed", "likelihood", "prompt", "words")
@@ -100,15 +100,13 @@ def read(folder: Path) -> Side:
             record = max(record, rival, key=lambda one: (one.finished, one.seal))
         held[draw] = record
     _gather(groups)
-    roots = [folder.parent if folder.name == FOLDER else folder]
-    roots += sorted(path.parent for path in folder.glob(f"*/{FOLDER}"))
     return Side(
         groups=tuple(
             Group(identity=identity, recipe=recipe, records=dict(sorted(held.items())))
             for _, (identity, recipe, held) in sorted(groups.items())
         ),
         damaged=store.damaged,
-        roots=tuple(roots),
+        roots=tuple(dict.fromkeys(home.parent for home in homes(folder))),
         baseline=baseline,
         repeated=repeated,
     )

@@ -122,15 +122,20 @@ def gate(
     is_flag=True,
     help="Records alone: predictions quote the data, which not every licence lets one publish.",
 )
-def accept(records: Path, reason: str, baseline: Path, without_predictions: bool) -> None:
+@click.option(
+    "--add", is_flag=True, help="Keep the older baseline's records; replace only those of the same cells and seeds."
+)
+def accept(records: Path, reason: str, baseline: Path, without_predictions: bool, add: bool) -> None:
     """Make the records of the run folder RECORDS the baseline that `gate` compares with."""
     if not reason.strip():
         raise UsageError("A baseline needs a reason: say with --reason why these scores are right.")
     from ptmbench.leaderboard.baseline import accept as work
 
-    made: Any = work(records, baseline, reason, predictions=not without_predictions, warn=partial(click.echo, err=True))
-    size = sum((baseline / name).stat().st_size for name in made.files)
-    click.echo(f"{len(made.files)} files, {size / 1024:.0f} KiB. Commit the folder.", err=True)
+    warn = partial(click.echo, err=True)
+    made: Any = work(records, baseline, reason, predictions=not without_predictions, warn=warn, add=add)
+    sizes = [path.stat().st_size for path in baseline.rglob("*") if path.is_file()]
+    count = sum(name.startswith("records/") for name in made.files)
+    click.echo(f"{count} records in {sum(sizes) / 1024:.0f} KiB. Commit the folder.", err=True)
     click.echo(f"{baseline} {made.digest}")
 
 

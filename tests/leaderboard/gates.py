@@ -1,7 +1,10 @@
 """Runs of made-up records whose predictions are known, and gates between them, for the tests of the gate."""
 
+import json
+
 import numpy as np
 
+from ptmbench.leaderboard import pack
 from ptmbench.leaderboard.gate import gate
 from ptmbench.leaderboard.record import FOLDER, write
 from ptmbench.leaderboard.resampling import Scored
@@ -49,6 +52,18 @@ def side(folder, *groups):
         for one in group:
             write(folder, one)
     return folder
+
+
+def unpacked(baseline):
+    """``baseline`` as earlier versions left it: loose records, a manifest and the marker that repeats its digest."""
+    found = pack.read(baseline / pack.PACK)
+    (baseline / FOLDER).mkdir()
+    for name, content in found.records.items():
+        (baseline / FOLDER / name).write_bytes(content)
+    (baseline / "baseline.json").write_text(json.dumps(dict(found.manifest), indent=1) + "\n")
+    (baseline / ".baseline").write_text(f"{found.manifest['digest']}\n")
+    (baseline / pack.PACK).unlink()
+    return baseline
 
 
 def between(tmp_path, base, head, **options):

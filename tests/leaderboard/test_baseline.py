@@ -1,19 +1,24 @@
 """The baseline: what was accepted is what is compared with, to the byte."""
 
+import gzip
+import hashlib
 import json
 import os
 import shutil
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ptmbench.leaderboard import board, index
+from ptmbench.leaderboard import board, index, pack
 from ptmbench.leaderboard.baseline import BaselineError, accept, recover, verify
 from ptmbench.leaderboard.gate import gate
+from ptmbench.leaderboard.pack import PACK
 from ptmbench.leaderboard.record import FOLDER, write
-from tests.leaderboard.gates import cells, scorer, side
+from ptmbench.leaderboard.store import load
+from tests.leaderboard.gates import cells, scorer, side, unpacked
 from tests.leaderboard.made import blank
 
 
@@ -28,7 +33,7 @@ def test_baseline_is_content_addressed(tmp_path):
     found = gate(tmp_path / "baseline", other, scorer)
     assert found.baseline["reason"] == "Better." and found.status() == 0
     assert verify(run) is None
-    text = (tmp_path / "baseline" / "baseline.json").read_text()
+    text = gzip.decompress((tmp_path / "baseline" / PACK).read_bytes()).decode()
     assert str(tmp_path) not in text and "author" not in text
 
 
@@ -40,12 +45,13 @@ def test_records_alone_can_be_accepted(tmp_path):
         kept.write_text("a sentence of the data")
     made = accept(run, tmp_path / "baseline", "To be published.", predictions=False)
     assert verify(tmp_path / "baseline") == made and len(made.files) == 5
-    assert {path.name for path in (tmp_path / "baseline").iterdir()} == {FOLDER, "baseline.json", ".baseline"}
+    assert {path.name for path in (tmp_path / "baseline").iterdir()} == {PACK}
     assert gate(tmp_path / "baseline", run, lambda found, roots: None).status() == 0  # the same predictions, by hash
 
 
-def test_a_board_may_leave_its_index_in_a_baseline(tmp_path, monkeypatch):
+def test_a_board_may_leave_its_index_in_a_loose_baseline(tmp_path, monkeypatch):
     made = accept(side(tmp_path / "run", cells(predictions=False)), tmp_path / "baseline", "Fine.")
+    unpacked(tmp_path / "baseline")
     monkeypatch.setattr(index, "LEAST", 1)
     board.build([tmp_path / "baseline"], tmp_path / "page")
     assert (tmp_path / "baseline" / FOLDER / index.NAME).exists() and verify(tmp_path / "baseline") == made
@@ -63,10 +69,11 @@ def test_a_baseline_is_replaced_where_it_stands_and_behind_a_link(tmp_path, monk
 
 
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "digest", "torn", "schema", "list"])
-def test_a_tampered_baseline_is_noticed(tmp_path, how):
+def test_a_tampered_loose_baseline_is_noticed(tmp_path, how):
     run = side(tmp_path / "run", cells(predictions=False))
     baseline = tmp_path / "baseline"
-    accept(run, baseline, "Fine.")
+    made = accept(run, baseline, "Fine.")
+    assert verify(unpacked(baseline)) == made
     file, manifest = next((baseline / FOLDER).glob("*.json")), baseline / "baseline.json"
     body = json.loads(manifest.read_text())
     if how == "changed":  # with a seal of its own that is right
@@ -86,6 +93,35 @@ def test_a_tampered_baseline_is_noticed(tmp_path, how):
         manifest.write_text("[1, 2]")
     with pytest.raises(BaselineError, match="baseline"):
         gate(baseline, run, scorer)
+
+
+@pytest.mark.parametrize("how", ["changed", "added", "removed", "loose", "digest", "torn", "schema", "list", "end"])
+def test_a_tampered_baseline_is_noticed(tmp_path, how):
+    run = side(tmp_path / "run", cells(predictions=False))
+    file = tmp_path / "baseline" / PACK
+    accept(run, file.parent, "Fine.")
+    found = pack.read(file)
+    records, manifest = dict(found.records), dict(found.manifest)
+    name = next(iter(records))
+    other = write(tmp_path / "other", next(cells(level=0.1, predictions=False))).read_bytes()
+    if how == "changed":
+        records[name] = other
+    elif how == "added":
+        records["x.json"] = other
+    elif how == "removed":
+        del records[name]
+    elif how == "loose":
+        write(file.parent, next(cells(task="cola", predictions=False)))
+    elif how == "digest":
+        manifest["digest"] = "0" * 64
+    elif how == "schema":
+        manifest["schema"] = 2
+    elif how == "list":
+        manifest["files"] = [1, 2]
+    content = pack.packed(manifest, records)
+    file.write_bytes(content[:-9] if how == "torn" else content[:-5] + b"12345" if how == "end" else content)
+    with pytest.raises(BaselineError, match="baseline"):
+        gate(file.parent, run, scorer)
 
 
 def test_what_cannot_be_accepted(tmp_path):
@@ -191,8 +227,8 @@ def test_accept_may_be_killed_at_any_file_operation(tmp_path, there):
         made = again()
         assert (made.digest, made.replaces) == expected and verify(baseline) == made
         assert [path.name for path in home.iterdir()] == ["baseline"]
-        assert {path.name for path in baseline.iterdir()} == {FOLDER, "baseline.json", ".baseline"}
-    assert seen == {old.digest if there else None, expected[0]} and number > 15
+        assert {path.name for path in baseline.iterdir()} == {PACK}
+    assert seen == {old.digest if there else None, expected[0]} and number > 5
 
 
 def test_a_killed_replacement_is_finished_by_whoever_reads_next(tmp_path):
@@ -214,6 +250,7 @@ def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_p
     told = []
     for what in ("baseline.json", FOLDER):
         made = accept(run, baseline, "Fine.", warn=told.append)
+        unpacked(baseline)
         if what == FOLDER:
             next((baseline / FOLDER).glob("*.json")).unlink()
         else:
@@ -225,8 +262,7 @@ def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_p
             gate(run, baseline, scorer)
         again = accept(run, baseline, "Anew.", warn=told.append)
         assert again.replaces == made.digest and verify(baseline) == again and "although it is damaged" in told[-1]
-    (baseline / "baseline.json").write_text("{")
-    (baseline / ".baseline").unlink()
+    (baseline / PACK).write_bytes((baseline / PACK).read_bytes()[:30])
     with pytest.raises(BaselineError, match="digest is lost.*delete .*baseline and give the same command again"):
         accept(run, baseline, "Lost.")
     shutil.rmtree(baseline)
@@ -239,3 +275,69 @@ def test_the_same_acceptance_again_changes_nothing(tmp_path):
     second = accept(runs[1], tmp_path / "baseline", "Second.")
     assert accept(runs[1], tmp_path / "baseline", "Second.") == second and second.replaces == first.digest
     assert verify(tmp_path / "baseline") == second
+
+
+def test_a_loose_baseline_is_packed_by_the_same_acceptance(tmp_path):
+    """With the same digest and the same predecessor: nothing but the form is another."""
+    runs = [side(tmp_path / name, cells(range(2), salt=salt, predictions=False)) for salt, name in enumerate("ab")]
+    baseline = tmp_path / "baseline"
+    accept(runs[0], baseline, "First.")
+    made = accept(runs[1], baseline, "Second.")
+    content = (baseline / PACK).read_bytes()
+    assert verify(unpacked(baseline)) == made
+    assert accept(baseline, baseline, "Second.") == made == verify(baseline)
+    assert (baseline / PACK).read_bytes() == content and {path.name for path in baseline.iterdir()} == {PACK}
+
+
+def kept(folder, *groups):
+    """A run whose records have predictions beside them."""
+    side(folder, *groups)
+    (folder / "predictions").mkdir()
+    for path in (folder / FOLDER).glob("*.json"):
+        body = json.loads(path.read_text())
+        (folder / body["predictions"]["file"]).write_text(body["key"])
+    return folder
+
+
+def named(*groups):
+    """Records whose predictions are files with their key as content, so that the hash is known."""
+    for one in (one for group in groups for one in group):
+        digest = hashlib.sha256(one.key.encode()).hexdigest()
+        yield replace(one, predictions={"file": f"predictions/{one.key}.gz", "sha256": digest})
+
+
+def test_records_are_added_to_a_baseline(tmp_path):
+    baseline = tmp_path / "baseline"
+    first = accept(kept(tmp_path / "a", named(cells(range(2)))), baseline, "First.")
+    run = kept(tmp_path / "b", named(cells(range(3), task="cola", salt=1)))
+    both = accept(run, baseline, "CoLA too.", add=True)
+    assert both == verify(baseline) and both.replaces == first.digest
+    assert len(load([baseline]).records) == 5 and len(both.files) == 10 and first.files.items() < both.files.items()
+    assert accept(run, baseline, "CoLA too.", add=True) == both
+    assert (
+        accept(run, tmp_path / "new", "Nothing is there yet.", add=True).files.keys()
+        == both.files.keys() - first.files.keys()
+    )
+    (baseline / "predictions" / "x").write_text("")
+    with pytest.raises(BaselineError, match="is damaged, so nothing was added to it"):
+        accept(run, baseline, "Once more.", add=True)
+    assert accept(run, baseline, "Replaced as a whole.").files.keys() == both.files.keys() - first.files.keys()
+
+
+def test_two_processes_that_add_at_once_are_both_in_the_baseline(tmp_path):
+    baseline = tmp_path / "baseline"
+    tasks = ("sst2", "cola", "mrpc", "rte")
+    runs = [side(tmp_path / task, cells(range(3), task=task, predictions=False)) for task in tasks]
+    children = []
+    for run in runs:
+        child = os.fork()
+        if not child:
+            try:
+                accept(run, baseline, f"{run.name}.", add=True)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+    assert {record.task["name"] for record in load([baseline]).records} == set(tasks)
+    assert len(verify(baseline).files) == 12

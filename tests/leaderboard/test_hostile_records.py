@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from ptmbench.bench.__main__ import main
-from ptmbench.leaderboard import board, gate_report
+from ptmbench.leaderboard import board, gate_report, pack
 from ptmbench.leaderboard.baseline import BaselineError, accept
 from ptmbench.leaderboard.gate import gate
 from ptmbench.leaderboard.record import FOLDER, RecordError, read
 from ptmbench.leaderboard.record import _seal as seal
 from ptmbench.leaderboard.store import load
 
-OWN = Path(__file__).parents[1] / "regress" / FOLDER
-REAL = sorted(OWN.glob("sst2.gpt.*"))[0]
+OWN = Path(__file__).parents[1] / "regress"
+REAL = {name: text for name, text in pack.read(OWN / pack.PACK).records.items() if name.startswith("sst2.gpt.")}
+NAME = min(REAL)
 NESTED = []
 for _ in range(500):
     NESTED = [NESTED]
@@ -60,10 +61,10 @@ def put(path, body):
 @pytest.mark.parametrize("name", VALUES)
 def test_no_value_in_any_field_is_a_traceback(tmp_path, name):
     """What reads it refuses it in a sentence, or board, exports, gate and accept take it as a record like others."""
-    body = json.loads(REAL.read_text())
+    body = json.loads(REAL[NAME])
     del body["row"]["card"]["reported"][1:]
     good, odd = tmp_path / "good", tmp_path / "odd"
-    put(good / FOLDER / REAL.name, body)
+    put(good / FOLDER / NAME, body)
     refused = 0
     for number, path in enumerate(places(body)):
         if path == ("seal",):
@@ -119,8 +120,8 @@ def test_no_value_in_any_field_is_a_traceback(tmp_path, name):
 def test_file_and_field_are_named(tmp_path, capsys, path, value, words):
     """By `board`, by `gate` on either side, and by `accept`, each with its exit status."""
     run, good = tmp_path / "run", tmp_path / "good"
-    body = json.loads(REAL.read_text())
-    put(good / FOLDER / REAL.name, body)
+    body = json.loads(REAL[NAME])
+    put(good / FOLDER / NAME, body)
     put(run / FOLDER / "odd.json", changed(body, path, value))
     with pytest.raises(RecordError, match=re.escape(words)) as caught:
         read(run / FOLDER / "odd.json")
@@ -142,9 +143,9 @@ def test_a_hundred_thousand_brackets(tmp_path, capsys):
     with pytest.raises(RecordError, match="deep.json is nested too deeply"):
         read(tmp_path / "run" / FOLDER / "deep.json")
     baseline = tmp_path / "baseline"
-    put(baseline / FOLDER / REAL.name, json.loads(REAL.read_text()))
+    put(baseline / FOLDER / NAME, json.loads(REAL[NAME]))
     (baseline / "baseline.json").write_text(brackets)
-    assert main(["gate", str(baseline), str(OWN.parent)]) == 5
+    assert main(["gate", str(baseline), str(OWN)]) == 5
     assert "baseline.json is damaged" in capsys.readouterr().err
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "manifest.json").write_text(brackets)
@@ -165,8 +166,8 @@ def test_a_checkpoint_s_manifest_with_wrong_types_is_damaged(tmp_path, capsys, w
 
 def test_another_device_is_told_and_its_seconds_are_not_compared(tmp_path, capsys):
     for side, device in (("base", "one processor"), ("head", "another processor")):
-        for file in sorted(OWN.glob("sst2.gpt.*")):
-            put(tmp_path / side / FOLDER / file.name, json.loads(file.read_text()) | {"device": device})
+        for name, text in REAL.items():
+            put(tmp_path / side / FOLDER / name, json.loads(text) | {"device": device})
     assert main(["gate", str(tmp_path / "base"), str(tmp_path / "head")]) == 0
     said = capsys.readouterr().out
     assert "BASE ran on one processor, HEAD on another processor: seconds are not compared" in said

@@ -7,6 +7,7 @@ import pytest
 from ptmbench import leaderboard
 from ptmbench.leaderboard import board
 from ptmbench.leaderboard.baseline import verify
+from ptmbench.leaderboard.pack import PACK
 from ptmbench.leaderboard.store import load
 
 RESULTS = Path(leaderboard.__file__).parent / "results"
@@ -16,9 +17,7 @@ FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_results_are_whole_and_their_page_is_theirs(folder):
     assert verify(folder)
-    assert {path.name for path in folder.iterdir()} == {"records", "baseline.json", ".baseline"}, (
-        "predictions quote the data"
-    )
+    assert {path.name for path in folder.iterdir()} == {PACK}, "predictions quote the data"
     store = load([folder])
     assert store.records and not store.damaged
     for record in store.records:
@@ -33,3 +32,8 @@ def test_a_board_shows_all_of_them(tmp_path):
     shown = page.read_text(encoding="utf-8")
     for record in load([RESULTS]).records:
         assert record.row["label"] in shown
+
+
+def test_results_are_few_and_small_files():
+    sizes = [path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()]
+    assert len(sizes) == 2 * len(FOLDERS) + 1 and max(sizes) < 2**20 and sum(sizes) < 2 * 2**20

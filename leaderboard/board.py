@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SITE = Path(__file__).parent / "site"
 _STYLES = ("board.css", "lessons.css")
-_SCRIPTS = ("logic.js", "board.js", "compare.js")
+_SCRIPTS = ("logic.js", "board.js", "texts.js", "compare.js")
 PAGE = "index.html"
 TABLES = {
     "scores": tables.scores,
@@ -74,9 +74,11 @@ _WHERE_FOUND = ("overlap", "blimp", "centred", "ladder", "scaling", "crossings")
 """Tables that Markdown leaves out where they are empty."""
 
 
-def build(folders: Sequence[Path], out: Path, catalogue: Catalogue | None = None) -> Path:
+def build(
+    folders: Sequence[Path], out: Path, catalogue: Catalogue | None = None, texts: examples.Texts | None = None
+) -> Path:
     """Write the board of all records below ``folders`` to ``out``/index.html and return that path. The ``catalogue``
-    (`leaderboard.lessons`) tells about models beyond their records.
+    (`leaderboard.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
 
     Predictions that a run kept come along as ``out``/examples/*.js, which the page loads when a reader asks.
 
@@ -87,7 +89,7 @@ def build(folders: Sequence[Path], out: Path, catalogue: Catalogue | None = None
     with _uncollected():
         store = load(folders, remember=True)
         out.mkdir(parents=True, exist_ok=True)
-        scripts, notes = examples.write_all(store.records, folders, out)
+        scripts, notes = examples.write_all(store.records, folders, out, texts)
         page = render(store.records, store.damaged, scripts, notes, catalogue, courses.load(folders, store.records))
     path = out / PAGE
     temporary = out / f".{PAGE}.{os.getpid()}.{secrets.token_hex(4)}.tmp"

@@ -140,12 +140,12 @@ def _line(place: int, key: tuple[str, str], members: Sequence[Any], told: Mappin
 
 
 def _smooth(points: Points) -> Points:
-    """Running means over `_WINDOW` points, fewer at both ends: one batch says little about a model."""
+    """Running means over `_WINDOW` points, because one batch says little about a model. They reach back less at the
+    start, where the loss falls fast, and have fewer points after them at the end."""
     half = _WINDOW // 2
     found = []
     for i, (step, _) in enumerate(points):
-        reach = min(half, i, len(points) - 1 - i)
-        near = points[i - reach : i + reach + 1]
+        near = points[i - min(half, i) : i + min(half, i) + 1]
         found.append((step, sum(loss for _, loss in near) / len(near)))
     return tuple(found)
 

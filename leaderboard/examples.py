@@ -11,13 +11,15 @@ import json
 import os
 import secrets
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ptmbench.leaderboard.record import Record
 from ptmbench.leaderboard.store import runs_below
 
 BESIDE = "examples"
+_LONG = 2000  # characters of a text
 _LARGEST = 64 * 2**20  # bytes of one file when unpacked
 
 
@@ -26,10 +28,24 @@ def file_of(record: Record) -> str:
     return f"{BESIDE}/{record.seal[:24]}.js"
 
 
-def write_all(records: Iterable[Record], folders: Sequence[Path], out: Path) -> tuple[dict[str, str], list[str]]:
-    """{seal: script below ``out``} for every record whose predictions are there and whole, and notes on the others."""
+Texts = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""From the part ``task`` of a record to {"labels": {label: words}, "texts": {id: inputs}}; None where they are not
+known."""
+
+
+def text_key(task: Mapping[str, Any]) -> str:
+    """What stands for the texts of ``task`` in the names of scripts: other data are another file."""
+    return hashlib.sha256(f"{task['name']} {task.get('data_sha256')}".encode()).hexdigest()[:24]
+
+
+def write_all(
+    records: Iterable[Record], folders: Sequence[Path], out: Path, texts: Texts | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """{seal: script below ``out``} for every record whose predictions are there and whole, and notes on the others;
+    with ``texts``, also {`text_key`: script} for the tasks whose texts are known."""
     found: dict[str, str] = {}
     notes: list[str] = []
+    asked: set[str] = set()
     runs = list(dict.fromkeys(run for folder in folders for run in runs_below(Path(folder))))
     for record in records:
         if record.status != "ok" or not record.predictions:
@@ -41,6 +57,12 @@ def write_all(records: Iterable[Record], folders: Sequence[Path], out: Path) -> 
         elif rows is not None:
             _write(script, f"ptmbenchExamples({_literal(record.seal[:24])},{_literal(rows)});\n")
             found[record.seal] = file_of(record)
+            key = text_key(record.task)
+            if texts and key not in asked:
+                asked.add(key)
+                if told := texts(record.task):
+                    found[key] = f"{BESIDE}/text-{key}.js"
+                    _write(out / found[key], f"ptmbenchExamples({_literal(f'text-{key}')},{_literal(_cut(told))});\n")
     return found, sorted(set(notes))
 
 
@@ -62,6 +84,15 @@ def _rows(record: Record, runs: Sequence[Path]) -> tuple[list | None, str]:
     if any((run / name).is_file() for run in runs):
         return None, f"{name} is not the file that its record names (its hash differs), so its examples are not shown."
     return None, ""
+
+
+def _cut(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with long texts cut."""
+    texts = {
+        name: [one if len(one) <= _LONG else f"{one[:_LONG]}…" for one in inputs]
+        for name, inputs in told["texts"].items()
+    }
+    return {"labels": dict(told["labels"]), "texts": texts}
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ptmbench.leaderboard import centred, external, ladder_page, lessons, sheets, survey, tables
+from ptmbench.leaderboard import centred, examples, external, ladder_page, lessons, sheets, survey, tables
 from ptmbench.leaderboard.cells import Places, places, score
 from ptmbench.leaderboard.costs import adaptation_tuning_of, cost_of, tuning_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
@@ -108,6 +108,7 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
             "form": one.task.get("form") or "",
             "higher": one.task["higher_is_better"],
             "decimals": one.decimals,
+            **({"texts": file} if (file := scripts.get(examples.text_key(one.task))) else {}),
         }
         for one in grid.columns
     ]

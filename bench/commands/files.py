@@ -111,15 +111,23 @@ def encode(**options: Any) -> int:
 @click.option("--out", type=Location("folder"), help="Folder of the page; without it the tables go to stdout.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Print the tables on stdout.")
 @click.option("--exports", is_flag=True, help="With --out: every format as files, in OUT/exports.")
-def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool) -> None:
+@click.option(
+    "--data",
+    type=Existing("data folder", folder=True),
+    help="With --out: data folder whose texts are shown with the predictions. Do not publish such a board.",
+)
+def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool, data: Path | None) -> None:
     """Build the board from the records below FOLDER...: one static page with --out, tables on stdout otherwise."""
     from ptmbench.bench.runs.catalogue import catalogue
+    from ptmbench.bench.runs.texts import reader
     from ptmbench.leaderboard import board as work
 
     if exports and out is None:
         raise UsageError("--exports writes files, so it needs --out, the folder to write them to.")
+    if data is not None and out is None:
+        raise UsageError("--data shows texts on the page, so it needs --out, the folder to write the page to.")
     if out is not None:
-        page = work.build(list(folders), out, catalogue())
+        page = work.build(list(folders), out, catalogue(), reader(list(folders), data))
         click.echo(page, err=form is not None)
         if exports:
             click.echo(work.write_exports(list(folders), out), err=form is not None)

@@ -30,6 +30,7 @@ from ptmbench.bench.runs.limits import Limits
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import FAILED, failure_of, recorded, settled
 from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
+from ptmbench.bench.runs.texts import reader
 from ptmbench.bench.runs.trainings import TokenizerTraining
 from ptmbench.bench.runs.work import CORPUS, Job, Worker
 
@@ -76,7 +77,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
         counts, missing = Counter(ended.values()), len(whole.cells) - len(ended)
         if not job.keep:
             remove_unneeded(whole, out, ended)
-        page = board.build([out], out / "board", catalogue())
+        page = board.build([out], out / "board", catalogue(), reader([out]))
     told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
     say(
         f"{len(keys) - missing} of {len(keys)} cells recorded ({told}) in {duration(time.monotonic() - started)}. "

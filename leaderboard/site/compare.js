@@ -72,44 +72,21 @@ async function showExamples(column, seed, files) {
   try {
     const [first, second] = await Promise.all(files.map(load));
     const found = contrast(column.form, first, second);
+    const told = column.texts ? await load(column.texts).catch(() => undefined) : undefined; // without texts, ids remain
+    const shown = (title, rows) => exampleTable(title, rows, column.form, told && told.texts ? told : undefined);
     const judged = found.both + found.neither.length + found.first.length + found.second.length;
     if (judged) {
       place.append(element("p", `Of ${judged} examples both are right on ${found.both}, neither on ${found.neither.length}, only the first on ${found.first.length}, only the second on ${found.second.length}.`));
       const share = pairedShare(found.first.length, found.second.length, judged);
       const [mean, low, high] = [share.mean, share.low, share.high].map((x) => (x > 0 ? "+" : "") + x.toFixed(1));
       place.append(element("p", `Share that is right, first minus second: ${mean} points, 95 % interval over examples, as if none belonged together, ${low} to ${high}. That is these two sets of weights; other seeds differ more.`));
-      place.append(exampleTable("Only the first is right", found.first), exampleTable("Only the second is right", found.second));
-      place.append(exampleTable("Neither is right", found.neither));
-    } else place.append(exampleTable(files[0] === files[1] ? "All answers" : "They answer differently", found.differ));
+      place.append(shown("Only the first is right", found.first), shown("Only the second is right", found.second));
+      place.append(shown("Neither is right", found.neither));
+    } else place.append(shown(files[0] === files[1] ? "All answers" : "They answer differently", found.differ));
   } catch (error) {
     place.append(element("p", error.message, { class: "bad" }));
   }
   place.querySelector("h3").focus();
-}
-
-const MOST = 200;
-
-function exampleTable(title, rows) {
-  const block = element("details", undefined, { class: "sheet", open: "" });
-  const some = rows.length > MOST ? `, the first ${MOST} of them here` : "";
-  block.append(element("summary", `${title}: ${rows.length} examples${some}`));
-  const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
-  for (const text of ["Example", "Gold", "First", "Second"]) head.append(element("th", text, { scope: "col" }));
-  const body = table.createTBody();
-  const words = (value) => plain(typeof value === "string" ? value : JSON.stringify(value));
-  for (const row of rows.slice(0, MOST)) {
-    const line = body.insertRow();
-    line.append(element("th", words(row.id), { scope: "row" }));
-    for (const value of [row.gold, row.first, row.second]) {
-      const cell = line.insertCell();
-      cell.append(element("bdi", words(value)));
-    }
-  }
-  const scroll = element("div", undefined, { class: "scroll" });
-  scroll.append(table);
-  block.append(scroll);
-  return block;
 }
 
 for (const table of document.querySelectorAll("table.sortable")) {

@@ -19,7 +19,8 @@ from ptmbench.leaderboard.record import THEN, Draw, Record, beside, draw_of, pla
 
 
 def arrange(records: Iterable[Record]) -> Grid:
-    """The grid of ``records``; rows by falling average, the incomplete ones after them by name."""
+    """The grid of ``records``; rows by falling average, the incomplete ones after them by
+    their mean place on the tasks that they have, and those without a score last."""
     notes: list[str] = []
     columns, column_of = _columns(list(records), notes)
     rows, row_of = _rows(column_of)
@@ -39,13 +40,27 @@ def arrange(records: Iterable[Record]) -> Grid:
         )
     cells = {pair: Cell(records=tuple(held[draw] for draw in sorted(held))) for pair, held in draws.items()}
     grid = Grid(rows=rows, columns=columns, cells=cells, notes=tuple(notes))
-    ordered = sorted(rows, key=lambda row: (_rank(grid, row), row.title))
+    behind = _behind(grid)
+    ordered = sorted(rows, key=lambda row: (_rank(grid, row), behind[row], row.title))
     return Grid(rows=tuple(ordered), columns=columns, cells=cells, notes=tuple(notes))
 
 
 def _rank(grid: Grid, row: Row) -> float:
     mean = grid.macro_summary(row).mean
     return -mean if math.isfinite(mean) else math.inf
+
+
+def _behind(grid: Grid) -> dict[Row, float]:
+    """For each row the share of the other rows that are ahead of it, as the mean over the columns where it has a score;
+    infinite for a row without a score."""
+    shares: dict[Row, list[float]] = {row: [] for row in grid.rows}
+    for column in grid.columns:
+        means = {row: cell.summary.mean for row in grid.rows if (cell := grid.cells.get((row, column))) and cell.ok}
+        sign = 1 if column.task["higher_is_better"] else -1
+        known = sorted((row for row, mean in means.items() if math.isfinite(mean)), key=lambda row: -sign * means[row])
+        for place, row in enumerate(known):
+            shares[row].append(place / max(len(known) - 1, 1))
+    return {row: math.fsum(found) / len(found) if found else math.inf for row, found in shares.items()}
 
 
 def _columns(

@@ -1,8 +1,9 @@
-"""The board: records in, one static page out, or the same tables as text.
+"""The board: records in, static pages out, or the same tables as text.
 
-The page opens from file:// with nothing beside it: style, script and data are inlined, a content security policy
-allows exactly these two and no request at all, and every table is there without JavaScript. It is a pure function of
-the records: built twice, it is the same to the byte, so it carries no build time.
+Runs that are given by name share one page. A folder of runs gets one page per run, and a page that lists them with
+their headlines. A page opens from file:// with nothing beside it: style, script and data are inlined, a content
+security policy allows exactly these two and no request at all, and every table is there without JavaScript. It is a
+pure function of the records: built twice, it is the same to the byte, so it carries no build time.
 """
 
 import base64
@@ -12,6 +13,7 @@ import json
 import math
 import os
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -25,8 +27,8 @@ from ptmbench.leaderboard import courses, examples, export, tables, view
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.grid import Grid
 from ptmbench.leaderboard.lessons import Catalogue
-from ptmbench.leaderboard.record import Record, RecordError
-from ptmbench.leaderboard.store import Damaged, load
+from ptmbench.leaderboard.record import Record, RecordError, slug
+from ptmbench.leaderboard.store import Damaged, load, runs_below
 from ptmbench.leaderboard.text import clean
 
 if TYPE_CHECKING:
@@ -80,19 +82,66 @@ def build(
     """Write the board of all records below ``folders`` to ``out``/index.html and return that path. The ``catalogue``
     (`leaderboard.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
 
-    Predictions that a run kept come along as ``out``/examples/*.js, which the page loads when a reader asks.
+    A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them. Predictions
+    that a run kept come along as ``out``/examples/*.js, which the page loads when a reader asks.
 
-    The file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
+    Each file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
     show.
     """
     out = Path(out)
+    runs = _runs(folders)
     with _uncollected():
-        store = load(folders, remember=True)
-        out.mkdir(parents=True, exist_ok=True)
-        scripts, notes = examples.write_all(store.records, folders, out, texts)
-        page = render(store.records, store.damaged, scripts, notes, catalogue, courses.load(folders, store.records))
-    path = out / PAGE
-    temporary = out / f".{PAGE}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+        if len(runs) < 2:
+            return _write(out / PAGE, _page(folders, out, catalogue, texts)[0])
+        listed, files = [], _files(runs)
+        for run in runs:
+            page, facts = _page([run], out, catalogue, texts, run.name)
+            _write(out / files[run], page)
+            listed.append({"file": files[run], "title": run.name} | facts)
+        return _write(out / PAGE, _overview(listed))
+
+
+def _runs(folders: Sequence[Path]) -> list[Path]:
+    """The runs that get a page each: those below a single folder of runs."""
+    if len(folders) != 1:
+        return []
+    home, runs = Path(folders[0]), runs_below(Path(folders[0]))
+    return [run for run in runs if run.parent == home] if home not in runs else []
+
+
+def _files(runs: Sequence[Path]) -> dict[Path, str]:
+    """A file name for the page of each run: harmless, and another one for every run."""
+    names = {run: slug(run.name) for run in runs}
+    taken = Counter([Path(PAGE).stem, *names.values()])
+    digest = {run: hashlib.sha256(ascii(run.name).encode()).hexdigest()[:8] for run in runs}
+    return {run: f"{name}.html" if taken[name] == 1 else f"{name}-{digest[run]}.html" for run, name in names.items()}
+
+
+def _page(
+    folders: Sequence[Path], out: Path, catalogue: Catalogue | None, texts: examples.Texts | None, title: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """One page with all records below ``folders``, and what the list of pages says of it."""
+    store = load(folders, remember=True)
+    out.mkdir(parents=True, exist_ok=True)
+    scripts, notes = examples.write_all(store.records, folders, out, texts)
+    shown = _shown(store.records, scripts, catalogue, courses.load(folders, store.records))
+    facts = {name: shown["facts"][name] for name in ("rows", "tasks", "records")}
+    facts |= {"headline": shown["story"]["headline"], "damaged": len(store.damaged)}
+    return _rendered(shown, store.damaged, notes, title), facts
+
+
+def _overview(pages: Sequence[Mapping[str, Any]]) -> str:
+    style = _site("board.css")
+    return _template("overview.html.jinja").render(
+        policy=_policy(style), style=Markup(style), pages=pages,
+        records=sum(page["records"] for page in pages), damaged=sum(page["damaged"] for page in pages),
+    )  # fmt: skip
+
+
+def _write(path: Path, page: str) -> Path:
+    """Write ``page`` to ``path`` in one step, and return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.write_text(page, encoding="utf-8", newline="\n")
         os.replace(temporary, path)
@@ -180,10 +229,24 @@ def render(
 ) -> str:
     """The whole page as text. ``scripts`` are the files of examples beside it, {seal: path}, ``notes`` about them;
     ``found`` are the courses of pre-trainings."""
-    style, script = "\n".join(map(_site, _STYLES)), "\n".join(map(_site, _SCRIPTS))
+    return _rendered(_shown(records, scripts or {}, catalogue, found or {}), damaged, notes)
+
+
+def _shown(
+    records: Sequence[Record],
+    scripts: Mapping[str, str],
+    catalogue: Catalogue | None,
+    found: Mapping[str, courses.Points],
+) -> dict[str, Any]:
+    """What the template writes."""
     grid = arrange(records)
-    shown = view.board(grid, records, scripts or {}, catalogue) | {"courses": courses.section(grid, found or {})}
-    return _template().render(
+    return view.board(grid, records, scripts, catalogue) | {"courses": courses.section(grid, found)}
+
+
+def _rendered(shown: dict[str, Any], damaged: Sequence[Damaged], notes: Sequence[str], title: str = "") -> str:
+    style, script = "\n".join(map(_site, _STYLES)), "\n".join(map(_site, _SCRIPTS))
+    return _template("board.html.jinja").render(
+        title=title,
         policy=_policy(style, script),
         style=Markup(style),
         script=Markup(script),
@@ -226,10 +289,11 @@ def _site(name: str) -> str:
     return (_SITE / name).read_text(encoding="utf-8").strip()
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(style: str, script: str = "") -> str:
     """Content security policy: our own style and script, the files of examples that our script loads (which is what
     'strict-dynamic' allows, from a file as well as from a server), and no other request of any kind."""
-    allowed = f"style-src {_allowed(style)}; script-src {_allowed(script)} 'strict-dynamic'"
+    allowed = f"style-src {_allowed(style)}"
+    allowed += f"; script-src {_allowed(script)} 'strict-dynamic'" if script else ""
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
@@ -245,7 +309,7 @@ def _inline_json(value: Any) -> Markup:
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_SITE),
         autoescape=True,
@@ -254,7 +318,8 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         finalize=_final,
     )
-    return environment.get_template("board.html.jinja")
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    return environment.get_template(name)
 
 
 def _final(value: Any) -> Any:

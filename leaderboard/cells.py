@@ -32,36 +32,46 @@ class Places(NamedTuple):
     """A line of the task's sheet."""
 
 
-def places(grid: Grid, row: Row, column: Column, at: tuple[int, int], drawn: str) -> Places:
-    """The cell of ``row`` and ``column``, which are number ``at`` on the page; most cells have the seeds ``drawn``."""
+def places(grid: Grid, row: Row, column: Column, at: tuple[str, str], drawn: str, starred: bool = False) -> Places:
+    """The cell of ``row`` and ``column``, whose anchors on the page are ``at``; most cells have the seeds ``drawn``.
+    A cell without any record is in the table of scores only."""
     cell = grid.cells.get((row, column))
-    anchor = f"c{at[0]}-{at[1]}"
+    if cell is None:
+        code, sentence = map(_inert, NOT_RUN)
+        blank = f'<td class=num data-v=""><span class=code title="{sentence}">{code}</span>\n'
+        return Places(score=blank, sheet="", task="")
+    anchor = cell_anchor(*at)
     rank = grid.ranks(column).get(row, "")
-    if cell and cell.ok:
+    if cell.ok:
         mean = number(cell.summary.mean, decimals=column.decimals)
         interval = _interval(cell.interval, decimals=column.decimals)
-        star = "*" if row in grid.leaders(column) else ""
+        star = "*" if starred else ""
         score = _score(cell, anchor, f" class=leads>{mean}*" if star else f">{mean}", interval, drawn)
         task, sentence = f"{mean}{star}", ""
     else:
-        code, sentence = map(_inert, cell.blank if cell else NOT_RUN)
-        bad = " bad" if cell and cell.records[0].status in ("failed", "diverged") else ""
+        code, sentence = map(_inert, cell.blank)
+        bad = " bad" if cell.records[0].status in ("failed", "diverged") else ""
         mean = task = f'<span class="code{bad}">{code}</span>'
         interval = ""
         score = f'<td class=num data-v=""><a class="code{bad}" href=#{anchor} title="{sentence}">{code}</a>\n'
     numbers = f"<td class=num>{interval}<td class=num>{rank}"
-    ran = _inert("; ".join(_seed(one, cell.pretrainings > 1) for one in cell.records)) if cell else ""
-    shared = _inert(overlap.cell_line(cell.ok)) if cell else ""
+    ran = _inert("; ".join(_seed(one, cell.pretrainings > 1) for one in cell.records))
+    shared = _inert(overlap.cell_line(cell.ok))
     ran += f"<small>{shared}</small>" if shared else ""
-    course = f"<td class=seeds>{ran or sentence}<td>{_curve(cell) if cell else ''}"
-    commands = "".join(f"<code>{_inert(one)}</code>" for one in cell.commands) if cell else ""
-    head = f"<th scope=row><a href=#t{at[1]}><bdi>{_inert(column.title)}</bdi></a>"
+    course = f"<td class=seeds>{ran or sentence}<td>{_curve(cell)}"
+    commands = "".join(f"<code>{_inert(one)}</code>" for one in cell.commands)
+    head = f"<th scope=row><a href=#{at[1]}><bdi>{_inert(column.title)}</bdi></a>"
     return Places(
         score=score,
         sheet=f"<tr id={anchor}>{head}<td class=num>{mean}{numbers}{course}<td>{commands}\n",
-        task=f"<tr data-of=r{at[0]}><td><a href=#{anchor}><bdi>{_inert(row.title)}</bdi></a>"
+        task=f"<tr data-of={at[0]}><td><a href=#{anchor}><bdi>{_inert(row.title)}</bdi></a>"
         f"<td class=num>{task}{numbers}\n\n",
     )
+
+
+def cell_anchor(row: str, column: str) -> str:
+    """The anchor of a cell on the page, from those of its row and its column."""
+    return f"cell-{row.removeprefix('row-')}-{column.removeprefix('task-')}"
 
 
 def score(
@@ -87,7 +97,9 @@ def _score(cell: Cell, anchor: str, link: str, interval: str, drawn: str) -> str
     elif cell.drawn != drawn:
         below = f"<small>{cell.drawn}</small>"
     value = _sort(cell.summary.mean) or '""'
-    return f"<td class=num data-v={value}><a href=#{anchor}{link}</a><small>{interval}</small>{below}"
+    low, high = cell.interval
+    ends = f" data-low={low:.6g} data-high={high:.6g}" if math.isfinite(low) and math.isfinite(high) else ""
+    return f"<td class=num data-v={value}{ends}><a href=#{anchor}{link}</a><small>{interval}</small>{below}"
 
 
 def _interval(interval: Interval, signed: bool = False, decimals: int = 1) -> str:

@@ -20,6 +20,10 @@ _PLANE = (620, 300)
 _MARGIN = (44, 30, 14, 34)  # left, right, top, bottom
 _LADDER = (440, 300)
 _LADDER_MARGIN = (42, 112, 12, 26)
+_LEAST_DECADES = 1.0
+"""The least width of an axis of costs in powers of ten: less would stretch what is rounding or noise."""
+_ROOM = 80.0
+"""Between the labels of two costs on an axis."""
 _TWIN = 76  # width of the place of twins, at the left
 _DODGE = 4.0  # between the whiskers of two models at one rung
 _LINE = 16.0  # height of a label
@@ -79,8 +83,11 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
     """
     left, right, top, bottom = _MARGIN
     scores = [x for dot in dots for x in (dot.score, *dot.interval) if math.isfinite(x)]
-    across = _scale([math.log10(cost) for cost in (*(dot.cost for dot in dots), *labels)], left, _PLANE[0] - right)
-    levels = _round(min(scores), max(scores))
+    logs = [math.log10(cost) for cost in (*(dot.cost for dot in dots), *labels)]
+    spare = max(_LEAST_DECADES - (max(logs) - min(logs)), 0.0) / 2
+    across = _scale([min(logs) - spare, max(logs) + spare], left, _PLANE[0] - right)
+    labels = _with_room(labels, lambda cost: across(math.log10(cost)))
+    levels = round_levels(min(scores), max(scores))
     up = _scale(levels, _PLANE[1] - bottom, top)
     parts = _levels(levels, up, left, _PLANE[0] - right)
     for cost, text in labels.items():
@@ -126,7 +133,7 @@ def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
     spans = [(value, interval) for line in lines for _, value, interval in line.points]
     spans += [line.twin for line in lines if line.twin]
     known = [x for value, span in spans for x in (value, *span) if math.isfinite(x)]
-    levels = _round(min(known), max(known))
+    levels = round_levels(min(known), max(known))
     up = _scale(levels, height - bottom, top)
     start = left + (_TWIN if any(line.twin for line in lines) else _DODGE * len(lines))
     across = _scale([math.log10(cost) for cost in labels], start, width - right - _DODGE * len(lines) / 2)
@@ -263,12 +270,21 @@ def _scale(values: Sequence[float], start: float, end: float):
     return lambda value: start + (end - start) * (value - low) / (high - low)
 
 
+def _with_room(labels: Mapping[float, str], at: Callable[[float], float]) -> dict[float, str]:
+    """The ``labels`` that do not touch an earlier one."""
+    kept: dict[float, str] = {}
+    for cost, text in sorted(labels.items()):
+        if all(at(cost) - at(other) >= _ROOM for other in kept):
+            kept[cost] = text
+    return kept
+
+
 def _levels(levels: Sequence[float], up: Callable[[float], float], left: float, right: float) -> list[str]:
     """Horizontal lines of an axis at ``levels``, each with its value."""
     return [_tick(value, up(value), left, right) for value in levels]
 
 
-def _round(low: float, high: float) -> list[float]:
+def round_levels(low: float, high: float) -> list[float]:
     """Levels of an axis that holds ``low`` and ``high``: multiples of 1, 2, 2.5 or 5 of a power of ten, as close as
     `_MOST_STEPS` steps allow."""
     width = max(high - low, 1e-9)

@@ -321,14 +321,17 @@ class Grid:
         return {row: self._macro_error(row) for row in self.rows}
 
     def _macro_error(self, row: Row) -> Error:
+        return error(self.macro_summary(row), self.macro_examples(row))
+
+    def macro_examples(self, row: Row) -> float:
+        """Variance of the average over examples; NaN for an incomplete row."""
         if not self.macro(row):
-            return error(self.macro_summary(row), math.nan)
+            return math.nan
         by_data: dict[str, float] = {}
         for column in self.averaged:
             data = column.task["data_sha256"] or column.key
             by_data[data] = by_data.get(data, 0.0) + math.sqrt(self.cells[row, column].examples)
-        variance = math.fsum(one**2 for one in by_data.values()) / len(self.averaged) ** 2
-        return error(self.macro_summary(row), variance)
+        return math.fsum(one**2 for one in by_data.values()) / len(self.averaged) ** 2
 
     def macro_interval(self, row: Row) -> Interval:
         return self.macro_error(row).around(self.macro_summary(row).mean).within(self.macro_bounds)
@@ -362,17 +365,6 @@ class Grid:
         confidence = together(len(known))
         ordered = sorted(known, key=lambda row: -sign * known[row][0])
         return {row: known[row][1].around(known[row][0], confidence) for row in ordered}
-
-    def leaders(self, column: Column) -> set[Row]:
-        """The rows that none is certainly better than; none while a column has one row."""
-        if column not in self._leaders:
-            found = self.ranks(column)
-            self._leaders[column] = {row for row, rank in found.items() if rank.best == 1 and len(found) > 1}
-        return self._leaders[column]
-
-    @cached_property
-    def _leaders(self) -> dict[Column, set[Row]]:
-        return {}
 
     def _filled(self, column: Column) -> int:
         return sum(1 for row in self.rows if (cell := self.cells.get((row, column))) and cell.ok)

@@ -1,6 +1,7 @@
 """The sheets of models and tasks, and the planes of score against cost, as plain values for the template."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from ptmbench.leaderboard import charts, lessons, overlap
 from ptmbench.leaderboard.costs import adaptation_tuning_of, is_number, tuning_of
 from ptmbench.leaderboard.grid import Column, Grid, Row
 from ptmbench.leaderboard.measures import held_out_of
+from ptmbench.leaderboard.record import slug
 from ptmbench.leaderboard.stats import LARGEST
 from ptmbench.leaderboard.text import duration, number, quantity
 
@@ -84,7 +86,11 @@ def models(grid: Grid, rows: Sequence[dict[str, Any]], catalogue: lessons.Catalo
         if name not in sheets:
             sheets[name] = _blank(name, entry["title"]) | {"model": name, "card": _card(entry)}
     ordered = sorted(sheets.items(), key=lambda item: (item[1]["card"] is None, item[0]))
-    found = [sheet | {"id": f"m{i}"} for i, (_, sheet) in enumerate(ordered)]
+    names = Counter(slug(name) for name in sheets)
+    found = [
+        sheet | {"id": f"model-{slug(name)}" + (f"-{i}" if names[slug(name)] > 1 else "")}
+        for i, (name, sheet) in enumerate(ordered)
+    ]
     links = links_of(found)
     return [
         sheet | {"lesson": lessons.lesson(sheet["model"], catalogue, links) if sheet["model"] else None}

@@ -75,9 +75,11 @@ def quantity(value: float | None, unit: str = "") -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them: 8.1 s, 3 min 20 s, 2 h 5 min."""
+    """Seconds as people say them: 40 ms, 8.1 s, 3 min 20 s, 2 h 5 min."""
     if seconds is None:
         return ""
+    if 0 < seconds < 0.95:
+        return f"{1000 * seconds:.2g} ms" if seconds < 0.01 else f"{1000 * seconds:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

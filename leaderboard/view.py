@@ -7,8 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ptmbench.leaderboard import centred, examples, external, ladder_page, lessons, sheets, survey, tables
-from ptmbench.leaderboard.cells import Places, places, score
+from ptmbench.leaderboard import centred, examples, external, ladder_page, lessons, sheets, story, survey, tables
+from ptmbench.leaderboard.anchors import column_anchors, row_anchors
+from ptmbench.leaderboard.cells import places, score
+from ptmbench.leaderboard.contrast import stars
 from ptmbench.leaderboard.costs import adaptation_tuning_of, cost_of, tuning_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
 from ptmbench.leaderboard.ranks import separable
@@ -31,21 +33,40 @@ def board(
     scale = _scale(grid)
     costs = {row: cost_of(row) for row in grid.rows}
     facts = _facts(grid, records)
+    ids, column_ids = row_anchors(grid.rows), column_anchors(grid.columns)
+    starred = {column: stars(grid, column) for column in grid.columns}
     cells = [
-        [places(grid, row, column, (i, j), facts["drawn"]) for j, column in enumerate(grid.columns)]
+        [
+            places(grid, row, column, (ids[row], column_ids[column]), facts["drawn"], row in starred[column])
+            for column in grid.columns
+        ]
+        for row in grid.rows
+    ]
+    scored = [
+        [bool((cell := grid.cells.get((row, column))) and cell.ok) for column in grid.columns] for row in grid.rows
+    ]
+    filled = [any(line[j] for line in scored) for j in range(len(grid.columns))]
+    rows = [
+        _row(grid, row, costs[row], scale, ids[row])
+        | {"sheet": Markup("".join(cell.sheet for cell in cells[i])), "scored": any(scored[i])}
+        | {"scores": Markup("".join(cell.score for cell, one in zip(cells[i], filled, strict=True) if one))}
         for i, row in enumerate(grid.rows)
     ]
-    rows = [_row(grid, row, costs[row], scale, i) | _lines(cells[i]) for i, row in enumerate(grid.rows)]
     rows = [external.marked(row, shown) for row, shown in zip(grid.rows, rows, strict=True)]
     models = sheets.models(grid, rows, catalogue)
     links = sheets.links_of(models)
+    columns = [
+        sheets.column(grid, column, j)
+        | {"id": column_ids[column], "key": column_ids[column].removeprefix("task-"), "scored": filled[j]}
+        | {"lines": Markup("".join(line[j].task for line in cells))}
+        for j, column in enumerate(grid.columns)
+    ]
     return {
-        "columns": [
-            sheets.column(grid, column, j) | {"lines": Markup("".join(line[j].task for line in cells))}
-            for j, column in enumerate(grid.columns)
-        ],
+        "story": story.tell(grid, costs, ids),
+        "columns": columns,
         "rows": rows,
-        "twins": [_twin(grid, row, twin) for row, twin in tables.twin_rows(grid)],
+        "blank": _blank(grid, rows, columns),
+        "twins": _twins(grid, columns),
         "models": models,
         "objectives": lessons.objectives(catalogue, links),
         "figure": lessons.figure(catalogue, links, [sheet["model"] for sheet in models if sheet["rows"]]),
@@ -68,12 +89,16 @@ def board(
     }
 
 
-def _lines(cells: Sequence[Places]) -> dict[str, Markup]:
-    """The cells of one row, in the table of scores and on its sheet."""
-    return {
-        "scores": Markup("".join(cell.score for cell in cells)),
-        "sheet": Markup("".join(cell.sheet for cell in cells)),
-    }
+def _blank(grid: Grid, rows: Sequence[dict[str, Any]], columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows and tasks without any score, which the table leaves out, each row with the reasons."""
+    left = []
+    for row, shown in zip(grid.rows, rows, strict=True):
+        if not shown["scored"]:
+            codes = {cell.blank[0] for column in grid.columns if (cell := grid.cells.get((row, column))) and cell.blank}
+            left.append({"title": row.title, "codes": sorted(codes)})
+    tasks = [column["title"] for column in columns if not column["scored"]]
+    counts = [f"{len(one)} {word}{'s' * (len(one) > 1)}" for one, word in ((left, "row"), (tasks, "task")) if one]
+    return {"rows": left, "tasks": tasks, "words": " and ".join(counts)}
 
 
 def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]) -> dict[str, Any]:
@@ -105,12 +130,15 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
     columns = [
         {
             "title": one.title,
+            "key": anchor.removeprefix("task-"),
+            "name": one.task["name"],
+            "metric": one.task["headline"],
             "form": one.task.get("form") or "",
             "higher": one.task["higher_is_better"],
             "decimals": one.decimals,
             **({"texts": file} if (file := scripts.get(examples.text_key(one.task))) else {}),
         }
-        for one in grid.columns
+        for one, anchor in column_anchors(grid.columns).items()
     ]
     named = [{"id": row["id"], "title": clean(row["title"])} for row in rows]
     t = [round(float(stdtrit(freedom, 0.975)), 4) for freedom in range(1, 41)]
@@ -169,12 +197,12 @@ def _benchmarks(grid: Grid) -> dict[str, Any]:
     return {"rows": rows, "definition": definition}
 
 
-def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, place: int) -> dict[str, Any]:
+def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, anchor: str) -> dict[str, Any]:
     macro, interval = grid.macro_summary(row), grid.macro_interval(row)
     scored = sum(1 for column in grid.averaged if (cell := grid.cells.get((row, column))) and cell.ok)
     rank = grid.ranks().get(row)
     return {
-        "id": f"r{place}",
+        "id": anchor,
         "name": row.name,
         "label": row.label,
         "words": row.words,
@@ -212,15 +240,22 @@ def _missing(scored: int, tasks: int) -> str:
     return f"{scored} of {tasks} tasks" if scored < tasks else NO_SEED
 
 
-def _twin(grid: Grid, row: Row, twin: Row) -> dict[str, Any]:
-    average = difference(grid.macro(row), grid.macro(twin))
-    parts = [(tables.twin_difference(grid, row, twin, column), column.decimals) for column in grid.columns]
-    return {
-        "label": row.label,
-        "words": row.words,
-        "average": score(average, signed=True),
-        "cells": [score(part, signed=True, decimals=decimals) for part, decimals in parts],
-    }
+def _twins(grid: Grid, columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows with a random twin, and of ``columns`` those that have a number in one of them."""
+    pairs = tables.twin_rows(grid)
+    found = [[tables.twin_difference(grid, row, twin, column) for column in grid.columns] for row, twin in pairs]
+    filled = [j for j in range(len(columns)) if any(line[j].n for line in found)]
+    rows = [
+        {
+            "label": row.label,
+            "words": row.words,
+            "average": score(difference(grid.macro(row), grid.macro(twin)), signed=True),
+            "cells": [score(line[j], signed=True, decimals=grid.columns[j].decimals) for j in filled],
+        }
+        for (row, twin), line in zip(pairs, found, strict=True)
+    ]
+    averages = any(row["average"]["n"] for row in rows)
+    return {"rows": rows, "columns": [columns[j] for j in filled], "averages": averages}
 
 
 def _axis(row: Row, name: str) -> list[str]:

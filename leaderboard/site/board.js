@@ -2,10 +2,25 @@
 const page = JSON.parse(document.getElementById("data").textContent);
 const state = {};
 
+// The address holds the view. A place on the page is a part of it ("at"), so that following a link keeps the filters.
 function remember(name, value) {
   state[name] = value;
   const text = writeState(state);
   history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+}
+
+function keepViewInLinks() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]");
+    const href = link && link.getAttribute("href");
+    if (!href || event.defaultPrevented || event.button) return;
+    const place = href.startsWith("#") && document.getElementById(decodeURIComponent(href.slice(1)));
+    if (place && writeState({ ...state, at: "" })) {
+      event.preventDefault();
+      remember("at", place.id);
+      openTarget(place.id);
+    } else if (!href.startsWith("#") && state.theme) link.href = `${href.split("#")[0]}#${writeState({ theme: state.theme })}`;
+  });
 }
 
 function element(name, text, attributes) {
@@ -46,7 +61,7 @@ function makeSortable(table) {
       const now = { ascending: 1, descending: -1 }[head.getAttribute("aria-sort")] || 0;
       const next = now === 0 ? first : now === first ? -first : 0;
       sortBy(table, index, next);
-      if (table.id === "score-table") remember("sort", next ? `${index}${next === 1 ? "a" : "d"}` : "");
+      if (table.id === "score-table") remember("sort", next ? `${head.dataset.key}:${next === 1 ? "asc" : "desc"}` : "");
     });
   });
 }
@@ -56,10 +71,31 @@ function makeExports(table) {
   const line = element("p", "Save as ", { class: "saves" });
   for (const kind of Object.keys(exporters)) {
     const button = element("button", { csv: "CSV", json: "JSON", markdown: "Markdown", latex: "LaTeX" }[kind], { type: "button" });
-    button.addEventListener("click", () => save(`ptmbench-${table.dataset.name}`, kind, exporters[kind](tableOf(table))));
+    button.addEventListener("click", () => save(`ptmbench-${table.dataset.name}`, kind, exporters[kind]((longOf[kind] && table.id === "score-table" ? longTable : tableOf)(table))));
     line.append(button);
   }
   table.closest(".scroll").after(line);
+}
+
+// For spreadsheets and programs the scores have a line for each cell that is shown, and numbers in columns of their own.
+const longOf = { csv: true, json: true };
+
+function longTable(table) {
+  const heads = Array.from(table.tHead.rows[0].cells);
+  const places = page.columns.map((column) => heads.findIndex((head) => head.dataset.key === column.key && !head.hidden));
+  const rows = [];
+  for (const row of Array.from(table.tBodies[0].rows).filter((one) => !one.hidden)) {
+    const found = page.cells[page.rows.findIndex((one) => one.id === row.id)];
+    const [label, words] = [row.cells[0].querySelector("bdi").textContent, row.cells[0].querySelector("small").textContent];
+    page.columns.forEach((column, i) => {
+      if (places[i] < 0 || !found[i]) return;
+      const [low, high] = [row.cells[places[i]].dataset.low, row.cells[places[i]].dataset.high];
+      const { seeds, sd } = spread(found[i]);
+      const digits = (value) => (Number.isFinite(value) ? String(Number(value.toFixed(column.decimals + 2))) : "");
+      rows.push([label, words, column.name, column.metric, String(seeds), digits(mean(found[i])), digits(sd), low || "", high || ""]);
+    });
+  }
+  return { heads: ["model", "row", "task", "metric", "seeds", "mean", "sd", "low", "high"], rows, numbers: [4, 5, 6, 7, 8] };
 }
 
 function tableOf(table) {
@@ -68,7 +104,7 @@ function tableOf(table) {
     for (const small of copy.querySelectorAll("small")) small.prepend(" ");
     return copy.textContent.replace(/\s+/g, " ").trim();
   };
-  const kept = Array.from(table.tHead.rows[0].cells).flatMap((head, i) => (head.tagName === "TH" ? [i] : []));
+  const kept = Array.from(table.tHead.rows[0].cells).flatMap((head, i) => (head.tagName === "TH" && !head.hidden ? [i] : []));
   const rows = Array.from(table.tBodies[0].rows).filter((row) => !row.hidden);
   return { heads: kept.map((i) => texts(table.tHead.rows[0].cells[i])), rows: rows.map((row) => kept.map((i) => texts(row.cells[i]))) };
 }
@@ -81,6 +117,16 @@ function save(name, kind, text) {
   link.download = `${name}.${ends[kind]}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// A column without a number in any shown row says nothing.
+function hideBlankColumns(table) {
+  const rows = Array.from(table.tBodies[0].rows);
+  const shown = rows.filter((row) => !row.hidden);
+  Array.from(table.tHead.rows[0].cells).forEach((head, i) => {
+    const blank = i > 0 && shown.length > 0 && shown.every((row) => row.cells[i].dataset.v === "");
+    for (const row of [table.tHead.rows[0], ...rows]) row.cells[i].hidden = blank;
+  });
 }
 
 function makeFilters() {
@@ -100,6 +146,7 @@ function makeFilters() {
       if (row.element.hidden) hidden.add(row.element.id);
     }
     for (const one of document.querySelectorAll("[data-of]")) one.hidden = hidden.has(one.dataset.of);
+    hideBlankColumns(document.getElementById("score-table"));
     count.hidden = !hidden.size;
     count.textContent = `${rows.length - hidden.size} of ${rows.length} rows shown`;
   };
@@ -114,7 +161,7 @@ function makeFilters() {
   search.addEventListener("input", () => { apply(); remember("search", search.value); });
   for (const select of selects) select.addEventListener("change", () => { apply(); remember(select.dataset.filter, select.value); });
   document.getElementById("reset").addEventListener("click", () => {
-    for (const name of Object.keys(state)) delete state[name];
+    for (const name of Object.keys(state)) if (name !== "theme") delete state[name];
     remember("search", "");
     restore({});
     sortBy(document.getElementById("score-table"), 0, 0);
@@ -129,14 +176,21 @@ function makeTheme() {
     const root = document.documentElement;
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
+    remember("theme", root.dataset.theme);
   });
+  return (view) => {
+    if (["light", "dark"].includes(view.theme)) document.documentElement.dataset.theme = view.theme;
+    else delete document.documentElement.dataset.theme;
+  };
 }
 
 // A link to a cell or a sheet opens the block that holds it.
-function openTarget() {
-  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const block = target && target.closest("details");
-  if (!block) return;
-  block.open = true;
+function openTarget(id) {
+  const target = id && document.getElementById(id);
+  if (!target) return;
+  for (const one of document.querySelectorAll(".at")) one.classList.remove("at");
+  target.classList.add("at");
+  const block = target.closest("details");
+  if (block) block.open = true;
   target.scrollIntoView({ block: target === block ? "start" : "center" });
 }

@@ -96,19 +96,20 @@ for (const table of document.querySelectorAll("table.sortable")) {
 for (const one of document.querySelectorAll("nav .script")) one.classList.remove("script");
 const restorers = [makeFilters()];
 if (page.rows.length) restorers.push(makeCompare());
-makeTheme();
+restorers.push(makeTheme());
 function restoreView() {
   const view = readState(location.hash);
-  if (!view) return openTarget();
+  if (!view) return openTarget(decodeURIComponent(location.hash.slice(1)));
+  for (const name of Object.keys(state)) delete state[name];
   Object.assign(state, view);
   for (const restore of restorers) restore(view);
-  const sorted = /^(\d+)([ad])$/.exec(view.sort || "");
+  const sorted = /^(.+):(asc|desc)$/.exec(view.sort || "");
   const table = document.getElementById("score-table");
-  if (sorted && Number(sorted[1]) < table.tHead.rows[0].cells.length) sortBy(table, Number(sorted[1]), sorted[2] === "a" ? 1 : -1);
+  const place = sorted ? Array.from(table.tHead.rows[0].cells).findIndex((head) => head.dataset.key === sorted[1]) : -1;
+  if (place >= 0) sortBy(table, place, sorted[2] === "asc" ? 1 : -1);
+  openTarget(view.at);
 }
+keepViewInLinks();
 if (page.rows.length) restorers[1]({});
 restoreView();
 addEventListener("hashchange", restoreView);
-addEventListener("beforeprint", () => {
-  for (const block of document.querySelectorAll("details")) block.open = true;
-});

@@ -21,7 +21,7 @@ function matches(row, search, chosen) {
 function writeState(state) {
   const parts = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) if (value !== "" && value !== null) parts.set(name, value);
-  return parts.toString();
+  return parts.toString().replaceAll("%3A", ":");
 }
 
 // An address with "=" is a view; without, it names a place on the page.
@@ -52,6 +52,13 @@ function difference(first, second, seeds, t) {
   const freedom = squares > 0 ? Math.floor(total ** 2 / squares + 1e-9) : n - 1;
   const half = t[Math.min(freedom, t.length) - 1] * Math.sqrt(total);
   return { n, mean, low: mean - half, high: mean + half };
+}
+
+// How many seeds a cell has, and the standard deviation over them; over pre-trainings where there are several.
+function spread(cell) {
+  if (cell[3]) return { seeds: cell[3][1] + 1, sd: cell[3][0] === null ? NaN : Math.sqrt(cell[3][0] * (cell[3][1] + 1)) };
+  const values = cell[1], n = values.length, middle = mean(cell);
+  return { seeds: n, sd: n > 1 ? Math.sqrt(values.reduce((sum, x) => sum + (x - middle) ** 2, 0) / (n - 1)) : NaN };
 }
 
 function mean(cell) {
@@ -114,7 +121,8 @@ const exporters = {
   },
   json: (table) => {
     const heads = table.heads.map(plain).map((head, i, all) => (all.indexOf(head) === i ? head : `${head} (${i + 1})`));
-    return JSON.stringify(table.rows.map((row) => Object.fromEntries(row.map((value, i) => [heads[i], plain(value)]))), null, 1) + "\n";
+    const value = (text, i) => (!(table.numbers || []).includes(i) ? plain(text) : text === "" ? null : Number(text));
+    return JSON.stringify(table.rows.map((row) => Object.fromEntries(row.map((text, i) => [heads[i], value(text, i)]))), null, 1) + "\n";
   },
   markdown: (table) => {
     const names = { "<": "&lt;", ">": "&gt;", "&": "&amp;" };
@@ -134,4 +142,4 @@ const exporters = {
   },
 };
 
-if (typeof document === "undefined") module.exports = { compare, matches, writeState, readState, difference, mean, right, contrast, pairedShare, plain, exporters };
+if (typeof document === "undefined") module.exports = { compare, matches, writeState, readState, difference, mean, spread, right, contrast, pairedShare, plain, exporters };

@@ -1,10 +1,12 @@
 """The page in a real browser: it runs without a complaint, does what its controls say, and stays whole without them."""
 
+import base64
 import gzip
 import hashlib
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -111,7 +113,7 @@ def test_sorting_puts_blanks_last_and_names_the_order(opened, page):
             "return Array.from(document.querySelectorAll('#score-table [aria-sort]')).map((one) => one.ariaSort)"
         )
         assert sorts == [first]
-    assert "sort=3a" in opened.current_url
+    assert "sort=cola:asc" in opened.current_url
 
 
 def test_search_filters_and_the_address_gives_the_view_back(opened, page):
@@ -201,8 +203,9 @@ def test_keyboard_alone_reaches_and_sorts(opened, page):
 def test_a_link_to_a_cell_opens_its_sheet(opened, page):
     from selenium.webdriver.support.ui import WebDriverWait
 
-    open_(opened, page, "#c0-0")
-    asked = "return document.getElementById('c0-0').closest('details').open"
+    anchor = "cell-bert-mini-finetune-cola"
+    open_(opened, page, f"#{anchor}")
+    asked = f"return document.getElementById('{anchor}').closest('details').open"
     WebDriverWait(opened, 10).until(lambda driver: driver.execute_script(asked) is True)
 
 
@@ -266,3 +269,126 @@ def test_without_its_script_the_page_is_whole(page):
         assert not driver.find_element("id", "compare").is_displayed() and "Compare two" not in text
         driver.find_element("css selector", "#models summary").click()
         assert "ptmbench run" in driver.find_element("id", "models").text
+
+
+def test_names_in_the_picture_do_not_overlap(opened, page):
+    open_(opened, page)
+    script = """
+    const boxes = Array.from(document.querySelectorAll("svg.named .label"), (one) => one.getBBox());
+    const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+    return [boxes.length, boxes.some((a, i) => boxes.slice(i + 1).some((b) => meet(a, b)))];
+    """
+    named, overlap = opened.execute_script(script)
+    assert named >= 5 and not overlap
+
+
+def test_an_address_names_things_and_keeps_filters_theme_and_place(opened, page):
+    open_(opened, page, "#sort=cola:desc&kind=pre-trained&theme=dark")
+    values = [float(value) for value in column(opened, "CoLA") if value]
+    assert values == sorted(values, reverse=True) and len(column(opened, "Model")) == 6
+    assert opened.execute_script("return document.documentElement.dataset.theme") == "dark"
+    click(opened, "#row-bert-mini-finetune td a[href='#cell-bert-mini-finetune-cola']")
+    address = opened.current_url.partition("#")[2]
+    assert set(address.split("&")) == {
+        "sort=cola:desc", "kind=pre-trained", "theme=dark", "at=cell-bert-mini-finetune-cola",
+    }  # fmt: skip
+    open_(opened, page, f"#{address}")
+    assert opened.execute_script(
+        "return document.getElementById('cell-bert-mini-finetune-cola').closest('details').open"
+    )
+    assert len(column(opened, "Model")) == 6
+
+
+def test_addresses_survive_new_records(tmp_path):
+    first = board.build([_written(tmp_path / "a", world(2))], tmp_path / "1").read_text()
+    more = [record(name="aaa", value=99.0), record(task="aaa", value=1.0), record(name="bert", task="zzz")]
+    second = board.build([_written(tmp_path / "b", [*world(2), *more])], tmp_path / "2").read_text()
+    names = re.compile(r' id="?((?:row|cell|task|model)-[a-z0-9-]+)')
+    assert set(names.findall(first)) < set(names.findall(second)) and len(set(names.findall(first))) > 30
+
+
+def _written(folder, records):
+    for one in records:
+        write(folder, one)
+    return folder
+
+
+def test_columns_without_a_number_go_with_the_rows_that_had_one(opened, page):
+    open_(opened, page, "#search=majority")
+    heads = "return Array.from(document.querySelectorAll('#score-table thead th')).filter((one) => !one.hidden)"
+    shown = opened.execute_script(f"{heads}.map((one) => one.dataset.key)")
+    assert "cola" in shown and "wikitext2" not in shown
+    click(opened, "#reset")
+    assert "wikitext2" in opened.execute_script(f"{heads}.map((one) => one.dataset.key)")
+
+
+def test_saved_scores_have_numbers_in_columns_of_their_own(opened, page):
+    open_(opened, page, "#search=elmo+mini+pre-trained&sort=cola:desc")
+    script = "return exporters.{}(longTable(document.getElementById('score-table')))"
+    rows = json.loads(opened.execute_script(script.format("json")))
+    assert [row["task"] for row in rows] == ["cola", "conll2003", "sst2", "wikitext2"]
+    made = [one.headline["value"] for one in world(2) if one.row["label"] == "ELMO" and one.task["name"] == "cola"]
+    mean, sd = sum(made) / 2, abs(made[0] - made[1]) / 2**0.5
+    assert rows[0]["seeds"] == 2 and rows[0]["mean"] == pytest.approx(mean, abs=1e-3)
+    assert rows[0]["sd"] == pytest.approx(sd, abs=2e-3) and rows[0]["low"] < mean < rows[0]["high"]
+    assert opened.execute_script(script.format("csv")).startswith("model,row,task,metric,seeds,mean,sd,low,high\n")
+
+
+def test_head_and_names_stay_in_view(opened, page):
+    open_(opened, page)
+    script = """
+    const scroll = document.querySelector("#scores .scroll"), head = scroll.querySelector("thead th");
+    scroll.style.maxHeight = "150px";
+    scroll.style.maxWidth = "400px";
+    const before = head.getBoundingClientRect();
+    scroll.scrollTo(200, 120);
+    const after = head.getBoundingClientRect();
+    return [scroll.scrollTop, scroll.scrollLeft, after.top - before.top, after.left - before.left];
+    """
+    top, left, down, right = opened.execute_script(script)
+    assert top > 50 and left > 50 and abs(down) < 2 and abs(right) < 2
+
+
+def test_every_table_of_the_page_has_a_name(opened, page):
+    """Tables on the sheets have the summary of their sheet."""
+    open_(opened, page)
+    script = """
+    const named = (one) => one.caption || one.ariaLabel || document.getElementById(one.getAttribute("aria-labelledby"));
+    const tables = Array.from(document.querySelectorAll("main table")).filter((one) => !one.closest("#models, #tasks"));
+    return [tables.length, tables.filter((one) => !named(one)).length];
+    """
+    tables, unnamed = opened.execute_script(script)
+    assert tables > 5 and unnamed == 0
+
+
+def test_touch_targets_are_large_on_small_screens(page):
+    script = """
+    const small = [];
+    for (const one of document.querySelectorAll("button, select, input, summary, nav a, #scores tbody td:has(a)")) {
+      const box = one.getBoundingClientRect();
+      if (box.width && (box.height < 43.5 || box.width < 43.5)) small.push(one.outerHTML.slice(0, 80));
+    }
+    return small;
+    """
+    with browser() as driver:
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        )
+        driver.get(page.as_uri())
+        assert driver.execute_script(script) == []
+
+
+RESULTS = Path(board.__file__).parent / "results"
+
+
+@pytest.mark.slow
+def test_the_published_results_fit_on_small_pages(tmp_path):
+    """At most 20,000 elements a page, and six printed pages."""
+    board.build([RESULTS], tmp_path)
+    with browser() as driver:
+        for path in sorted(tmp_path.glob("*.html")):
+            driver.get(path.as_uri())
+            assert driver.execute_script("return document.getElementsByTagName('*').length") <= 20_000, path.name
+            printed = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
+            assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 6, path.name
+            assert complaints(driver) == []

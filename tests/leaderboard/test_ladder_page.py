@@ -71,7 +71,7 @@ def test_labels_do_not_touch_and_stay_on_the_picture():
     + [(-3.0, 33.0, [-10, 0, 10, 20, 30, 40]), (2.0, 2.0, None), (0.0, 100.0, [0, 20, 40, 60, 80, 100])],
 )
 def test_axes_are_round_and_no_longer_than_they_need_to_be(low, high, expected):
-    found = charts._round(low, high)
+    found = charts.round_levels(low, high)
     assert expected is None or found == pytest.approx(expected)
     assert found[0] <= low <= high <= found[-1] and 2 <= len(found) <= 6
 

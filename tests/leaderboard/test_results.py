@@ -28,10 +28,12 @@ def test_results_are_whole_and_their_page_is_theirs(folder):
 
 
 def test_a_board_shows_all_of_them(tmp_path):
-    page = board.build([RESULTS], tmp_path)
-    shown = page.read_text(encoding="utf-8")
-    for record in load([RESULTS]).records:
-        assert record.row["label"] in shown
+    overview = board.build([RESULTS], tmp_path).read_text(encoding="utf-8")
+    for folder in FOLDERS:
+        assert f'<a href="{folder.name}.html">' in overview
+        shown = (tmp_path / f"{folder.name}.html").read_text(encoding="utf-8")
+        for record in load([folder]).records:
+            assert record.row["label"] in shown
 
 
 def test_results_are_few_and_small_files():

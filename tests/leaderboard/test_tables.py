@@ -193,19 +193,6 @@ def test_a_seed_run_again_replaces_the_older_and_is_noted():
     assert next(iter(mixed.cells.values())).marks == ("versions of the adaptation differ between seeds",)
 
 
-def test_leaders_are_those_whose_intervals_meet():
-    def one(name, value, task="cola"):
-        bounds = {"value": value, "low": value - 2, "high": value + 2}
-        return record(task=task, name=name, value=value, scores={"headline": bounds})
-
-    grid = arrange([one("a", 80), one("b", 77), one("c", 70)])
-    assert {row.name for row in grid.leaders(grid.columns[0])} == {"a", "b"}
-    grid = arrange([one("a", 80, "wikitext2"), one("b", 30, "wikitext2")])
-    assert {row.name for row in grid.leaders(grid.columns[0])} == {"b"}
-    alone = arrange([one("a", 80)])
-    assert not alone.leaders(alone.columns[0])  # there is nobody to be ahead of
-
-
 def test_reported_beside_measured():
     frame = tables.reported([record(value=40.0), record(seed=1, value=42.0), record(kind="random")])
     assert len(frame) == 1

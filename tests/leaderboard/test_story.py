@@ -1,0 +1,111 @@
+"""The headline and the pictures follow from the records."""
+
+import re
+
+from ptmbench.leaderboard import board, pictures
+from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.contrast import gap
+from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard.stats import Interval
+from ptmbench.leaderboard.story import Story
+from ptmbench.leaderboard.text import duration
+from tests.leaderboard.made import blank, record, world
+from tests.leaderboard.test_contrast import one
+
+
+def headline(made):
+    return Story(arrange(made), None).headline()
+
+
+def test_the_headline_says_what_leads_and_how_sure_that_is():
+    apart = headline([one("a", 80), one("b", 70), one("c", 60)])
+    assert (
+        apart
+        == "A leads on CoLA (mcc) with 80.0 (78.0 to 82.0) and is shown to be better than each of the 2 other rows."
+    )
+    near = headline([one("a", 80), one("b", 79), one("c", 60)])
+    assert near == "A leads on CoLA (mcc) with 80.0 (78.0 to 82.0), but B is not shown to be worse."
+    assert headline([one("a", 80), one("b", 79)]).endswith("is not shown to be better than any of the other rows (1).")
+    many = headline([one(name, 80 - i / 10) for i, name in enumerate("abcde")] + [one("f", 20)])
+    assert "but 4 of the 5 other rows are not shown to be worse" in many
+    assert headline([one("a", 80)]).endswith("and no other row to be compared with.")
+    assert headline([blank("error", "It broke.", "failed")]) == ""
+
+
+def test_the_headline_says_what_pretraining_brought():
+    made = []
+    for name, gain in (("a", 10.0), ("b", 0.5), ("c", -9.0)):
+        for seed in range(3):
+            made.append(record(name=name, seed=seed, value=60.0 + gain + seed))
+            made.append(record(name=name, seed=seed, value=60.0 + seed, kind="random"))
+    story = Story(arrange(made), None)
+    assert [round(one.gap.value, 6) for one in story.gains] == [10.0, 0.5, -9.0]
+    assert story.gains[0].gap == gap(*(story.samples[row] for row in _pair(story, "a")))
+    ours = (
+        "pre-training helped 1 of 3 rows, harmed 1 and had no clear effect on 1, with the largest gain for A: +10.0 ("
+    )
+    assert ours in story.headline()
+    single = headline([one for one in made if one.row["name"] == "b"])
+    assert re.search(r"pre-training changed B by \+0\.5 \(.*\), which its interval does not tell from zero\.$", single)
+
+
+def _pair(story, name):
+    return sorted((row for row in story.samples if row.name == name), key=lambda row: row.kind)
+
+
+def test_a_lower_perplexity_is_a_gain():
+    made = [
+        record(task="wikitext2", value=v, kind=k, seed=s)
+        for k, v in (("pretrained", 20.0), ("random", 50.0))
+        for s in (0, 1)
+    ]
+    grid = arrange(made)
+    story = Story(grid, grid.columns[0])
+    assert story.gains[0].gap.value == 30.0 and next(iter(story.samples)).kind == "pretrained"
+
+
+def test_names_in_the_picture_touch_neither_each_other_nor_points():
+    points = [(100.0 + 7 * i, 200.0 + 3 * (i % 4)) for i in range(30)]
+    texts = pictures._labels([f"model number {i}" for i in range(30)], points, points)
+    shown = [re.search(r'x="([\d.]+)" y="([\d.]+)".*anchor="(\w+)">(.*)<', text).groups() for text in texts if text]
+    boxes = []
+    for x, y, anchor, words in shown:
+        width = 7.1 * len(words)
+        left = float(x) - {"start": 0, "middle": width / 2, "end": width}[anchor]
+        boxes.append((left, float(y) - 7.5, left + width, float(y) + 7.5))
+    assert 3 <= len(boxes) < 30
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        assert not [1 for x, y in points if left < x < right and top < y < bottom]
+        for other in boxes[:i]:
+            assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+
+
+def test_axes_do_not_stretch_rounding_noise():
+    near = Interval(50.001, 50.003)
+    points = [
+        pictures.Point(name=name, cost=cost, score=50.002, interval=near, kind="model", link=name)
+        for name, cost in (("a", 10.0), ("b", 10.01))
+    ]
+    drawn = str(pictures.scatter(points))
+    marks = [tuple(map(float, one)) for one in re.findall(r'<circle class="on" cx="([\d.]+)" cy="([\d.]+)"', drawn)]
+    assert abs(marks[0][0] - marks[1][0]) < 2
+    levels = [float(one) for one in re.findall(r'text-anchor="end">([\d.]+)</text>', drawn)]
+    assert max(levels) - min(levels) >= 2
+    assert "10.0 s" in drawn and duration(0.04) == "40 ms" and duration(0.0042) == "4.2 ms"
+
+
+def test_a_folder_of_runs_has_a_page_for_each_and_one_that_lists_them(tmp_path):
+    for name, made in (("one", world(2)), ("Two & <b>", [one("a", 80), one("b", 70)])):
+        for found in made:
+            write(tmp_path / "runs" / name, found)
+    index = board.build([tmp_path / "runs"], tmp_path / "site")
+    assert {path.name for path in (tmp_path / "site").iterdir()} == {"index.html", "one.html", "two-b.html"}
+    text = index.read_text()
+    assert "Two &amp; &lt;b&gt;" in text and '<a href="two-b.html">' in text and "<script" not in text
+    assert (
+        "A leads on CoLA (mcc) with 80.0" in text
+        and "A leads on CoLA" in (tmp_path / "site" / "two-b.html").read_text()
+    )
+    together = board.build([tmp_path / "runs" / "one", tmp_path / "runs" / "Two & <b>"], tmp_path / "both")
+    assert {path.name for path in (tmp_path / "both").iterdir()} == {"index.html"} and "ELMo" not in text
+    assert "CoNLL-2003" in together.read_text()

@@ -61,15 +61,15 @@ def test_links_lead_to_sheets_and_objectives_of_the_page(tmp_path):
     found = Page(source)
     ids = {attributes["id"] for _, attributes in found.elements if "id" in attributes}
     targets = {attributes["href"] for tag, attributes in found.elements if tag == "a"}
-    assert {one[1:] for one in targets if one.startswith("#")} <= ids and {"#o-mlm", "#m1"} <= targets
+    assert {one[1:] for one in targets if one.startswith("#")} <= ids and {"#o-mlm", "#model-gpt"} <= targets
     assert 'href="https://arxiv.org/abs/1810.04805"' in source
 
 
 def test_the_figure_shows_what_is_measured_built_a_method_or_missing(tmp_path):
     source = page(tmp_path, catalogue())
     assert "with its 3 examples, of which 2 are built here" in " ".join(source.split())
-    assert 'class="chip measured" href="#m0"' in source and ">BERT</a>" in source
-    assert 'class="chip" href="#m1"' in source  # GPT has a sheet and no rows
+    assert 'class="chip measured" href="#model-bert"' in source and ">BERT</a>" in source
+    assert 'class="chip" href="#model-gpt"' in source  # GPT has a sheet and no rows
     assert 'class="chip absent" title="Not built yet">XLM-R' in source
     assert "the adaptation fastbert" in source
 

@@ -2,11 +2,13 @@
 
 import contextlib
 import importlib
+import importlib.metadata
 import keyword
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
@@ -51,8 +53,15 @@ def nearest(name: str) -> str:
 @click.group(cls=Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ptmbench", prog_name="ptmbench")
 @click.option("--debug", is_flag=True, help="Show tracebacks; may stand anywhere (or set PTMBENCH_DEBUG=1).")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="DIR",
+    help="Folder with own models, tasks or adaptations; may repeat and stand anywhere.",
+)
 @click.pass_context
-def commands(ctx: click.Context, debug: bool) -> None:
+def commands(ctx: click.Context, debug: bool, plugins: Sequence[str]) -> None:
     """Compare pre-trained language models: same corpus, vocabulary, size and compute, every cell with its cost.
 
     Begin with `ptmbench run demo`. Exit status: 0 done, 1 some cells failed, 2 wrong usage, 4 missing or broken
@@ -60,13 +69,19 @@ def commands(ctx: click.Context, debug: bool) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+    elif plugins or importlib.metadata.entry_points(group="ptmbench.plugins"):
+        from ptmbench.bench.runs.plugins import use, use_installed
+
+        use_installed()
+        for folder in plugins:
+            use(Path(folder))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; never raises for what a user did."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or os.environ.get("PTMBENCH_DEBUG", "0") not in ("", "0")
-    given = [argument for argument in given if argument != "--debug"]
+    given = _first("--plugin", [argument for argument in given if argument != "--debug"])
     _open_closed()
     try:
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # what the caller has us ignore stays ignored
@@ -80,6 +95,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             traceback.print_exception(error)
         return _report(error, debug)
+
+
+def _first(flag: str, arguments: list[str]) -> list[str]:
+    """``arguments`` with each ``flag`` and its value at the front, where the group of all commands reads it."""
+    front, rest, left = [], [], iter(arguments)
+    for argument in left:
+        if argument == flag and (value := next(left, None)) is not None:
+            front += [flag, value]
+        else:
+            (front if argument.startswith(f"{flag}=") else rest).append(argument)
+    return front + rest
 
 
 def _run(arguments: list[str]) -> object:

@@ -19,6 +19,8 @@ _SAMPLING = {"masking", "sampling"}
 """Files of ``objectives`` that are no objectives: what their samplers share."""
 
 
+_added: list[Path] = []
+"""Folders with models of users."""
 _sound: set[ModuleType] = set()
 """Modules that were checked in this process."""
 
@@ -34,8 +36,16 @@ class BrokenModel(ValueError):
 @cache
 def paths() -> dict[str, Path]:
     """The file of every model by its name, sorted; reads the folders and imports nothing."""
-    files = (path for path in _ROOT.glob("*/[!_.]*.py") if path.parent.name not in _SHARED)
+    files = [path for path in _ROOT.glob("*/[!_.]*.py") if path.parent.name not in _SHARED]
+    files += [path for folder in _added for path in folder.glob("[!_.]*.py")]
     return {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
+
+
+def extend(folder: Path) -> None:
+    """Adds the models of ``folder``, one file each, whose names are new."""
+    _added.append(folder)
+    __path__.append(str(folder))
+    paths.cache_clear()
 
 
 def names() -> tuple[str, ...]:
@@ -52,7 +62,8 @@ def load(name: str) -> ModuleType:
     from ptmbench.models import _contract, _importing
 
     path = paths()[name]
-    module = _importing.imported(f"ptmbench.models.{path.parent.name}.{name}", path, BrokenModel)
+    package = "ptmbench.models" if path.parent in _added else f"ptmbench.models.{path.parent.name}"
+    module = _importing.imported(f"{package}.{name}", path, BrokenModel)
     if module not in _sound:
         if found := _contract.mistakes(module, objective_names(), names()):
             raise BrokenModel(f"{path} is no model's file. {' '.join(found)}")

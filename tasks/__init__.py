@@ -30,8 +30,18 @@ _MACHINERY = {
     "few",
 }
 
+_added: list[Path] = []
+"""Folders with tasks of users."""
 _sound: dict[int, Task] = {}
 """Tasks that were checked in this process, by identity; they are held, so that no other object gets it."""
+
+
+def extend(folder: Path) -> None:
+    """Adds the tasks in the files of ``folder``, whose names are new."""
+    _added.append(folder)
+    __path__.append(str(folder))
+    _paths.cache_clear()
+    names.cache_clear()
 
 
 @cache
@@ -102,7 +112,8 @@ def check_headline(task: Task) -> Task:
 @cache
 def _paths() -> dict[str, Path]:
     """The file of each task, by the task's name."""
-    files = (file for file in Path(__file__).parent.glob("[!_.]*.py") if file.stem not in _MACHINERY)
+    files = [file for file in Path(__file__).parent.glob("[!_.]*.py") if file.stem not in _MACHINERY]
+    files += [file for folder in _added for file in sorted(folder.glob("[!_.]*.py"))]
     return {name: file for file in files for name in _held(file)}
 
 

@@ -49,7 +49,7 @@ def test_every_command_that_is_shown_exists(page):
         while isinstance(command, click.Group):
             command = command.get_command(context, words.pop(0))
             assert command is not None, line
-        options = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        options = {flag for one in (*command.params, *commands.params) for flag in (*one.opts, *one.secondary_opts)}
         assert {word for word in words if word.startswith("--")} <= options, line
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.contract import Adaptation
 
 _MACHINERY = {"conditions", "heads", "transforms"}
+_places = [Path(__file__).parent]
+"""The folder of this package, and those with adaptations of users."""
 
 
 def check(name: str) -> None:
@@ -30,14 +32,37 @@ def load(name: str) -> "Adaptation":
     """The adaptation ``name``, checked; `bench.errors.BrokenFile` says what is wrong with its folder."""
     from ptmbench.bench.adapt import _contract
 
-    return _contract.check(name, imported(f"{__name__}.{name}", _contract.path_of(name), BrokenFile))
+    return _contract.check(name, imported(f"{__name__}.{name}", path(name), BrokenFile))
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Every adaptation's name, sorted."""
-    folders = (file.parent.name for file in Path(__file__).parent.glob("[!_.]*/__init__.py"))
+    folders = (file.parent.name for place in _places for file in place.glob("[!_.]*/__init__.py"))
     return tuple(sorted(set(folders) - _MACHINERY))
+
+
+def file_of(*parts: str) -> Path:
+    """The file of the module that is called ``parts`` below this package: in the first of its places that has it."""
+    files = []
+    for place in _places:
+        file = place.joinpath(*parts)
+        files.append(file / "__init__.py" if file.is_dir() else file.with_suffix(".py"))
+    return next((file for file in files if file.is_file()), files[0])
+
+
+def path(name: str) -> Path:
+    """The file that defines the adaptation ``name``."""
+    files = [place / name / "__init__.py" for place in _places]
+    return next((file for file in files if file.exists()), files[0])
+
+
+def extend(folder: Path) -> None:
+    """Adds the adaptations in the folders of ``folder``, whose names are new."""
+    _places.append(folder)
+    __path__.append(str(folder))
+    names.cache_clear()
+    only.cache_clear()
 
 
 @cache

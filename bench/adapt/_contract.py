@@ -11,19 +11,19 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 
+from ptmbench.bench import adapt
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.errors import BrokenFile
 from ptmbench.models._importing import broken
 from ptmbench.tasks.forms import Form
 
-_FOLDER = Path(__file__).parent
 _PACKAGE = "ptmbench.bench.adapt"
 
 
 def path_of(name: str) -> Path:
     """The file that defines the adaptation ``name``."""
-    return _FOLDER / name / "__init__.py"
+    return adapt.path(name)
 
 
 def check(name: str, module: ModuleType) -> Adaptation:
@@ -55,7 +55,7 @@ def _wrong_values(adaptation: Adaptation) -> Iterator[str]:
         yield "Its heads are a dict from forms to modules below bench/adapt."
     else:
         for module in (own.heads or {}).values():
-            file = _FOLDER / f"{str(module).replace('.', '/')}.py"
+            file = adapt.file_of(*str(module).split("."))
             if not file.is_file():
                 yield f"Its heads name {module!r}, but there is no file {file}."
             elif absent := {"Codec", "Head"} - set(_names(file)):
@@ -77,8 +77,7 @@ def _absent_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(_parsed(path)):
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(f"{_PACKAGE}."):
             continue
-        file = _FOLDER.joinpath(*node.module.removeprefix(f"{_PACKAGE}.").split("."))
-        file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+        file = adapt.file_of(*node.module.removeprefix(f"{_PACKAGE}.").split("."))
         if not file.is_file():
             yield f"{path.name}, line {node.lineno}, imports {node.module}, but there is no file {file}."
             continue

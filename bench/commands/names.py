@@ -44,8 +44,12 @@ def source(kind: str, name: str) -> Path:
         from ptmbench import tasks
 
         return tasks.path(name)
+    if kind == "adaptations":
+        from ptmbench.bench import adapt
+
+        return adapt.path(name)
     folder = ROOT / FOLDERS[kind]
-    own_folder = kind in ("adaptations", "transforms", "conditions")
+    own_folder = kind in ("transforms", "conditions")
     return folder / name / "__init__.py" if own_folder else folder / f"{name}.py"
 
 
@@ -70,7 +74,15 @@ def summary(kind: str, name: str) -> str:
     whole = max((end for end in ends if end <= len(first)), default=0)
     if whole < len(first) / 3:  # nothing, or no more than a name and its source
         whole = min((end for end in ends if end > whole), default=len(text))
-    return text[:whole]
+    return text[:whole] + _plugin_of(kind, name)
+
+
+def _plugin_of(kind: str, name: str) -> str:
+    """ " [plugin FOLDER]" for what comes from a plugin, "" otherwise."""
+    from ptmbench.bench.runs import plugins
+
+    folder = plugins.folder_of(source(kind, name)) if kind in ("models", "tasks", "adaptations") else None
+    return f" [plugin {folder}]" if folder else ""
 
 
 @click.command()
@@ -141,7 +153,8 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         click.echo(dumps(dict(sheets)))
         return
     for kind, sheet in sheets:
-        click.echo(f"{found[kind]} ({one_of(kind)})\n\n{docstring(kind, _file(kind, found[kind]))}\n")
+        file = _file(kind, found[kind])
+        click.echo(f"{found[kind]} ({one_of(kind)}){_plugin_of(kind, file)}\n\n{docstring(kind, file)}\n")
         for key, value in sheet.items():
             _entry(key, value)
 

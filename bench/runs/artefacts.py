@@ -146,12 +146,14 @@ class Cell:
     """Key of the `AdaptedModel` that predicts; "" for a cell that adapts the model itself, with the same score."""
     tuning: Mapping[str, Any] = field(default_factory=dict)
     """The tuning that its settings come from: "trials" and "flops"; {} for untuned settings."""
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of its model's, task's and adaptation's files, as far as they come from plugins."""
 
     @property
     def key(self) -> str:
         # A newer field with its default value is left out, so that older cells keep their keys.
         newer = {"adaptation_version": 1, "auxiliary": {}, "neighbours": {}, "adapted": ""}
-        newer |= {"condition": "", "condition_settings": {}, "condition_version": 0}
+        newer |= {"condition": "", "condition_settings": {}, "condition_version": 0, "plugins": {}}
         matters = without(asdict(self), **newer, transforms=())
         del matters["predictor"], matters["chosen_by"], matters["tuning"]
         if len(self.transforms) == 1:  # the fields of before there were chains

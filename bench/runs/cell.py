@@ -99,7 +99,7 @@ def record_of(
         key=cell.key,
         status=status,
         reason=reason,
-        row=row_of(cell) | _read_by(cell, context) | _marked(cell, outcome),
+        row=row_of(cell) | _read_by(cell, context) | _marked(cell, outcome) | _plugins(cell),
         pretraining=_pretraining(context.weights),
         task=_sheet(task, cell, context, outcome),
         adaptation=_adaptation(cell, context) | _transform(cell, context),
@@ -262,6 +262,11 @@ def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
     if context.planned and context.weights is None:
         return {"planned": dict(context.planned)}
     return {"tokenizer": context.tokenizer.about} if cell.row.kind == "random" and context.tokenizer else {}
+
+
+def _plugins(cell: Cell) -> dict[str, Any]:
+    """The files of plugins that the cell was made with, by the hashes of their content."""
+    return {"plugins": dict(cell.plugins)} if cell.plugins else {}
 
 
 def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt import transforms as transforms_of
 from ptmbench.bench.adapt.conditions import Chosen, choose
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.runs import graph
+from ptmbench.bench.runs import graph, plugins
 from ptmbench.bench.runs.artefacts import RANDOM, Artefact, Cell, Row, from_dict, to_dict
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.tasks import load
@@ -199,6 +199,7 @@ def cells_of(
                 auxiliary={name: _auxiliary(name, data_sha256) for name in here.others},
                 neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},
                 adapted=begins.get(seed, ""),
+                plugins=plugins.sources((row.model, *also), task.name, method),
             )
 
     plain: dict[str, Cell] = {}

@@ -14,7 +14,7 @@ from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import adam_of, recipe_of, resolved
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import TrainingOptions
-from ptmbench.bench.runs import teachers
+from ptmbench.bench.runs import plugins, teachers
 from ptmbench.bench.runs.artefacts import Artefact, Given
 from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.runs.trainings import FIRST, GIVEN, Draw, Pretraining, TokenizerTraining, tokenizer_key
@@ -152,6 +152,7 @@ class Trainings:
                     seed=draw.seed,
                     base=base,
                     other_tokenizer="" if cut.key == own else cut.key,
+                    plugins=plugins.sources((model,)),
                     **more,
                 )
             )

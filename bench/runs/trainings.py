@@ -10,7 +10,7 @@ from ptmbench.bench.engine.checkpoint import digest
 
 GIVEN = "checkpoint:"
 """Prefix of the keys of checkpoints that a user gave."""
-_NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "held_out": 0, "tuning": {}}
+_NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "held_out": 0, "tuning": {}, "plugins": {}}
 """Fields of a pre-training that keys leave out where they are empty: such keys are what they were before there were
 these fields."""
 
@@ -84,6 +84,8 @@ class Pretraining:
     chosen_by: str = ""
     """The options that tell it from the model's other pre-trainings in the run: "--flops 1e+12 --pretraining-seed 1";
     "" for the only one."""
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the file of its model, if that comes from a plugin."""
     weight: ClassVar[float] = 0.0
 
     @property
@@ -102,7 +104,7 @@ class Pretraining:
             del matters[name]
         for name in ("base", "teacher"):
             matters[name] = matters[name] if matters[name].startswith(GIVEN) else bool(matters[name])
-        return digest({"design": matters})
+        return digest({"design": without(matters, plugins={})})
 
     @property
     def tokenizer_key(self) -> str:

@@ -10,12 +10,13 @@ import contextlib
 import json
 import os
 import queue
+import shlex
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from ptmbench.bench.console import say
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import write_bytes, write_text
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
-from ptmbench.bench.runs import artefacts
+from ptmbench.bench.runs import artefacts, plugins
 from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, intact, loaded, unfinished_of
@@ -57,6 +58,8 @@ class Job:
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
     save_every: float = SAVE_SECONDS
+    plugins: list[str] = field(default_factory=plugins.used)
+    """Folders of the plugins that workers use."""
 
     def command_of(self, cell: Cell) -> str:
         """The command that repeats one cell."""
@@ -69,7 +72,8 @@ class Job:
             only += ["--condition", cell.condition]
         who = ["--models", cell.row.name, "--no-baselines"] if self.model_options else []
         size = ["--sizes", cell.row.size] if cell.row.size and self.model_options else []
-        return " ".join([self.command, *who, *size, *only, "--seed", str(cell.seed)])
+        own = [shlex.join(["--plugin", folder]) for folder in self.plugins]
+        return " ".join([self.command, *own, *who, *size, *only, "--seed", str(cell.seed)])
 
     def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
         """The context of ``cell``; ``found`` are the fields that only networks have."""
@@ -92,6 +96,8 @@ class Worker:
     """Makes artefacts of ``plan`` in the folder ``out``."""
 
     def __init__(self, out: Path, plan: Plan, job: Job):
+        for folder in job.plugins:
+            plugins.use(Path(folder))
         self.out, self.plan, self.job = out, plan, job
         self._makers: dict[str, Callable[[Any], str]] = {
             TokenizerTraining.kind: self._train_tokenizer,

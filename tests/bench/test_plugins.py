@@ -1,0 +1,156 @@
+"""Own models, tasks and adaptations from a folder: listed, run by workers, hashed into keys; broken files are named."""
+
+import importlib.metadata
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ptmbench import models, tasks
+from ptmbench.bench import adapt
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.runs import plugins
+from ptmbench.bench.runs.plan import settings_of
+from ptmbench.bench.runs.trainings import Pretraining
+from ptmbench.bench.runs.work import Job
+from ptmbench.leaderboard.store import load
+from tests.bench import cells
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A folder with a model, a task and an adaptation of their own; the registries are as before afterwards."""
+    folder = tmp_path / "plugin"
+    for kind in ("models", "tasks", "adaptations"):
+        (folder / kind).mkdir(parents=True)
+    shutil.copy(ROOT / "models/non_contextual/word2vec.py", folder / "models/plugged_vectors.py")
+    text = (ROOT / "tasks/sst2.py").read_text().replace('name="sst2"', 'name="plugged_reviews"')
+    (folder / "tasks/plugged_reviews.py").write_text(text.replace('title="SST-2"', 'title="Our reviews"'))
+    own = folder / "adaptations/plugged_features"
+    shutil.copytree(ROOT / "bench/adapt/features", own, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in own.glob("*.py"):
+        file.write_text(file.read_text().replace("bench.adapt.features", "bench.adapt.plugged_features"))
+    monkeypatch.setattr(plugins, "_used", [])
+    monkeypatch.setattr(models, "_added", [])
+    monkeypatch.setattr(tasks, "_added", [])
+    monkeypatch.setattr(adapt, "_places", list(adapt._places))
+    for package in (models, tasks, adapt):
+        monkeypatch.setattr(package, "__path__", list(package.__path__))
+    yield folder
+    monkeypatch.undo()
+    for function in (models.paths, tasks.names, tasks._paths, adapt.names, adapt.only, adapt.load):
+        function.cache_clear()
+    for name in [name for name in sys.modules if "plugged" in name]:
+        del sys.modules[name]
+
+
+def test_what_a_plugin_adds_is_listed_with_its_source(plugin, capsys):
+    before = set(models.names()), set(tasks.names()), set(adapt.names())
+    assert main(["ls", f"--plugin={plugin}"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if f"[plugin {plugin}]" in line]
+    assert [line.split()[0] for line in lines] == ["plugged_vectors", "plugged_reviews", "plugged_features"]
+    after = set(models.names()), set(tasks.names()), set(adapt.names())
+    assert [len(new - old) for new, old in zip(after, before, strict=True)] == [1, 1, 1]
+    for name in ("plugged_vectors", "Plugged-Reviews", "plugged_features"):
+        assert main(["--plugin", str(plugin), "info", name]) == 0
+        assert f"[plugin {plugin}]" in capsys.readouterr().out
+    assert tasks.load("plugged_reviews-40").train_examples == 40  # a variant of it
+
+
+@pytest.mark.slow
+def test_workers_run_what_a_plugin_adds(plugin, world, tmp_path):
+    out = tmp_path / "run"
+    options = ["--models", "plugged_vectors", "--tasks", "plugged_reviews", "--adaptation", "plugged_features"]
+    options += ["--no-baselines", "--seeds", "1", "--steps", "3", "--jobs", "1", "--limit", "60", "--set", "epochs=1"]
+    assert main(["run", "demo", "--plugin", str(plugin), *options, "--data", str(world), "--out", str(out)]) == 0
+    (found,) = load([out]).records
+    assert found.status == "ok" and f"--plugin {plugin}" in found.command
+    assert set(found.row["plugins"]) == {
+        "models/plugged_vectors.py",
+        "tasks/plugged_reviews.py",
+        "adaptations/plugged_features",
+    }
+    assert json.loads((out / "job.json").read_text())["plugins"] == [str(plugin)]
+
+
+def test_a_changed_file_is_another_cell(plugin):
+    plugins.use(plugin)
+
+    def found() -> dict[str, str]:
+        return plugins.sources(("plugged_vectors", "bert", None), "plugged_reviews-40", "plugged_features")
+
+    before = found()
+    assert len(before) == 3 and found() == before and plugins.sources(("bert",), "sst2", "features") == {}
+    network = plugin / "adaptations/plugged_features/network.py"
+    network.write_text(network.read_text() + "\n")
+    changed = found()
+    assert [name for name in before if before[name] != changed[name]] == ["adaptations/plugged_features"]
+    one = cells.make("sst2", "bert", "features")
+    assert len({one.key, replace(one, plugins=before).key, replace(one, plugins=changed).key}) == 3
+
+
+def test_keys_without_plugins_are_what_they_were():
+    one = cells.make("sst2", "bert", "features")
+    assert one.plugins == {} and Job(data="", source={}, command="", keep=False, length=32).plugins == []
+    made = Pretraining(
+        model="bert", size="tiny", corpus=("a",), corpus_sha256="b", corpus_name="c", tokenizer="wordpiece",
+        vocabulary=300, budget=Budget(steps=2), recipe={},
+    )  # fmt: skip
+    assert made.key != replace(made, plugins={"models/x.py": "0"}).key
+    assert made.design != replace(made, plugins={"models/x.py": "0"}).design
+
+
+def test_a_broken_file_is_named_and_all_else_works(plugin, capsys):
+    (plugin / "tasks/plugged_broken.py").write_text('"""Broken."""\n\nimport nothing_of_the_kind\n')
+    (plugin / "models/plugged_hollow.py").write_text('"""Hollow."""\n')
+    plugins.use(plugin)
+    assert main(["ls"]) == 0
+    assert main(["info", "plugged_broken"]) == 4
+    assert f"{plugin}/tasks/plugged_broken.py, line 3, cannot be run: ModuleNotFoundError" in capsys.readouterr().err
+    assert main(["info", "plugged_hollow"]) == 4
+    assert f"{plugin}/models/plugged_hollow.py is no model's file. It has no CARD" in capsys.readouterr().err
+    assert settings_of(tasks.load("plugged_reviews"), "plugged_features", {}, {})
+
+
+@pytest.mark.parametrize(
+    "file", ["models/bert.py", "models/majority.py", "models/card.py", "tasks/sst2.py", "tasks/forms.py"]
+)
+def test_names_that_are_taken(plugin, capsys, file):
+    (plugin / file).write_text("")
+    assert main(["--plugin", str(plugin), "ls"]) == 2
+    assert f"{plugin / file}: the name '{Path(file).stem}' is taken" in capsys.readouterr().err
+    assert "plugged_vectors" not in models.names()
+
+
+def test_folders_of_adaptations_that_are_taken(plugin):
+    shutil.copytree(plugin / "adaptations/plugged_features", plugin / "adaptations/finetune")
+    with pytest.raises(UsageError, match="the name 'finetune' is taken"):
+        plugins.use(plugin)
+
+
+def test_folders_that_are_no_plugins(tmp_path, capsys):
+    with pytest.raises(EnvironmentProblem, match="is no plugin: it has none of the folders models, tasks, adaptations"):
+        plugins.use(tmp_path)
+    assert main(["--plugin", str(tmp_path / "none"), "ls"]) == 4
+    assert main(["ls", "--plugin"]) == 2
+
+
+def test_installed_packages_bring_plugins(plugin, tmp_path, monkeypatch):
+    package = tmp_path / "site" / "our_package_of_plugins"
+    shutil.copytree(plugin, package)
+    (package / "__init__.py").write_text("raise SystemExit('a plugin is not imported before it is used')\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    entry = importlib.metadata.EntryPoint("ours", "our_package_of_plugins", plugins.GROUP)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
+    plugins.use_installed()
+    assert "plugged_vectors" in models.names() and plugins.used() == [str(package)]
+    broken = importlib.metadata.EntryPoint("theirs", "no_such_package_at_all", plugins.GROUP)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [broken])
+    assert main(["ls"]) == 4

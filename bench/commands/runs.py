@@ -1,5 +1,6 @@
 """Commands that train: ``run``, ``tune``, ``pretrain``, ``evaluate``. `bench.runs` does the work."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -195,7 +196,12 @@ def pretrain(**options: Any) -> int:
 
 
 @click.command()
-@click.argument("checkpoint", type=Existing("checkpoint"))
+@click.argument("checkpoint", type=Existing("checkpoint"), required=False)
+@click.option(
+    "--adapter",
+    type=Existing("adapter file"),
+    help="Python file with a Keras model of another project, in place of CHECKPOINT; see docs/foreign.md.",
+)
 @click.option(
     "--extra-encoder",
     "extra_encoders",
@@ -213,9 +219,27 @@ def pretrain(**options: Any) -> int:
 def evaluate(**options: Any) -> int:
     """Adapt CHECKPOINT to tasks, with several seeds, and record the scores.
 
-    Without --tasks and --suite, all tasks are run.
+    Without --tasks and --suite, all tasks are run. With --adapter, the model of a user's file is evaluated: it comes
+    trained, and its records are of the external division.
     """
     environment.prepare()
+    adapter = options.pop("adapter")
+    if (adapter is None) == (options["checkpoint"] is None):
+        raise UsageError("Give either CHECKPOINT, the folder of a checkpoint, or --adapter FILE.")
+    if adapter is not None:
+        return _evaluate_adapter(adapter, options)
     from ptmbench.bench.runs.run import evaluate as work
 
     return work(built(EvaluateOptions, options))
+
+
+def _evaluate_adapter(adapter: Path, options: dict[str, Any]) -> int:
+    from ptmbench.bench.runs.external.evaluation import check_alone, evaluate
+
+    used = ("tasks", "out", "data", "seeds", "seed", "limit")
+    flags = {"conditions": "condition", "transforms": "transform", "adaptations": "adaptation", "settings": "set"}
+    unused = ("beside", "suite", *flags, "keep", "dry_run", "retry", "ray_address")
+    check_alone(**{flags.get(name, name).replace("_", "-"): options[name] for name in unused})
+    if not options["tasks"]:
+        raise UsageError("--adapter needs the tasks that the model was made for: name them with --tasks.")
+    return evaluate(adapter=adapter, **{name: options[name] for name in used})

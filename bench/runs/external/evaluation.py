@@ -1,0 +1,237 @@
+"""``ptmbench evaluate --adapter``: a Keras model of another project, evaluated and measured by the harness.
+
+The model comes trained from the user's file (`bench.runs.external.adapter`). Its predictions are scored as those of any
+cell, and the record of the external division has its measured parameters, latency and peak memory. FLOPs are unknown.
+"""
+
+import hashlib
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench.bench import environment
+from ptmbench.bench.console import progress, say
+from ptmbench.bench.data import sources
+from ptmbench.bench.engine.cost import Meter, Traced, phase
+from ptmbench.bench.errors import CELLS_FAILED, OK, BrokenFile, NotApplicable, UsageError
+from ptmbench.bench.runs import examples
+from ptmbench.bench.runs.answers import Context, Outcome
+from ptmbench.bench.runs.artefacts import Cell
+from ptmbench.bench.runs.cell import failure
+from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.external import adapter as adapters
+from ptmbench.bench.runs.external.adapter import Adapter
+from ptmbench.bench.runs.external.records import System
+from ptmbench.bench.runs.results import recorded
+from ptmbench.bench.runs.run import tasks_of
+from ptmbench.bench.runs.suites import Suite
+from ptmbench.bench.scoring import score
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard import record as records
+from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
+
+FORMS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
+BATCH = 32
+
+
+def evaluate(
+    *,
+    adapter: Path,
+    tasks: Sequence[str],
+    out: Path | None = None,
+    data: Path | None = None,
+    seeds: int | None = None,
+    seed: int | None = None,
+    limit: int | None = None,
+) -> int:
+    """Evaluates the model of the file ``adapter`` on ``tasks``, writes records and the board to the run folder ``out``,
+    and returns the exit status: `CELLS_FAILED` if a cell failed. A model that was evaluated before is not evaluated
+    again."""
+    found = adapters.read(adapter)
+    out = out or Path("runs") / found.name
+    System(name=found.name, source={})  # a wrong name is told before anything is made
+    drawn = [seed] if seed is not None else range(seeds or Suite(summary="", models=(), tasks=()).seeds)
+    if found.fixed:
+        drawn = drawn[:1]
+    asked = [(task, one) for task in tasks_of(tasks) for one in drawn]
+    with alone(out):
+        folder = data or sources.embedded(out)
+        given = [*(["--data", str(data)] if data else []), *(["--limit", str(limit)] if limit else [])]
+        command = ["ptmbench", "evaluate", "--adapter", str(adapter), *given]
+        statuses = []
+        with progress("Cells", len(asked), "cells") as bar:
+            for task, one in asked:
+                work = _Evaluation(found, task, one, folder, out, limit or 0)
+                statuses.append(work.run([*command, "--tasks", task.name, "--seed", str(one)]))
+                bar.advance()
+        page = board.build([out], out / "board")
+    say(f"{len(asked)} cells ({', '.join(sorted(set(statuses)))}). Board: {page}")
+    return CELLS_FAILED if "failed" in statuses else OK
+
+
+@dataclass
+class _Evaluation:
+    """One cell: a model of ``adapter`` on ``task``."""
+
+    adapter: Adapter
+    task: Task
+    seed: int
+    data: Path
+    out: Path
+    limit: int
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def run(self, command: Sequence[str]) -> str:
+        """Records the cell and returns its status."""
+        status, reason, source = "ok", None, {}
+        context = Context(
+            data=self.data, out=self.out, source=sources.source_of(self.data), command=shlex.join(command)
+        )
+        try:
+            with Meter() as meter:
+                source = self._scored()
+            if not source:
+                return "recorded before"
+        except Exception as error:  # the other cells are evaluated all the same
+            status, reason = failure(error, self.task.title)
+            say(f"{self.adapter.name} {self.task.name} seed {self.seed}: {status.replace('_', ' ')}: {reason['text']}")
+        self.outcome.cost |= meter.cost() | {"threads": environment.threads()}
+        if status == "ok":
+            self.outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / self.outcome.examples
+        system = self._system(source)
+        made = system.record(self._cell(system), context, self.task, self.outcome, status, reason, environment.device())
+        if made.key[:12] not in recorded(self.out):
+            records.write(self.out, made)
+        return status.replace("_", " ")
+
+    def _system(self, more: dict[str, str]) -> System:
+        source = {"made": "adapter", "file": self.adapter.path.name, "sha256": self.adapter.sha256, **more}
+        return System(name=self.adapter.name, source=source, fixed=self.adapter.fixed)
+
+    def _cell(self, system: System) -> Cell:
+        return system.cell(self.task, sources.fingerprint(self.task, self.data), self.seed, self.limit)
+
+    def _scored(self) -> dict[str, str]:
+        """Fills ``outcome``; returns the hash of the model's weights for the record, {} if it is recorded already."""
+        import keras
+
+        if self.task.form not in FORMS:
+            forms = ", ".join(FORMS)
+            raise NotApplicable("form", f"because models behind an adapter file are evaluated on {forms} tasks.")
+        with phase("load"):
+            asked = examples.read(self.task, self.data, self.task.report)[: self.limit or None]
+            model = self.adapter.load(self.task, self.seed)
+            source = {"weights_sha256": weights_sha256(model)}
+        system = self._system(source)
+        cell = self._cell(system)
+        if system.key(cell)[:12] in recorded(self.out):
+            return {}
+        self.outcome.examples = len(asked)
+        predictions = predicted(self.adapter, model, self.task, asked)
+        self.outcome.cost["parameters"] = model.count_params()
+        with phase("score"):
+            self.outcome.scores = score.scores(self.task, asked, predictions)
+            self.outcome.signatures = score.signatures(self.task, asked)
+            self.outcome.predictions = score.keep_predictions(self.out, system.key(cell), asked, predictions)
+        del model
+        keras.utils.clear_session()
+        return source
+
+
+def predicted(adapter: Adapter, model: Any, task: Task, asked: Sequence[Example]) -> list[Any]:
+    """Predictions of ``model`` for the examples ``asked``. Raises `BrokenFile` where its outputs do not fit the
+    task."""
+    questions = [[example.inputs] for example in asked]
+    if task.form is Form.CLASSIFICATION:
+        told = [task.questions(example) for example in asked]
+        questions = [[question.inputs for question in own] for own in told]
+    outputs = iter(_outputs(adapter, model, task, [inputs for own in questions for inputs in own]))
+    if task.form is Form.REGRESSION:
+        return [float(next(outputs)) for _ in asked]
+    if task.form is Form.TAGGING:
+        return [[task.labels[k] for k in next(outputs)[: len(example.inputs)].argmax(-1)] for example in asked]
+    number = {answer: i for i, answer in enumerate(task.answers or task.labels)}
+    return [
+        task.chosen([_softmax(next(outputs)[[number[answer] for answer in question.answers]]) for question in own])
+        for own in told
+    ]
+
+
+def _outputs(adapter: Adapter, model: Any, task: Task, inputs: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
+    """The model's output for each of ``inputs``, in float64: a number, [labels] or [T, labels]."""
+    import tensorflow as tf
+
+    chunks = [inputs[begin : begin + BATCH] for begin in range(0, len(inputs), BATCH)]
+    with phase("encode"):
+        encoded = [tf.nest.map_structure(tf.convert_to_tensor, adapter.encode(chunk, task)) for chunk in chunks]
+    for chunk, batch in zip(chunks, encoded, strict=True):
+        for array in tf.nest.flatten(batch):
+            _check(adapter, task, array.shape.rank and array.shape[0] == len(chunk), f"encode gave {array.shape} for",
+                   len(chunk), "a row for each")  # fmt: skip
+    forward = Traced(
+        lambda: tf.function(lambda batch: model(batch, training=False)).get_concrete_function(_spec(encoded))
+    )
+    for chunk, batch in zip(chunks, encoded, strict=True):
+        with phase("evaluate"):
+            logits = forward(batch)
+            logits = np.asarray(logits, np.float64) if tf.is_tensor(logits) else np.zeros(0)
+        _check_logits(adapter, task, chunk, logits)
+        yield from logits.reshape(len(chunk)) if task.form is Form.REGRESSION else logits
+
+
+def _spec(batches: Sequence[Any]) -> Any:
+    """The shapes of all ``batches``, with None for dimensions that differ and for the rows."""
+    import tensorflow as tf
+
+    def common(*arrays: Any) -> Any:
+        sizes = [{array.shape[axis] for array in arrays} for axis in range(arrays[0].shape.rank)]
+        shape = [None, *(one.pop() if len(one) == 1 else None for one in sizes[1:])]
+        return tf.TensorSpec(shape, arrays[0].dtype)
+
+    return tf.nest.map_structure(common, *batches)
+
+
+def _check_logits(adapter: Adapter, task: Task, chunk: Sequence[tuple[str, ...]], logits: np.ndarray) -> None:
+    n, labels = len(chunk), len(task.answers or task.labels)
+    if task.form is Form.REGRESSION:
+        fitting, wanted = logits.shape in ((n,), (n, 1)), f"a number for each, [{n}] or [{n}, 1]"
+    elif task.form is Form.TAGGING:
+        words = max(map(len, chunk))
+        fitting = logits.ndim == 3 and len(logits) == n and logits.shape[1] >= words and logits.shape[2] == labels
+        wanted = f"[{n}, {words} words or more, {labels} labels]"
+    else:
+        fitting, wanted = logits.shape == (n, labels), f"[{n}, {labels} labels]"
+    _check(adapter, task, fitting, f"the model gave an output of shape {list(logits.shape)} for", n, wanted)
+    _check(adapter, task, np.isfinite(logits).all(), "the model gave NaN or infinity for some of", n, "finite numbers")
+
+
+def _check(adapter: Adapter, task: Task, right: Any, what: str, count: int, wanted: str) -> None:
+    if not right:
+        raise BrokenFile(
+            f"{adapter.path}: {what} {count} inputs of {task.title}; expected: {wanted}. Correct load or encode there."
+        )
+
+
+def weights_sha256(model: Any) -> str:
+    """SHA-256 over the weights of a Keras model, in their order."""
+    sum_ = hashlib.sha256()
+    for weight in model.weights:
+        array = np.asarray(weight)
+        sum_.update(f"{array.shape}{array.dtype}\0".encode() + array.tobytes())
+    return sum_.hexdigest()
+
+
+def check_alone(**given: Any) -> None:
+    """Raises `UsageError` for options of ``evaluate`` that a model behind an adapter file has no use for."""
+    if name := next((name for name, value in given.items() if value), ""):
+        raise UsageError(f"--{name} is for checkpoints: a model of --adapter comes trained. Leave --{name} out.")
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max())
+    return powers / powers.sum()

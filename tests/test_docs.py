@@ -1,5 +1,6 @@
 """README and docs/: short enough, their links lead somewhere, and the commands that they show exist."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+TOUR = ROOT / "docs" / "examples" / "tour.ipynb"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "leaderboard" / "results" / "README.md"])
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
@@ -80,3 +82,24 @@ def test_the_examples_of_the_python_page_run(tmp_path, monkeypatch):
         exec(compile(block, "docs/python.md", "exec"), names)
     shown = {name for block in blocks for name in re.findall(r"ptmbench\.(\w+)\(", block)}
     assert shown == set(names["ptmbench"].__all__)
+
+
+def test_the_tour_has_its_outputs_and_no_places_of_a_machine():
+    text = TOUR.read_text(encoding="utf-8")
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    assert len(text) < 100_000 and all(cell["outputs"] for cell in cells)
+    shown = "".join(json.dumps(cell["outputs"]) for cell in cells)
+    assert not re.search(r"/(home|work|tmp|root|Users|usr|opt)/", shown) and '"error"' not in shown
+    assert "image/svg+xml" in shown and "text/html" in shown
+
+
+@pytest.mark.slow
+def test_the_tour_runs(tmp_path, monkeypatch):
+    """Its cells one after the other, in an empty folder, without a kernel of Jupyter."""
+    monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "tour"}
+    for cell in json.loads(TOUR.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), TOUR.name, "exec"), names)
+    assert len(names["frame"]) == 18 and (names["frame"].status == "ok").all() and len(names["means"]) == 6

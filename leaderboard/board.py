@@ -46,6 +46,7 @@ TABLES = {
     "table3": tables.table_3,
     "benchmarks": tables.benchmarks,
     "twins": tables.twins,
+    "gains": tables.gains,
     "blimp": tables.blimp,
     "ladder": tables.ladder,
     "scaling": tables.scaling,
@@ -63,6 +64,7 @@ _HEADINGS = {
     "table3": "The survey's table 3 (compressed models), reported beside measured",
     "benchmarks": "Official scores of benchmarks",
     "twins": "Pre-trained minus random weights: mean ± standard deviation of the differences over seeds (seeds)",
+    "gains": "What pre-training brought, one line per model and task: difference with its 95 % interval",
     "blimp": "BLiMP by phenomenon, and published figures",
     "ladder": "Score against budget: rungs of each model, and the gain per doubling of FLOPs since the rung below",
     "scaling": "Score against budget: per doubling of FLOPs by least squares, bend, and exponent of the power law",
@@ -74,6 +76,8 @@ _HEADINGS = {
 }
 _WHERE_FOUND = ("overlap", "blimp", "centred", "ladder", "scaling", "crossings")
 """Tables that Markdown leaves out where they are empty."""
+_LONG = ("cells", "gains")
+"""Tables with a line per model and task, for programs: Markdown and LaTeX have them only if asked for one by name."""
 
 
 def build(
@@ -169,8 +173,9 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 def text(folders: Sequence[Path], format: str = "markdown", table: str | None = None) -> str:
     """The tables in one of `FORMATS`; all of them, or the one called ``table``.
 
-    CSV holds one table, "scores" unless told otherwise; "cells" is the one with unrounded numbers. Every Eval Ever
-    holds every cell that has a score, as a JSON list with one evaluation per row.
+    CSV holds one table, "cells" unless told otherwise: a line per model and task, with unrounded numbers in columns of
+    their own. JSON has this table among the others. Every Eval Ever holds every cell that has a score, as a JSON list
+    with one evaluation per row.
     """
     if table is not None and table not in TABLES:
         raise RecordError(f"There is no table '{table}'. There are: {', '.join(TABLES)}.")
@@ -203,7 +208,7 @@ def write_exports(folders: Sequence[Path], out: Path) -> Path:
 
 
 def _text(grid: Grid, damaged: Sequence[Damaged], format: str, table: str | None) -> str:
-    chosen = [table] if table else ["scores"] if format == "csv" else list(TABLES)
+    chosen = [table] if table else ["cells"] if format == "csv" else list(TABLES)
     if format == "csv":
         return tables.to_csv(TABLES[chosen[0]](grid))
     if format == "every-eval-ever":
@@ -212,7 +217,7 @@ def _text(grid: Grid, damaged: Sequence[Damaged], format: str, table: str | None
         content = {name: _json_rows(TABLES[name](grid)) for name in chosen}
         content["damaged"] = [{"file": one.file, "reason": one.reason} for one in damaged]
         return _dumps(content)
-    names = [name for name in chosen if table or name != "cells"]
+    names = [name for name in chosen if table or name not in _LONG]
     if format == "latex":
         frames = ((name, TABLES[name](grid)) for name in names)
         return "\n".join(export.to_latex(frame, _HEADINGS[name]) for name, frame in frames if len(frame))

@@ -27,7 +27,7 @@ _LEAST_DECADES = 1.0
 _LEAST_STEPS = 20
 """The least height of an axis of scores, in the last printed decimal: less would stretch what rounding hides."""
 _ROW = 19
-_NAMES, _NUMBERS = 290, 170
+_NAMES, _NUMBERS = 290, 196
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
     for level in levels:
         x, kind = f"{across(level):.1f}", "zero" if level == 0 else "axis"
         parts.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="4" y2="{height - 24}"/>')
-        parts.append(f'<text x="{x}" y="{height - 8}" text-anchor="middle">{level:+g}</text>')
+        parts.append(f'<text x="{x}" y="{height - 8}" text-anchor="middle">{f"{level:+g}" if level else 0}</text>')
     for i, bar in enumerate(bars):
         y, known = _ROW * i + 15, math.isfinite(sum(bar.interval))
         name = bar.name if len(bar.name) <= _LONGEST + 2 else f"{bar.name[: _LONGEST + 1]}…"

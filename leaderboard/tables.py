@@ -11,7 +11,8 @@ from ptmbench.leaderboard import ladder as ladders
 from ptmbench.leaderboard import overlap as shared
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.benchmarks import BENCHMARKS
-from ptmbench.leaderboard.costs import COSTS, cost_of
+from ptmbench.leaderboard.contrast import gap, samples
+from ptmbench.leaderboard.costs import COSTS, cost_of, spent_on
 from ptmbench.leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.record import Record
 from ptmbench.leaderboard.stats import Interval, Summary, difference, summarise
@@ -127,6 +128,21 @@ def twins(records: Records) -> pd.DataFrame:
             line + [spread(twin_difference(grid, row, twin, column), True, column.decimals) for column in grid.columns]
         )
     return _frame(lines, [*_IDENTITY, *_SUMMARY, *task_titles(grid.columns)])
+
+
+def gains(records: Records) -> pd.DataFrame:
+    """One line per pre-trained row with a random twin, and per task or "average": the score minus the score of the
+    twin with its 95 % interval over seeds and examples (`leaderboard.contrast.gap`), numbers unrounded."""
+    grid, lines = _grid(records), []
+    for column in (None, *grid.columns):
+        found = samples(grid, column)
+        task = ["average", ""] if column is None else [column.title, column.task["headline"]]
+        for row, twin in twin_rows(grid):
+            if row in found and twin in found:
+                difference = gap(found[row], found[twin])
+                values = [found[row].mean, found[twin].mean, difference.value, *difference.interval]
+                lines.append([*_identity(row), *task, *values])
+    return _frame(lines, [*_IDENTITY, "task", "metric", "mean", "mean of twin", "difference", "low", "high"])
 
 
 def cost(records: Records) -> pd.DataFrame:

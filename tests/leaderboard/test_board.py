@@ -36,7 +36,7 @@ def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
             record(name="inf", scores={"headline": {"value": math.inf}}),
         ],
     )
-    assert "nan" in board.text([tmp_path]) and "nan (1)" in board.text([tmp_path], "csv")
+    assert "nan" in board.text([tmp_path]) and "nan (1)" in board.text([tmp_path], "csv", "scores")
     content = json.loads(board.text([tmp_path], "json"), parse_constant=pytest.fail)
     assert {line["mean"] for line in content["cells"]} == {None, 3.0}
     page = Page(board.build([tmp_path], tmp_path / "site").read_text())

@@ -268,3 +268,24 @@ class TestScript:
         assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
         body = saved["latex"].splitlines()[2]
         assert len(re.findall(r"(?<!\\)&", body)) == 1 and "\\input" not in saved["latex"]
+
+
+def test_csv_and_json_have_numbers_in_columns_of_their_own(tmp_path):
+    """Mean, standard deviation, seeds and interval of each cell, and what pre-training brought to it."""
+    made = [record(seed=seed, value=60.0 + seed) for seed in (0, 1)]
+    made += [record(seed=seed, value=50.0 + seed, kind="random") for seed in (0, 1)]
+    for one in made:
+        write(tmp_path, one)
+    cells = list(csv.DictReader(io.StringIO(board.text([tmp_path], "csv"))))
+    cell = next(one for one in cells if one["kind"] == "pretrained")
+    numbers = [float(cell[name]) for name in ("seeds", "mean", "sd", "low", "high")]
+    grid = arrange(made)
+    ours = next(one for (row, _), one in grid.cells.items() if row.kind == "pretrained")
+    assert numbers == pytest.approx([2, 60.5, math.sqrt(0.5), *ours.interval])
+    tables_ = json.loads(board.text([tmp_path], "json"))
+    assert {one["mean"] for one in tables_["cells"]} == {60.5, 50.5}
+    average, task = tables_["gains"]
+    assert (average["task"], task["task"]) == ("average", "CoLA") and task["difference"] == 10.0
+    half = 1.959963984540054 * math.sqrt(2) * (2 / 1.959963984540054)  # the seeds differ by the same, the examples not
+    assert (task["low"], task["high"]) == pytest.approx((10 - half, 10 + half))
+    assert "mean of twin" not in board.text([tmp_path]) and "mean of twin" in board.text([tmp_path], "markdown", "gains")

@@ -12,7 +12,7 @@ from ptmbench.leaderboard import overlap as shared
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.benchmarks import BENCHMARKS
 from ptmbench.leaderboard.contrast import gap, samples
-from ptmbench.leaderboard.costs import COSTS, cost_of, spent_on
+from ptmbench.leaderboard.costs import COSTS, cost_of
 from ptmbench.leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.record import Record
 from ptmbench.leaderboard.stats import Interval, Summary, difference, summarise

@@ -7,7 +7,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ptmbench.leaderboard import centred, examples, external, ladder_page, lessons, sheets, story, survey, tables
+from ptmbench.leaderboard import (
+    centred,
+    examples,
+    external,
+    ladder_page,
+    lessons,
+    sheets,
+    story,
+    survey,
+    survey_tables,
+    tables,
+)
 from ptmbench.leaderboard.anchors import column_anchors, row_anchors
 from ptmbench.leaderboard.cells import places, score
 from ptmbench.leaderboard.contrast import stars
@@ -68,6 +79,7 @@ def board(
         "blank": _blank(grid, rows, columns),
         "twins": _twins(grid, columns),
         "models": models,
+        "survey": survey_tables.tables(grid, catalogue, links),
         "objectives": lessons.objectives(catalogue, links),
         "figure": lessons.figure(catalogue, links, [sheet["model"] for sheet in models if sheet["rows"]]),
         "planes": sheets.planes(grid, costs),

@@ -126,6 +126,7 @@ def _term(term: Term, cards: Mapping[str, Card]) -> dict[str, Any]:
     return {
         "title": term.title,
         "long": term.long,
+        "values": [str(value) for value in term.values],
         "systems": [
             {"name": one, "models": found, "method": "" if found else _method(one)} for one, found in by_system.items()
         ],

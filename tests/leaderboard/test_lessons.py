@@ -20,7 +20,7 @@ def entry(title, **changes):
 
 
 def term(title, *parts, **changes):
-    empty = {"title": title, "long": "", "systems": [], "others": [], "methods": [], "parts": list(parts)}
+    empty = {"title": title, "long": "", "systems": [], "values": [], "others": [], "methods": [], "parts": list(parts)}
     return empty | changes
 
 
@@ -94,3 +94,22 @@ def test_a_link_is_a_page_and_text_is_text(tmp_path):
     source = page(tmp_path, told)
     assert "javascript:" not in source.split("<script")[0] and "<script>alert" not in source and "<b>`" not in source
     assert "&lt;script&gt;alert(1)&lt;/script&gt; <code>&lt;b&gt;</code>" in source
+
+
+def test_the_surveys_tables_have_every_row_with_what_is_here(tmp_path):
+    """The made-up records have rows of BERT; the catalogue has GPT, too, and nothing else is built."""
+    told = catalogue()
+    told["taxonomy"]["parts"].append(term("Quantization", values=["quantization"], methods=["int8"]))
+    source = page(tmp_path, told)
+    found = {}
+    for number, rows in ((1, 8), (2, 18), (3, 13), (4, 4)):
+        section = source.split(f'<section id="survey{number}"')[1].split("</section>")[0]
+        lines = section.split("<tbody>")[1].split("</tr>")[:-1]
+        assert len(lines) == rows
+        found[number] = [Page(line).text for line in lines]
+    assert found[2][3].startswith(" BERT") and "1 row here" in found[2][3]
+    assert found[2][1].startswith(" GPT") and "no row here" in found[2][1]
+    assert sum("not built yet" in line for line in found[2]) == 16
+    assert "transform int8 has this type" in found[3][2] and "transform" not in found[3][4]
+    assert found[1][1].endswith("mlm") and "not built yet" in found[1][5]
+    assert "rows here: BERT" in found[4][1] and "no row here" in found[4][0]  # the record is fine-tuned

@@ -15,7 +15,7 @@ from ptmbench.leaderboard.text import clean, quantity
 Catalogue = Mapping[str, Any]
 _RELATIONS = {
     "nearest": "Nearest relative",
-    "descendant": "Nearest relative of",
+    "descendant": "Models whose nearest relative it is",
     "family": "Same section of the survey",
 }
 
@@ -45,11 +45,11 @@ def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[st
     return {
         "summary": entry["summary"],
         "story": [_linked(text, catalogue, links) for text in entry["story"]],
-        "formula": entry["formula"],
+        "formula": _lines(entry["formula"]),
         "nearest": _linked(entry["nearest"], catalogue, links),
         "relatives": relatives,
         "objectives": [
-            {"name": one, "id": f"o-{one}", "summary": told["summary"], "formula": told["formula"]}
+            {"name": one, "id": f"o-{one}", "summary": told["summary"], "formula": _lines(told["formula"])}
             for one in entry["objectives"]
             if (told := catalogue["objectives"].get(one))
         ],
@@ -71,7 +71,7 @@ def objectives(catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str,
             "id": f"o-{name}",
             "name": name,
             "summary": told["summary"],
-            "formula": told["formula"],
+            "formula": _lines(told["formula"]),
             "text": [_linked(text, catalogue, links) for text in told["text"]],
             "code": told["code"],
             "models": [
@@ -131,6 +131,12 @@ def _linked(text: str, catalogue: Catalogue, links: Mapping[str, str]) -> Markup
         return f"<code>{name}</code>"
 
     return Markup(re.sub(r"`([^`]+)`", shown, str(escape(clean(text)))))
+
+
+def _lines(formula: str) -> Markup:
+    """``formula`` with its lines, and a new one where it leaves a gap between two equations."""
+    lines = re.sub(r"(?<=\S) {4,}(?=\S)", "\n", formula).split("\n")
+    return Markup("\n").join(clean(line) for line in lines)  # which escapes each
 
 
 def _safe(url: str) -> str:

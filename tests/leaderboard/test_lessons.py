@@ -56,6 +56,12 @@ def test_a_sheet_tells_idea_loss_paper_relatives_sizes_and_code(tmp_path):
     assert text.count("no row on this board") == 1
 
 
+def test_formulas_keep_their_lines_and_are_text(tmp_path):
+    told = catalogue()
+    told["models"]["bert"]["formula"] = "L = a        M = <b>\n  + c"
+    assert ">L = a\nM = &lt;b&gt;\n  + c</pre>" in page(tmp_path, told)
+
+
 def test_links_lead_to_sheets_and_objectives_of_the_page(tmp_path):
     source = page(tmp_path, catalogue())
     found = Page(source)

@@ -70,6 +70,13 @@ class Adapted:
         ]  # fmt: skip
         self.own: list[Any] = [*added, *self.extension.new]
         """Variables that the adaptation adds, with a value to begin from."""
+        self.scales: dict[int, Any] = {}
+        """Scales of quantised variables by their place in ``own``."""
+        counted = [*(self.decoding.own if self.decoding else ()), *self.extension.new, *self.reading.branches]
+        self.added = sum(int(np.prod(v.shape)) for v in counted)
+        """Parameters that the adaptation adds to the network; heads are not counted."""
+        self.uncounted = {name for name, v in self._named_own() if id(v) not in set(map(id, counted))}
+        """What `arrays` calls the variables of heads."""
         deviations = {id(v): _deviation(v) for layer in (self.reading, self.head) for v in layer.glorot}
         deviations |= {id(v): self.extension.deviation for v in self.extension.new}
         self._beginning = [(v.numpy(), deviations.get(id(v), 0.02)) for v in self.own]
@@ -144,12 +151,6 @@ class Adapted:
             return self.decoder_flops(self.decoding, rows)
         return self.encoder_flops(rows) + self.reading.flops(rows) + self._extension_flops(rows)
 
-    @property
-    def added(self) -> int:
-        """Parameters that the adaptation adds to the network; heads are not counted."""
-        own = [*(self.decoding.own if self.decoding else ()), *self.extension.new, *self.reading.branches]
-        return sum(int(np.prod(v.shape)) for v in own)
-
     def answering_flops(self, rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> float:
         """FLOPs of answering ``rows`` with ``outputs``, which under a decoder are what was written."""
         if self.decoding:
@@ -184,12 +185,19 @@ class Adapted:
 
     def named(self) -> list[tuple[str, Any]]:
         """The variables of the network and the adaptation's own, with their names in `arrays`."""
-        own = [(f"adapted/{i:03d}", variable) for i, variable in enumerate(self.own)]
-        return [*((variable.path, variable) for variable in self.pretrained), *own]
+        return [*((variable.path, variable) for variable in self.pretrained), *self._named_own()]
 
-    def rebuilt(self) -> None:
-        """Takes up the variables of layers that have changed theirs since they were built."""
-        own = {id(variable) for variable in self.own}
+    def _named_own(self) -> list[tuple[str, Any]]:
+        own = [(f"adapted/{i:03d}", variable) for i, variable in enumerate(self.own)]
+        return own + [(f"adapted/{i:03d}_scale", variable) for i, variable in self.scales.items()]
+
+    def rebuilt(self, replaced: Mapping[int, tuple[Any, Any]]) -> None:
+        """Takes up the variables of layers that have changed theirs since they were built. ``replaced`` has the kernel
+        that replaces a variable, and its scales, by the variable's `id`."""
+        for place, variable in enumerate(self.own):
+            if id(variable) in replaced:
+                self.own[place], self.scales[place] = replaced[id(variable)]
+        own = {id(variable) for variable in (*self.own, *self.scales.values())}
         self.pretrained = [variable for variable in self.network.loss.variables if id(variable) not in own]
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -206,8 +214,8 @@ class Adapted:
             theirs = _beside(number, "")
             given = {name.removeprefix(theirs): array for name, array in arrays.items() if name.startswith(theirs)}
             networks.assign(other.loss.variables, given)
-        for i, variable in enumerate(self.own):
-            variable.assign(arrays[f"adapted/{i:03d}"])
+        for name, variable in self._named_own():
+            variable.assign(arrays[name])
 
     def forward(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """The head's numbers for a batch; for generation, the ids [B, S] of the best text."""

@@ -19,6 +19,11 @@ class RatedStep(TrainStep):
         super().__init__(loss, variables, **options)
         self.shares = tf.Variable(tf.ones(len(variables)), trainable=False)
 
+    def reset(self) -> None:
+        """Forget moments and step count, and the shares that an earlier training ended with."""
+        super().reset()
+        self.shares.assign(tf.ones(len(self.variables)))
+
     def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         before = [tf.identity(variable.value) for variable in self.variables]
         scalars = super()._apply(gradients, scalars)

@@ -227,7 +227,7 @@ class _Attempt:
         weights = packing.without_zeros(made.weights, changed)
         before = self.context.spent.get("transform", {})  # of the transforms before
         spent = {name: before.get(name, 0) + value for name, value in spent.items()}
-        self.outcome.cost |= self._sizes(weights, changed) | {"transform": spent}
+        self.outcome.cost |= self._sizes(weights, changed, source.learning.uncounted) | {"transform": spent}
         of = source.source or {"weights_sha256": found.weights_sha256, "disk_bytes": stored_bytes(found)}
         with phase("build"):
             return replace(source, weights=weights, chain=(*source.chain, chosen), changed=changed, source=of)
@@ -242,14 +242,14 @@ class _Attempt:
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
         return replace(source, codec=codec), rows, flops
 
-    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str]) -> dict[str, Any]:
+    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], uncounted: set[str]) -> dict[str, Any]:
         """The size of a transformed network with these stored ``weights``: its non-zero parameters, and of the arrays
         that were ``changed`` the number of weights, their sparsity, and the most bits that one of them takes."""
         from ptmbench.bench.engine.packing import size_of
 
         found = {name: size_of(weights, name) for name in changed}
         everything, zeros = (sum(part) for part in list(zip(*found.values(), strict=True))[:2])
-        inside = sum(size.zeros for name, size in found.items() if not name.startswith("adapted/"))
+        inside = sum(size.zeros for name, size in found.items() if name not in uncounted)
         return {
             "parameters_nonzero": self.outcome.cost["parameters"] - inside,
             "parameters_transformed": everything,

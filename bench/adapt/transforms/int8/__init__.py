@@ -39,7 +39,7 @@ class Int8:
 
     summary = "kernels become 8-bit integers, without training"
     settings = Settings
-    version = 1
+    version = 2  # since the decoder that an adaptation adds is quantised too
     compression = "quantization"
     rebuilds = True
     final = True

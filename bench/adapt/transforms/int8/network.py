@@ -17,10 +17,13 @@ def quantise(adapted: Adapted, settings: Settings) -> None:
     A quantised network is made in this way again when it is loaded: Keras's loader forgets that activations of layers
     inside others are not quantised (version 3.15.1).
     """
+    replaced = {}
     for layer in kernels.products(adapted):
+        before = id(layer.kernel)
         options = {} if settings.activations else {"activation_quantizer": None}
         layer.quantize("int8", config=keras.quantizers.Int8QuantizationConfig(**options))
-    adapted.rebuilt()
+        replaced[before] = (layer.kernel, layer.kernel_scale)
+    adapted.rebuilt(replaced)
 
 
 def quantised(material: Material) -> Transformed:

@@ -12,9 +12,9 @@ Networks", section 3. Gordon, Duh and Andrews (2020), "Compressing BERT", sectio
 train it for five more epochs.
 
 Each kernel has its own threshold (Gordon et al., section 2.1). By default only kernels of the encoder are pruned (and
-the decoder's, where the network writes). Tables of vectors are not: a row that few texts use is learnt from few
-gradients, and its size says little of its worth. Gordon et al. (section 3.1) prune BERT's word embeddings too, which
-``embeddings=1`` does. The head is not, since it has few weights, all new and all in use.
+of the decoder that writes, also of one that the adaptation adds). Tables of vectors are not: a row that few texts use
+is learnt from few gradients, and its size says little of its worth. Gordon et al. (section 3.1) prune BERT's word
+embeddings too, which ``embeddings=1`` does. The head is not, since it has few weights, all new and all in use.
 
 Pruning trains, and a model may gain by that alone: ``sparsity=0`` trains as long without a zero, for the comparison.
 
@@ -110,7 +110,7 @@ class Prune:
 
     summary = "the smallest weights of each kernel become zero during further fine-tuning"
     settings = Settings
-    version = 1
+    version = 2  # since the decoder that an adaptation adds is pruned too
     compression = "pruning"
     rebuilds = False
     final = False

@@ -193,7 +193,7 @@ def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
             "trains those that it prunes. Prune a model that is fine-tuned.",
         )
     if settings.head:
-        found += [variable for variable in adapted.own if len(variable.shape) == 2 and id(variable) in learning]
+        found += [variable for variable in kernels.heads(adapted) if id(variable) in learning]
     return list({id(variable): variable for variable in found}.values())
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import importlib.metadata
 import keyword
 import os
 import signal
@@ -67,9 +66,11 @@ def commands(ctx: click.Context, debug: bool, plugins: Sequence[str]) -> None:
     Begin with `ptmbench run demo`. Exit status: 0 done, 1 some cells failed, 2 wrong usage, 4 missing or broken
     data, checkpoint or machine, 5 an invalid baseline, 70 an error of this program, 130 or 143 stopped by a signal.
     """
+    from importlib import metadata
+
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-    elif plugins or importlib.metadata.entry_points(group="ptmbench.plugins"):
+    elif plugins or metadata.entry_points(group="ptmbench.plugins"):
         from ptmbench.bench.runs.plugins import use, use_installed
 
         use_installed()

@@ -15,6 +15,7 @@ from ptmbench.bench.__main__ import main
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 from ptmbench.bench.runs import plugins
+from ptmbench.bench.runs.executors import ray as on_ray
 from ptmbench.bench.runs.plan import settings_of
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.work import Job
@@ -51,6 +52,16 @@ def plugin(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
+def forget(plugin: Path) -> None:
+    """Takes ``plugin`` out of the registries, as they are in a fresh process."""
+    plugins._used.clear()
+    for package, kind in ((models, "models"), (tasks, "tasks"), (adapt, "adaptations")):
+        package.__path__.remove(str(plugin / kind))
+        (adapt._places if package is adapt else package._added).remove(plugin / kind)
+    for function in (models.paths, tasks.names, tasks._paths, adapt.names, adapt.only):
+        function.cache_clear()
+
+
 def test_what_a_plugin_adds_is_listed_with_its_source(plugin, capsys):
     before = set(models.names()), set(tasks.names()), set(adapt.names())
     assert main(["ls", f"--plugin={plugin}"]) == 0
@@ -78,6 +89,16 @@ def test_workers_run_what_a_plugin_adds(plugin, world, tmp_path):
         "adaptations/plugged_features",
     }
     assert json.loads((out / "job.json").read_text())["plugins"] == [str(plugin)]
+
+
+def test_ray_workers_get_the_folders_with_their_job(plugin):
+    plugins.use(plugin)
+    job = Job(data="", source={}, command="", keep=False, length=32)
+    assert job.plugins == [str(plugin)]
+    forget(plugin)
+    assert "plugged_vectors" not in models.names()  # as in a fresh process
+    on_ray.Remote('{"artefacts": []}', job, 1)
+    assert "plugged_vectors" in models.names()
 
 
 def test_a_changed_file_is_another_cell(plugin):

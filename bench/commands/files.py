@@ -108,7 +108,7 @@ def encode(**options: Any) -> int:
 
 @click.command()
 @click.argument("folders", metavar="FOLDER...", type=Existing("run folder", folder=True), nargs=-1, required=True)
-@click.option("--out", type=Location("folder"), help="Folder of the page; without it the tables go to stdout.")
+@click.option("--out", type=Location("folder"), help="Folder of the pages; without it the tables go to stdout.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Print the tables on stdout.")
 @click.option("--exports", is_flag=True, help="With --out: every format as files, in OUT/exports.")
 @click.option(
@@ -117,7 +117,8 @@ def encode(**options: Any) -> int:
     help="With --out: data folder whose texts are shown with the predictions. Do not publish such a board.",
 )
 def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool, data: Path | None) -> None:
-    """Build the board from the records below FOLDER...: one static page with --out, tables on stdout otherwise."""
+    """Build the board from the records below FOLDER...: with --out one static page, or one per run of a folder of runs;
+    tables on stdout otherwise."""
     from ptmbench.bench.runs.catalogue import catalogue
     from ptmbench.bench.runs.texts import reader
     from ptmbench.leaderboard import board as work

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from ptmbench import models
 from ptmbench.bench.errors import UsageError
+from ptmbench.bench.runs.catalogue import cards_of_models
 from ptmbench.models import taxonomy
 from ptmbench.models.card import Card
 
@@ -22,7 +22,7 @@ def chosen_models(given: Mapping[str, str]) -> tuple[str, ...]:
     A term is one of the survey's figure, short ("MLM") or long ("masked language modelling"), or a value on cards, such
     as the name of an objective. Raises `UsageError` for a term that is neither.
     """
-    cards = {name: models.load(name).CARD for name in models.names()}
+    cards = cards_of_models()
     found = [_models(axis, term, cards) for axis, term in given.items()]
     return tuple(name for name in cards if all(name in one for one in found))
 

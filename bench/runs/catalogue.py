@@ -3,6 +3,7 @@ taxonomy. Plain values for `leaderboard.board.build`, read from the files of mod
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ptmbench import models
 from ptmbench.bench import adapt
 from ptmbench.bench.adapt import transforms
 from ptmbench.bench.environment import ROOT
+from ptmbench.bench.errors import BrokenFile
 from ptmbench.models import story, taxonomy
 from ptmbench.models.card import Card
 from ptmbench.models.story import Story
@@ -21,10 +23,10 @@ VOCABULARY = 8000
 
 
 def catalogue() -> dict[str, Any]:
-    """{"vocabulary", "models", "objectives", "taxonomy"} as JSON has it: what `leaderboard.sheets` and
-    `leaderboard.taxonomy` show."""
-    names = models.names()
-    cards = {name: models.load(name).CARD for name in names}
+    """{"vocabulary", "models", "objectives", "taxonomy"} as JSON has it: what `leaderboard.lessons` shows. Broken
+    files are left out: the board of other models can do without."""
+    cards = cards_of_models()
+    names = tuple(cards)
     stories = {name: story.read(models.paths()[name]) for name in names}
     nearest = {name: told.relatives(names) for name, told in stories.items()}
     return {
@@ -33,11 +35,18 @@ def catalogue() -> dict[str, Any]:
             name: _model(name, cards[name], stories[name]) | {"relatives": _relatives(name, nearest, stories, cards)}
             for name in names
         },
-        "objectives": {
-            name: _objective(name) for name in sorted({one for c in cards.values() for one in c.objectives})
-        },
+        "objectives": {name: told for name in _named(cards) if (told := _objective(name))},
         "taxonomy": _term(taxonomy.FIGURE, cards),
     }
+
+
+def cards_of_models() -> dict[str, Card]:
+    """The card of every sound model by name."""
+    found = {}
+    for name in models.names():
+        with suppress(models.BrokenModel):
+            found[name] = models.load(name).CARD
+    return found
 
 
 def _model(name: str, card: Card, told: Story) -> dict[str, Any]:
@@ -73,9 +82,18 @@ def _model(name: str, card: Card, told: Story) -> dict[str, Any]:
     }
 
 
+def _named(cards: Mapping[str, Card]) -> list[str]:
+    """The objectives on the cards, sorted."""
+    return sorted({one for card in cards.values() for one in card.objectives})
+
+
 def _objective(name: str) -> dict[str, Any]:
+    """What the file of an objective tells; {} for a file that is no Python."""
     path = ROOT / "models" / "objectives" / f"{name}.py"
-    told = story.read(path)
+    try:
+        told = story.read(path)
+    except (OSError, SyntaxError, ValueError):
+        return {}
     return {"summary": told.summary, "formula": told.formula, "text": list(told.text), "code": _place(path)}
 
 
@@ -96,7 +114,7 @@ def _relatives(
         for one, near in nearest.items()
         if name in near[:1] and one not in found
     }
-    family = [one for one, path in models.paths().items() if path.parent == folder and one not in (name, *found)]
+    family = [one for one in cards if models.paths()[one].parent == folder and one not in (name, *found)]
     found |= {one: ("family", _difference(cards[name], cards[one])) for one in family}
     return [
         {"name": one, "relation": relation, "difference": difference} for one, (relation, difference) in found.items()
@@ -132,9 +150,7 @@ def _term(term: Term, cards: Mapping[str, Card]) -> dict[str, Any]:
         ],
         "others": sorted(name for name, card in cards.items() if term.fits(card) and name not in named | below),
         "methods": [
-            name
-            for name in transforms.names()
-            if term.axis == "extensions" and transforms.load(name).compression in term.values
+            name for name, kind in _compressions().items() if term.axis == "extensions" and kind in term.values
         ],
         "parts": parts,
     }
@@ -147,6 +163,16 @@ def _called(card: Card, system: str) -> bool:
 def _method(system: str) -> str:
     """The adaptation that the survey calls ``system``; "" where there is none."""
     for name in adapt.names():
-        if taxonomy.fold(system) in map(taxonomy.fold, (name, *adapt.load(name).systems)):
-            return name
+        with suppress(BrokenFile):
+            if taxonomy.fold(system) in map(taxonomy.fold, (name, *adapt.load(name).systems)):
+                return name
     return ""
+
+
+def _compressions() -> dict[str, str]:
+    """{transform: the survey's kind of compression}."""
+    found = {}
+    for name in transforms.names():
+        with suppress(BrokenFile):
+            found[name] = transforms.load(name).compression
+    return found

@@ -73,3 +73,17 @@ def test_a_story_is_taken_apart(tmp_path):
     told = story.read(path)
     assert told.summary == "New: a model." and told.text == ("One idea.", "It differs.")
     assert told.formula == "L = 1\n  + 2" and told.relatives(models.names()) == ("bert",)
+
+
+def test_a_broken_model_is_left_out(monkeypatch):
+    whole = models.load
+
+    def load(name):
+        if name == "gpt":
+            raise models.BrokenModel("models/gpt.py cannot be run.")
+        return whole(name)
+
+    monkeypatch.setattr(models, "load", load)
+    told = catalogue()
+    assert "gpt" not in told["models"] and "bert" in told["models"]
+    assert all(one["name"] != "gpt" for entry in told["models"].values() for one in entry["relatives"])

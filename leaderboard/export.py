@@ -102,7 +102,7 @@ def _result(column: Column, cell: Cell) -> dict[str, Any]:
     if isinstance(examples := column.task.get("examples"), int):
         uncertainty["num_samples"] = examples
     if math.isfinite(low) and math.isfinite(high):
-        method = "new seeds and new examples" if cell.summary.n > 1 else "bootstrap over examples"
+        method = f"over {cell.covers}"
         uncertainty["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": 0.95, "method": method}
     return {
         "evaluation_name": clean(column.title),
@@ -160,8 +160,8 @@ def _entry(row: Row, column: Column, cell: Cell) -> dict[str, Any]:
     low, high = cell.interval
     known = math.isfinite(low) and math.isfinite(high)
     ends = [number(end, decimals=column.decimals + 1) for end in (low, high)]
-    span = f", 95 % interval {' to '.join(ends)}" if known else ""
-    seeds = f"{cell.summary.n} seed{'s' if cell.summary.n > 1 else ''}"
+    span = f", 95 % interval {' to '.join(ends)} over {cell.covers}" if known else ""
+    seeds = cell.drawn
     note = f"{column.task['headline']}, {column.task.get('split') or 'unnamed split'}, {seeds}{span}; {row.words}"
     return {
         "dataset": {"id": clean(column.task["name"]), "task_id": clean(column.task["headline"])},

@@ -205,6 +205,18 @@ class Cell:
         return self.error.around(self.summary.mean).within(bounds_of(self.ok[0].task) if self.ok else _ANYWHERE)
 
     @property
+    def covers(self) -> str:
+        """What chance the interval covers, in words; "" where there is no interval."""
+        if not self.ok or not all(map(math.isfinite, self.interval)):
+            return ""
+        if self.summary.n == 1:
+            return "examples"
+        if self.pretrainings > 1:
+            return "pre-trainings, seeds and examples" if math.isfinite(self.examples) else "pre-trainings and seeds"
+        seeds = "seeds and examples" if math.isfinite(self.examples) else "seeds"
+        return f"adaptation {seeds}, one pre-training" if any(one.pretraining for one in self.ok) else seeds
+
+    @property
     def blank(self) -> tuple[str, str] | None:
         """Why there is no score: a code and a sentence; None where there is one."""
         return None if self.ok else (self.records[0].reason["code"], self.records[0].reason["text"])

@@ -168,7 +168,8 @@ def curves(grid: Grid) -> tuple[Curve, ...]:
 
 def curve(of: Series, measure: Measure, points: Sequence[Point], rng: np.random.Generator) -> Curve:
     """The curve through ``points``, at least one, with their values drawn again by ``rng``."""
-    drawn = [one.value + one.error.size * _student(rng, one.error.freedom) for one in points]
+    errors = [one.error.widest() for one in points]
+    drawn = [one.value + size * _student(rng, freedom) for one, (size, freedom) in zip(points, errors, strict=True)]
     return Curve(series=of, measure=measure, points=tuple(points), draws=np.array(drawn).T)
 
 

@@ -282,7 +282,7 @@ def task_titles(columns: Sequence[Column]) -> list[str]:
 _IDENTITY = ["model", "size", "kind", "division", "adaptation", "variant"]
 _SUMMARY = ["seeds", "mean", "sd", "low", "high"]
 _CELL = ["task", "version", "split", "metric", *_SUMMARY, "chance", "note", "reason code", "reason", "command"]
-_CELL += ["share in training", "share in corpus", "clean mean"]
+_CELL += ["share in training", "share in corpus", "clean mean", "interval over"]
 _REPORTED = [*_IDENTITY, "task", "metric", "reported", "reported split", "source", "measured", "measured metric"]
 _REPORTED += ["measured split"]
 
@@ -339,7 +339,18 @@ def _cell_line(row: Row, column: Column, cell: Cell | None) -> list[Any]:
     own = ok[0].task if ok else {}
     seen = [shared.share_of(task), shared.share_of(own, "corpus", "covered"), shared.clean_mean(ok)]
     place = [column.title, task["version"], task.get("split") or "", task["headline"]]
-    return [*_identity(row), *place, *numbers, task.get("chance"), note, code, text, command, *seen]
+    return [
+        *_identity(row),
+        *place,
+        *numbers,
+        task.get("chance"),
+        note,
+        code,
+        text,
+        command,
+        *seen,
+        cell.covers if cell else "",
+    ]
 
 
 def _scored(grid: Grid, row: Row, column: Column) -> bool:

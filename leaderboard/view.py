@@ -26,7 +26,7 @@ from ptmbench.leaderboard.costs import adaptation_tuning_of, cost_of, tuning_of
 from ptmbench.leaderboard.grid import NO_SEED, Grid, Row
 from ptmbench.leaderboard.ranks import separable
 from ptmbench.leaderboard.record import Record
-from ptmbench.leaderboard.stats import Interval, Summary, by_seed, difference
+from ptmbench.leaderboard.stats import Interval, Summary, by_seed, difference, redrawable
 from ptmbench.leaderboard.text import clean, duration, number, quantity
 
 _FILTERS = {"representation": "Representation", "architecture": "Architecture", "objectives": "Objective"}
@@ -119,6 +119,7 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
 
     seeds: list[list[int]] = []
     cells = []
+    several = any(cell.pretrainings > 1 for cell in grid.cells.values())
     for row in grid.rows:
         line: list[Any] = []
         for column in grid.columns:
@@ -137,7 +138,9 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
             if cell.pretrainings > 1:  # variance of the mean over pre-trainings, and its degrees of freedom
                 spread = cell.summary.sd**2 / cell.summary.n
                 told.append([round(spread, 6) if math.isfinite(spread) else None, cell.summary.n - 1])
-            line.append(told if any(told[2:]) else told[:2])
+            elif several and redrawable(cell.values):
+                told.append(0)
+            line.append(told if len(told) > 3 or told[2] else told[:2])
         cells.append(line)
     columns = [
         {

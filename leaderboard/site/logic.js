@@ -33,7 +33,8 @@ function readState(hash) {
 // First minus second over the seeds that both have: mean and Student's t interval (t: 97.5 % quantiles by freedom). A
 // seed whose score is no number (null) leaves none: without it a diverged model would be the better for that. Of several
 // pre-trainings the means are compared; a fourth entry [variance, freedom] is of the spread between them, and is added,
-// with degrees of freedom after Satterthwaite, rounded down.
+// with degrees of freedom after Satterthwaite, rounded down. A fourth entry 0 is of a single pre-training: it is taken to
+// have the other side's spread (leaderboard.stats.difference).
 function difference(first, second, seeds, t) {
   if (!first || !second) return null;
   const theirs = new Map(seeds[second[0]].map((seed, i) => [seed, second[1][i]]));
@@ -46,7 +47,9 @@ function difference(first, second, seeds, t) {
   const mean = values.reduce((sum, x) => sum + x, 0) / n;
   if (n === 1) return { n, mean, low: NaN, high: NaN };
   const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1);
-  const parts = [[variance / n, n - 1], first[3], second[3]].filter(Boolean);
+  const known = [first[3], second[3]].filter(Boolean);
+  const alone = known.length === 1 && (first[3] === 0 || second[3] === 0);
+  const parts = alone ? [[known[0][0] === null ? null : known[0][0] * (known[0][1] + 2), known[0][1]]] : [[variance / n, n - 1], ...known];
   const total = parts.reduce((sum, [part]) => sum + (part === null ? NaN : part), 0);
   const squares = parts.reduce((sum, [part, freedom]) => sum + part ** 2 / freedom, 0);
   const freedom = squares > 0 ? Math.floor(total ** 2 / squares + 1e-9) : n - 1;

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard import board, export, tables
 from ptmbench.leaderboard.arrange import arrange
 from ptmbench.leaderboard.stats import Interval, difference, error, from_examples, summarise, units
 from ptmbench.leaderboard.view import board as shown
@@ -121,6 +121,65 @@ def test_differences_know_the_spread_of_each_side():
         if one["variant"] == "1e12 FLOPs"
     )
     assert line["mean"] == pytest.approx(8.0, abs=1.5) and line["low"] < line["mean"] < line["high"]
+
+
+def scores_of(rng, pretrainings, seeds, between, within, name="p"):
+    """Scores by (pre-training, seed) around 0, of which the pre-training is one part and the seed another."""
+    made = rng.normal(0, between, pretrainings)
+    return {((f"{name}{p}",), s): made[p] + rng.normal(0, within) for p in range(pretrainings) for s in range(seeds)}
+
+
+@pytest.mark.parametrize("pretrainings", [2, 3, 5])
+@pytest.mark.parametrize("examples", [0.0, 0.3, 1.0])
+def test_intervals_of_cells_cover_new_pretrainings_seeds_and_examples(pretrainings, examples):
+    """Standard deviation 1 between pre-trainings, 0.5 between seeds; all share one draw of the examples. Without the
+    floor of `Error.widest`, two pre-trainings and 0.3 of examples hold the truth in 88 %."""
+    rng = np.random.default_rng(pretrainings)
+    held, trials = 0, 3000
+    for _ in range(trials):
+        shift = rng.normal(0, examples)
+        summary = summarise(units(scores_of(rng, pretrainings, 2, 1.0, 0.5)))
+        low, high = error(summary, examples**2).around(summary.mean + shift)
+        held += low <= 0 <= high
+    assert 0.93 <= held / trials <= 0.985
+
+
+@pytest.mark.parametrize("pretrainings", [2, 3, 5])
+@pytest.mark.parametrize("other", ["as many", "one", "one seed of it", "twin", "one seed of its twin"])
+def test_intervals_of_differences_cover_new_pretrainings(pretrainings, other):
+    """Against another model with as many pre-trainings or with one, and against the random twin, whose seeds differ by
+    all that pre-trainings and seeds of the model do. Two sides with t intervals of one degree of freedom are cautious:
+    98 %, as Welch's test is known to be."""
+    rng = np.random.default_rng(pretrainings)
+    held, trials = 0, 3000
+    for _ in range(trials):
+        ours = scores_of(rng, pretrainings, 2, 1.0, 0.5)
+        if "twin" in other:
+            theirs = {((), s): rng.normal(0, math.hypot(1.0, 0.5)) for s in range(1 if "one" in other else 2)}
+        else:
+            count = pretrainings if other == "as many" else 1
+            theirs = scores_of(rng, count, 1 if "seed" in other else 2, 1.0, 0.5, "q")
+        low, high = difference(ours, theirs).interval
+        held += low <= 0 <= high
+    assert 0.925 <= held / trials <= 0.99
+
+
+def test_every_output_says_what_an_interval_covers():
+    values = {(0, 0): 50.0, (0, 1): 52.0, (1, 0): 60.0, (1, 1): 62.0}
+    made = [record(seed=seed, value=value, pretraining=rung(1e12, p)) for (p, seed), value in values.items()]
+    several = "pre-trainings, seeds and examples"
+    for records, words in (
+        (made, several),
+        (made[:2], "adaptation seeds and examples, one pre-training"),
+        (made[:1], "examples"),
+        ([record(seed=s, kind="random", name="random-bert", value=50.0 + s) for s in (0, 1)], "seeds and examples"),
+    ):
+        (cell,) = arrange(records).cells.values()
+        assert cell.covers == words and tables.cells(records)["interval over"].tolist() == [words]
+        (entry,) = export.every_eval_ever(arrange(records))
+        told = entry["evaluation_results"][0]["score_details"]["uncertainty"]["confidence_interval"]["method"]
+        assert told == f"over {words}"
+    assert "It covers another pre-training only where a cell names several" in Page(board.render(made)).text
 
 
 def test_commands_of_all_draws_are_one_command():

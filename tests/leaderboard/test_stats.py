@@ -73,10 +73,13 @@ def test_ending_it_there_loses_no_coverage():
 
 
 def test_combined_by_hand():
-    """Two seeds 70 and 72, standard error over examples 1 each: variance of the mean 1 + 1, Satterthwaite 4 degrees."""
-    half = 1.959963984540054
-    interval = combined([70, 72], [Interval(70 - half, 70 + half), Interval(72 - half, 72 + half)])
-    assert interval == pytest.approx(Interval(*scipy_stats.t.interval(0.95, 4, loc=71, scale=math.sqrt(2))), abs=1e-9)
+    """Two seeds 70 and 72, standard error over examples 10 each: variance of the mean 1 + 100, Satterthwaite 101^2
+    degrees. With a standard error of 1, variance 2 and 4 degrees, the seeds alone are wider: 1 degree."""
+    for error, freedom, scale in ((10, 101**2, math.sqrt(101)), (1, 1, 1)):
+        half = 1.959963984540054 * error
+        interval = combined([70, 72], [Interval(70 - half, 70 + half), Interval(72 - half, 72 + half)])
+        expected = scipy_stats.t.interval(0.95, freedom, loc=71, scale=scale)
+        assert tuple(interval) == pytest.approx(expected, abs=1e-9)
     assert combined([70], [Interval(66, 75)]) == (66, 75)
     nan = math.nan
     assert combined([70, 72], [Interval(nan, nan)] * 2) == summarise([70, 72]).interval

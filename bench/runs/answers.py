@@ -242,19 +242,16 @@ class _Attempt:
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
         return replace(source, codec=codec), rows, flops
 
-    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], uncounted: set[str]) -> dict[str, Any]:
-        """The size of a transformed network with these stored ``weights``: its non-zero parameters, and of the arrays
-        that were ``changed`` the number of weights, their sparsity, and the most bits that one of them takes."""
+    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], uncounted: set[str]) -> dict[str, int]:
+        """Of a transformed network with these stored ``weights``, how many weights the ``changed`` arrays have, and the
+        parameters without their zeros. The ``uncounted`` arrays, of the head, are no parameters."""
         from ptmbench.bench.engine.packing import size_of
 
         found = {name: size_of(weights, name) for name in changed}
-        everything, zeros = (sum(part) for part in list(zip(*found.values(), strict=True))[:2])
-        inside = sum(size.zeros for name, size in found.items() if name not in uncounted)
+        zeros = sum(size.zeros for name, size in found.items() if name not in uncounted)
         return {
-            "parameters_nonzero": self.outcome.cost["parameters"] - inside,
-            "parameters_transformed": everything,
-            "sparsity": zeros / everything,
-            "bits": max(size.bits for size in found.values()),
+            "parameters_nonzero": self.outcome.cost["parameters"] - zeros,
+            "parameters_transformed": sum(size.entries for size in found.values()),
         }
 
     def responding(self) -> Predictor:

@@ -47,7 +47,7 @@ def test_a_model_that_does_not_read_what_the_task_needs_is_not_applicable(contex
 
 @pytest.mark.parametrize("task, model, adaptation", FORMS)
 def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, adaptation):
-    result = cells.run(make(task, model, adaptation), context)
+    result = cells.run(make(task, model, adaptation), dataclasses.replace(context, keep=True))
     assert result.status == "ok", result.reason
     found = record.read(record.write(context.out, result))
     assert found.task["source"] == "microworld, first 48" and found.task["examples"] > 0
@@ -64,6 +64,11 @@ def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, ada
     assert sum(seconds.values()) == pytest.approx(2 * seconds["total"], abs=0.02) and seconds["evaluate"] > 0
     if adaptation != "likelihood":
         assert found.cost["steps"] > 0 and found.curve
+        (kept,) = (context.out / "adapted").iterdir()
+        stored = {name: array.size for name, array in checkpoint.read(kept).arrays().items()}
+        head = sum(size for name, size in stored.items() if name.startswith("adapted/"))
+        assert sum(stored.values()) == found.cost["parameters"] + head
+        assert found.cost["disk_bytes"] == (kept / "weights.safetensors").stat().st_size
         assert found.cost["flops"] > 0 or model == "word2vec"  # a lookup multiplies nothing
     assert (context.out / found.predictions["file"]).stat().st_size > 0
     assert ("signatures" in found.task) == task.startswith("multi30k")  # by sacrebleu

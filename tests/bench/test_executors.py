@@ -176,6 +176,19 @@ def test_ray_that_is_missing_or_unreachable_is_told(world, tmp_path, monkeypatch
         run_suite(**FLOOR, tasks=("cola",), out=tmp_path, data=world, ray_address="10.0.0.1:6379")
 
 
+def test_ray_that_does_not_start_is_told(tmp_path, monkeypatch):
+    """A machine that is too busy is no error of this project."""
+
+    def init(**options):
+        raise Exception("The current node timed out during startup.\nMore lines.")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    job = Job(data="", source={}, command="run", keep=False, length=32)
+    with pytest.raises(EnvironmentProblem, match=r"Ray does not start \(here\): The current node timed out"):
+        on_ray.Ray(Plan(()), job, tmp_path, 1, 1, None).__enter__()
+
+
 SMALL = ("--models", "bert", "--tasks", "sst2,conll2003", "--seeds", "1", "--steps", "20", "--set", "max_steps=8")
 
 

@@ -149,7 +149,7 @@ class Ray:
                 logging_level="error",
                 **here,
             )
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except Exception as error:  # Ray raises plain ones too: "The current node timed out during startup."
             raise EnvironmentProblem(f"Ray does not start ({self._address or 'here'}): {_line(error)}") from error
         signal.signal(signal.SIGTERM, ours)  # Ray puts its own there, which ends with another status
 

@@ -104,8 +104,9 @@ def section(grid: Grid, found: Mapping[str, Points]) -> dict[str, Any]:
             key = (row.label, row.size)
             groups.setdefault(key, {})[weights] = (made, found[weights])
             bits = _bits(grid, row)
-            objectives = row.card.get("objectives") or ()
-            line = about.setdefault(key, {"objectives": ", ".join(map(str, objectives)), "bits": None})
+            named = row.card.get("objectives")
+            objectives = ", ".join(map(str, named)) if isinstance(named, (list, tuple)) else str(named or "")
+            line = about.setdefault(key, {"objectives": objectives, "bits": None})
             line["bits"] = bits if line["bits"] is None else line["bits"]
     if not groups:
         return {}

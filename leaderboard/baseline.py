@@ -92,7 +92,7 @@ def accept(
         new = _beside(folder, "new")
         try:
             texts = _texts(folder) if add and before else {}
-            texts |= {name: laid_out(content) for name, content in _texts(source).items()}
+            texts = {name: laid_out(content) for name, content in (texts | _texts(source)).items()}
             if add and before:
                 for path in sorted((folder / "predictions").glob("[!.]*")):
                     _copy(path, new / "predictions" / path.name)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import heads, load
-from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.parts import token_table
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.two_steps import TwoSteps
@@ -39,7 +39,7 @@ class Adapted:
         adaptation: str,
         outputs: Hashable,
         settings: Settings,
-        encoder_flops: Callable[[Sequence[Row]], float],
+        encoder_flops: Callable[[Sequence[InputRow]], float],
         neighbours: Sequence[Any] = (),
         decoder_flops: Callable[..., float] = lambda *given: 0.0,
         reads: Sequence[str] = TEXT,
@@ -128,7 +128,9 @@ class Adapted:
             self.step.second = 0 < self.turn(steps, settings) <= step
         return self.adaptation.rate(self.step, step, steps, settings)
 
-    def make(self, rows: Sequence[Row], settings: Settings, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:
+    def make(
+        self, rows: Sequence[InputRow], settings: Settings, seed: tuple[int, int]
+    ) -> tuple[Sequence[InputRow], float]:
         """What a step learns from, and the FLOPs of making it of ``rows``."""
         return self.adaptation.make(self, rows, settings, seed)
 
@@ -145,19 +147,19 @@ class Adapted:
         self.settings = settings
         self.writing, self._longest, self._seed = writing_of(settings), settings.target_length - 1, seed
 
-    def forward_flops(self, rows: Sequence[Row]) -> float:
+    def forward_flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of one forward pass over ``rows``; under a decoder with their whole targets."""
         if self.decoding:
             return self.decoder_flops(self.decoding, rows)
         return self.encoder_flops(rows) + self.reading.flops(rows) + self._extension_flops(rows)
 
-    def answering_flops(self, rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> float:
+    def answering_flops(self, rows: Sequence[InputRow], outputs: Sequence[np.ndarray]) -> float:
         """FLOPs of answering ``rows`` with ``outputs``, which under a decoder are what was written."""
         if self.decoding:
             return self.decoder_flops(self.decoding, rows, outputs, self.writing.beam)
         return self.forward_flops(rows)
 
-    def training_flops(self, rows: Sequence[Row]) -> float:
+    def training_flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of one step on ``rows``. The backward pass takes twice the forward pass; nothing of it reaches a frozen
         encoder, and in one of which a part learns there are no products for the gradients of kernels that stay."""
         if self.second:
@@ -165,7 +167,7 @@ class Adapted:
         spared = 2 if self.freezes else 0 if self.extension.whole else 1
         return 3 * self.forward_flops(rows) - (spared * self.encoder_flops(rows) if spared else 0)
 
-    def _extension_flops(self, rows: Sequence[Row]) -> float:
+    def _extension_flops(self, rows: Sequence[InputRow]) -> float:
         return self.extension.flops_per_token * sum(row.tokens for row in rows) if self.extension.flops_per_token else 0
 
     def state(self) -> list[np.ndarray]:
@@ -247,7 +249,7 @@ class Adapted:
         channels = {name: inputs[name] for name in self.reads if name in inputs and name not in TEXT}
         return self._generators[writing](inputs["tokens"], longest, seed, channels).ids[:, 0]
 
-    def mean_loss(self, rows: Sequence[Row], size: int = 64) -> float:
+    def mean_loss(self, rows: Sequence[InputRow], size: int = 64) -> float:
         """The loss on ``rows`` without dropout, averaged over batches."""
         if self.second not in self._evaluate:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in stack(rows[:1]).items()}

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.adapt.effort import Network
-from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import Traced, media_flops
 from ptmbench.models.card import Size
@@ -76,7 +76,9 @@ class Asked:
 def filled(texts: Sequence[Text], length: int) -> dict[str, np.ndarray]:
     """A batch of ``texts`` without special tokens: ``tokens`` [B, T] and the other channels, filled up with 0 to
     ``length`` tokens."""
-    batch = stack([Row({"tokens": np.array(text.ids, np.int32), **text.channels()}, 0) for text in texts], multiple=1)
+    batch = stack(
+        [InputRow({"tokens": np.array(text.ids, np.int32), **text.channels()}, 0) for text in texts], multiple=1
+    )
     return {
         name: np.pad(array, ((0, 0), (0, length - array.shape[1]))) if CHANNELS[name].axes == "BT" else array
         for name, array in batch.items()

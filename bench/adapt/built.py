@@ -9,7 +9,7 @@ import numpy as np
 
 from ptmbench import models
 from ptmbench.bench.adapt.adapted import Adapted
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.parts import Decoding
 from ptmbench.bench.adapt.settings import Settings, baked
@@ -57,14 +57,14 @@ def traced(
     # What is above an embedding that is read is not in the graph.
     read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops
 
-    def encoder_flops(rows: Sequence[Row]) -> float:
+    def encoder_flops(rows: Sequence[InputRow]) -> float:
         others = (
             read(models.load(other.model).describe(other.shape, other.tokenizer.vocabulary), rows, f"tokens_{number}")
             for number, other in enumerate(neighbours, 1)
         )
         return read(described, rows) + sum(others)
 
-    def decoder_flops(decoding: Decoding, rows: Sequence[Row], *written: Any) -> float:
+    def decoder_flops(decoding: Decoding, rows: Sequence[InputRow], *written: Any) -> float:
         count = cost.writing_flops if written else cost.decoder_flops
         return count(decoding.counts(described), rows, *written) + cost.media_flops(described, rows)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.adapted import Adapted
     from ptmbench.bench.adapt.asking import Asked
     from ptmbench.bench.adapt.course import Bookmark, Course
-    from ptmbench.bench.adapt.heads import Row
+    from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.parts import Decoding, Extension, Reading
     from ptmbench.bench.engine.step import TrainStep
 
@@ -104,8 +104,8 @@ class Adaptation:
         return bool(adapted.decoding)
 
     def make(
-        self, adapted: "Adapted", rows: Sequence["Row"], settings: Any, seed: tuple[int, int]
-    ) -> tuple[Sequence["Row"], float]:
+        self, adapted: "Adapted", rows: Sequence["InputRow"], settings: Any, seed: tuple[int, int]
+    ) -> tuple[Sequence["InputRow"], float]:
         """The rows that a step trains on, made from ``rows`` with the current weights, and the FLOPs of making them."""
         return rows, 0.0
 
@@ -114,7 +114,7 @@ class Adaptation:
         forward pass of the whole network."""
         return adapted.forward(batch)
 
-    def flops(self, adapted: "Adapted", rows: Sequence["Row"], outputs: Sequence[Any]) -> float:
+    def flops(self, adapted: "Adapted", rows: Sequence["InputRow"], outputs: Sequence[Any]) -> float:
         """FLOPs of predicting ``rows``. They may depend on the ``outputs`` (early exit)."""
         return adapted.answering_flops(rows, outputs)
 
@@ -139,7 +139,7 @@ class Adaptation:
 class First(Protocol):
     """A training before the training with the head."""
 
-    def __call__(self, rows: Sequence["Row"], settings: Any, seed: int, bookmark: "Bookmark") -> "Course": ...
+    def __call__(self, rows: Sequence["InputRow"], settings: Any, seed: int, bookmark: "Bookmark") -> "Course": ...
 
 
 class Answers(NamedTuple):

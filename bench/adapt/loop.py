@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench.bench.adapt.course import Bookmark, Course
-from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.engine.stopping import Stop, check_finished
@@ -18,7 +18,7 @@ _POOL = 50
 """Number of batches whose rows are sorted by length together: a compromise between padding and random order."""
 
 
-def epoch_batches(rows: Sequence[Row], size: int, seed: int, epoch: int) -> list[list[Row]]:
+def epoch_batches(rows: Sequence[InputRow], size: int, seed: int, epoch: int) -> list[list[InputRow]]:
     """The batches of one epoch in an order that depends on (seed, epoch), with rows of similar length in each. A batch
     has rows of one task; several tasks are mixed in proportion to their rows."""
     rng, batches = np.random.default_rng([seed, 2, epoch]), []
@@ -32,7 +32,7 @@ def epoch_batches(rows: Sequence[Row], size: int, seed: int, epoch: int) -> list
 
 def train(
     adapted: Any,
-    rows: Sequence[Row],
+    rows: Sequence[InputRow],
     settings: Settings,
     seed: int,
     score: Callable[[], float],
@@ -85,23 +85,23 @@ def train(
     return course
 
 
-def steps_of(rows: Sequence[Row], settings: Settings) -> int:
+def steps_of(rows: Sequence[InputRow], settings: Settings) -> int:
     """Number of training steps on ``rows`` without early stopping."""
     steps = _steps_per_epoch(rows, settings) * settings.epochs
     return min(steps, settings.max_steps) if settings.max_steps else steps
 
 
-def prepare(adapted: Any, rows: Sequence[Row], settings: Settings, seed: int, bookmark: Bookmark | None) -> Course:
+def prepare(adapted: Any, rows: Sequence[InputRow], settings: Settings, seed: int, bookmark: Bookmark | None) -> Course:
     """Trains ``adapted`` on the texts of ``rows`` before the training with the head, if the adaptation has such a
     training. It resumes at ``bookmark``."""
     return adapted.first(rows, settings, seed, bookmark or Bookmark()) if adapted.first else Course()
 
 
-def _steps_per_epoch(rows: Sequence[Row], settings: Settings) -> int:
+def _steps_per_epoch(rows: Sequence[InputRow], settings: Settings) -> int:
     return sum(math.ceil(len(part) / settings.batch) for part in _by_task(rows))
 
 
-def _batches(rows: Sequence[Row], settings: Settings, seed: int) -> Iterator[list[Row]]:
+def _batches(rows: Sequence[InputRow], settings: Settings, seed: int) -> Iterator[list[InputRow]]:
     for epoch in range(settings.epochs):
         yield from epoch_batches(rows, settings.batch, seed, epoch)
 
@@ -116,7 +116,7 @@ def _settled(course: Course, seed: int) -> float:
     return float(np.mean(values))
 
 
-def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarray]:
+def outputs(adapted: Any, rows: Sequence[InputRow], size: int = 64) -> list[np.ndarray]:
     """The head's output for every row, in the order of ``rows``; rows of similar length share a batch."""
     results: list[Any] = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: _length(rows[i]))
@@ -127,13 +127,13 @@ def outputs(adapted: Any, rows: Sequence[Row], size: int = 64) -> list[np.ndarra
     return results
 
 
-def _by_task(rows: Sequence[Row]) -> list[list[Row]]:
+def _by_task(rows: Sequence[InputRow]) -> list[list[InputRow]]:
     """``rows`` grouped by their array ``task``, if they have one."""
-    parts: dict[int, list[Row]] = {}
+    parts: dict[int, list[InputRow]] = {}
     for row in rows:
         parts.setdefault(int(row.arrays.get("task", 0)), []).append(row)
     return list(parts.values())
 
 
-def _length(row: Row) -> int:
+def _length(row: InputRow) -> int:
     return row.arrays["tokens"].shape[-1]

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.engine import cost
 from ptmbench.bench.errors import NoDecoder
 from ptmbench.models.costs import Model
@@ -33,11 +33,11 @@ class Reading(keras.layers.Layer):
         """An `Encoding`; ``others`` are the encodings of models that the settings name."""
         return encoding
 
-    def flops(self, rows: Sequence[Row]) -> float:
+    def flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of the reading itself on ``rows``, where it is a network of its own."""
         return 0.0
 
-    def second_flops(self, rows: Sequence[Row]) -> float:
+    def second_flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of a forward pass of what learns in the second stage (`Adaptation.second`)."""
         return 0.0
 

@@ -19,7 +19,7 @@ from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.contract import Adaptation, Answers
-from ptmbench.bench.adapt.heads import Codec, Row
+from ptmbench.bench.adapt.heads import Codec, InputRow
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine import checkpoint, packing
@@ -152,14 +152,14 @@ class Trained:
     def _follow(self, examples: Sequence[Example]) -> float:
         return self.first.follow(self.codec, examples) if self.first else 0.0
 
-    def _rows(self, examples: Sequence[Example]) -> list[Row]:
+    def _rows(self, examples: Sequence[Example]) -> list[InputRow]:
         with phase("encode"):
             return self.codec.rows(examples)
 
-    def _outputs(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def _outputs(self, rows: Sequence[InputRow]) -> list[np.ndarray]:
         return loop.outputs(self.network, rows, self.codec.together)
 
-    def _flops(self, rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> float:
+    def _flops(self, rows: Sequence[InputRow], outputs: Sequence[np.ndarray]) -> float:
         return adaptation_of(self.method).flops(self._network, rows, outputs)
 
 

@@ -166,8 +166,8 @@ def decoder_of(model: Model) -> Decoder | None:
 
 
 def encoder_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:
-    """FLOPs of one forward pass of the encoder of ``model`` over ``rows`` (`bench.adapt.heads.Row`), of which it reads
-    the array ``name``.
+    """FLOPs of one forward pass of the encoder of ``model`` over ``rows`` (`bench.adapt.heads.InputRow`), whose array
+    ``name`` it reads.
 
     Counted over the rows' own tokens, as if each were computed at its own length: padding is overhead, no work. Heads
     are left out; on a pooled vector or one output per token they cost thousandths of the encoder.

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt.heads import Row, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, layout, stack
 from ptmbench.bench.engine import networks
 from ptmbench.bench.engine.checkpoint import MANIFEST
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
@@ -95,7 +95,8 @@ class PretrainedEncoder(keras.Model):
         sides = [self.tokenizer.encode(list(side)) for side in (texts, pairs) if side is not None]
         most = length or self.encoder.length
         rows = [
-            Row(layout(self.tokenizer.vocabulary, parts, most), n) for n, parts in enumerate(zip(*sides, strict=True))
+            InputRow(layout(self.tokenizer.vocabulary, parts, most), n)
+            for n, parts in enumerate(zip(*sides, strict=True))
         ]
         batch = stack(rows, multiple=1)
         more = max(0, (length or 0) - batch["tokens"].shape[1])

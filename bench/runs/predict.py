@@ -127,7 +127,7 @@ def predict_texts(folder: Path, texts: Sequence[str | Sequence[str]]) -> Predict
 def vectors(folder: Path, texts: Sequence[str], batch: int = 32) -> Vectors:
     """The hidden vectors of ``texts`` under the pre-trained checkpoint in ``folder``."""
     environment.prepare()
-    from ptmbench.bench.adapt.heads import Row, layout, stack
+    from ptmbench.bench.adapt.heads import InputRow, layout, stack
     from ptmbench.bench.engine import networks
 
     found = checkpoint.read(folder)
@@ -135,7 +135,9 @@ def vectors(folder: Path, texts: Sequence[str], batch: int = 32) -> Vectors:
     network = networks.build(found.about["model"], shape, tokenizer, 0)
     networks.assign(network.loss.variables, found.arrays())
     network.encoder.dropout = 0.0
-    rows = [Row(layout(tokenizer.vocabulary, [ids], shape.length), i) for i, ids in enumerate(tokenizer.encode(texts))]
+    rows = [
+        InputRow(layout(tokenizer.vocabulary, [ids], shape.length), i) for i, ids in enumerate(tokenizer.encode(texts))
+    ]
     import tensorflow as tf
 
     spec = {name: tf.TensorSpec([None, None], tf.int32) for name in ("tokens", "segments")}

@@ -12,7 +12,7 @@ from ptmbench.bench.adapt.adapters import Own
 from ptmbench.bench.adapt.adapters.network import Adapter
 from ptmbench.bench.adapt.built import adapted, random_weights, traced
 from ptmbench.bench.adapt.effort import Network
-from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
@@ -40,7 +40,7 @@ def made(name="bert", **changes):
 
 def row(label, *tokens):
     arrays = {"tokens": np.array(tokens, np.int32), "segments": np.zeros(len(tokens), np.int32)}
-    return Row(arrays | {"label": np.int32(label), "unused": np.zeros(4, np.float32)}, 0)
+    return InputRow(arrays | {"label": np.int32(label), "unused": np.zeros(4, np.float32)}, 0)
 
 
 ROWS = [row(0, 1, 7, 8, 9, 2), row(1, 1, 10, 11, 2), row(2, 1, 12, 7, 13, 9, 2), row(3, 1, 14, 2)]

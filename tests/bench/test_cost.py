@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.engine import cost
 from ptmbench.bench.engine.cost import Meter, Traced, phase
 
 
 def rows(*lengths):
-    return [Row({"tokens": np.ones(n, np.int32), "targets": np.ones(2, np.int32)}, i) for i, n in enumerate(lengths)]
+    return [
+        InputRow({"tokens": np.ones(n, np.int32), "targets": np.ones(2, np.int32)}, i) for i, n in enumerate(lengths)
+    ]
 
 
 def test_nested_phases_share_no_second_and_add_up():
@@ -59,8 +61,8 @@ def test_flops_are_counted_at_each_rows_own_length():
         encoder_flops=lambda length: length * (10 + length), embedding_flops=lambda length: 7 * length
     )
     decoder = cost.Decoder(lambda length, targets: 100 * length + targets)
-    padded = Row({"tokens": np.array([7, 7, 7, 0, 0], np.int32)}, 0)
-    choices = Row({"tokens": np.array([[7, 7, 0], [7, 0, 0], [0, 0, 0]], np.int32)}, 1)
+    padded = InputRow({"tokens": np.array([7, 7, 7, 0, 0], np.int32)}, 0)
+    choices = InputRow({"tokens": np.array([[7, 7, 0], [7, 0, 0], [0, 0, 0]], np.int32)}, 1)
     assert cost.encoder_flops(model, [padded, choices]) == 3 * 13 + 2 * 12 + 1 * 11
     assert cost.decoder_flops(decoder, rows(3, 5)) == 302 + 502
     assert cost.embedding_flops(model, [padded, choices]) == 7 * (3 + 2 + 1)

@@ -7,12 +7,12 @@ import pytest
 
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.course import Bookmark
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.cost import Meter, phase
 
-ROWS = [Row({"tokens": np.arange(5, 5 + n, dtype=np.int32)}, n) for n in range(1, 8)]
+ROWS = [InputRow({"tokens": np.arange(5, 5 + n, dtype=np.int32)}, n) for n in range(1, 8)]
 SETTINGS = Settings(epochs=3, batch=2, patience=1)
 
 

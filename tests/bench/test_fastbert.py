@@ -12,7 +12,7 @@ from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.fastbert import Own
 from ptmbench.bench.adapt.fastbert.head import Logits
 from ptmbench.bench.adapt.fastbert.network import distilled, leaving, uncertainty
-from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
 from ptmbench.models import load as model
@@ -36,7 +36,7 @@ CLASSES = 3  # of the four outputs
 
 def row(label, *tokens):
     arrays = {"tokens": np.array(tokens, np.int32), "segments": np.zeros(len(tokens), np.int32)}
-    return Row(arrays | {"label": np.int32(label), "unused": np.array([0, 0, 0, -1e9], np.float32)}, 0)
+    return InputRow(arrays | {"label": np.int32(label), "unused": np.array([0, 0, 0, -1e9], np.float32)}, 0)
 
 
 ROWS = [row(0, 1, 7, 8, 9, 2), row(1, 1, 10, 11, 2), row(2, 1, 12, 7, 13, 9, 2), row(1, 1, 14, 2)]

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import loop, settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
@@ -74,7 +74,7 @@ def test_nothing_is_dropped_without_a_seed_or_a_rate():
 
 def test_predictions_and_losses_for_selection_are_without_dropout():
     found, _ = made(head_dropout=0.9)
-    rows = [Row({name: array[i] for name, array in batch(4).items()}, i) for i in range(4)]
+    rows = [InputRow({name: array[i] for name, array in batch(4).items()}, i) for i in range(4)]
     expected = 2.0 * np.asarray(found.head.dense.kernel).sum(axis=0) + np.asarray(found.head.dense.bias)
     for numbers in loop.outputs(found, rows):
         assert np.allclose(numbers[:2], expected[:2], atol=1e-5)
@@ -85,7 +85,7 @@ def test_predictions_and_losses_for_selection_are_without_dropout():
 
 def test_a_training_that_was_stopped_drops_the_same(tmp_path):
     """Bit for bit, after a stop behind any step."""
-    rows = [Row({name: array[i] for name, array in batch(12).items()}, i) for i in range(12)]
+    rows = [InputRow({name: array[i] for name, array in batch(12).items()}, i) for i in range(12)]
 
     class Stopped(BaseException):
         pass

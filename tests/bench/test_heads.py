@@ -58,10 +58,10 @@ def test_the_longer_text_of_a_pair_is_cut_until_it_is_not(sizes, room):
 
 
 def test_stacking_pads_at_the_right_with_what_each_array_asks_for():
-    from ptmbench.bench.adapt.heads import Row
+    from ptmbench.bench.adapt.heads import InputRow
 
     rows = [
-        Row({"tokens": np.arange(1, n + 1, dtype=np.int32), "tags": np.ones(n, np.int32), "label": np.int32(n)}, 0)
+        InputRow({"tokens": np.arange(1, n + 1, dtype=np.int32), "tags": np.ones(n, np.int32), "label": np.int32(n)}, 0)
         for n in (3, 9)
     ]
     batch = stack(rows)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.effort import Network
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.lm_seq2seq import Own, flops
 from ptmbench.bench.adapt.lm_seq2seq import head as lm_head
 from ptmbench.bench.adapt.lm_seq2seq import network as lm_seq2seq
@@ -143,7 +143,7 @@ def test_flops_are_the_hand_count(made):
     """Width 6, one layer and one above it: 6 x 24 twice in each. A target: 5 keys of 6 for scores and for the mean,
     both twice, 18 x 6 and 50 words."""
     assert flops(6, 2, 50, 5, 4) == 2 * (5 * 2 * 288 + 4 * (2 * 288 + 4 * 5 * 6 + 18 * 6 + 300))
-    row = Row({"tokens": TOKENS[0], "targets": TARGETS[1]}, 0)
+    row = InputRow({"tokens": TOKENS[0], "targets": TARGETS[1]}, 0)
     adapted = SimpleNamespace(network=SimpleNamespace(encoder=made()[0]), vocabulary=WORDS)
     for weight, times in ((1.0, 1), (0.0, 0)):  # 5 tokens and 3 over 50 words, there and back
         assert lm_seq2seq.make(adapted, [row], Own(lm_weight=weight), (0, 0)) == ([row], times * 3 * 2 * 8 * 6 * 50)

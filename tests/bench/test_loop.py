@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from ptmbench.bench.adapt import loop
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.stopping import Unfinished
 from ptmbench.bench.errors import NotApplicable
 
-ROWS = [Row({"tokens": np.array([5, 5], np.int32)}, i) for i in range(4)]
+ROWS = [InputRow({"tokens": np.array([5, 5], np.int32)}, i) for i in range(4)]
 
 
 class Counting:

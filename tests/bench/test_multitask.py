@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ptmbench.bench.adapt import heads, loop, settings
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.multitask import Own
 from ptmbench.bench.adapt.multitask import head as multitask
 from ptmbench.bench.adapt.multitask.network import Reading
@@ -97,7 +97,7 @@ def test_a_tasks_layer_is_counted():
 
 
 def test_every_batch_is_of_one_task_and_every_row_comes_once():
-    rows = [Row({"tokens": np.full(1 + i % 3, 5), "task": np.int32(i >= 40)}, i) for i in range(70)]
+    rows = [InputRow({"tokens": np.full(1 + i % 3, 5), "task": np.int32(i >= 40)}, i) for i in range(70)]
     orders = []
     for epoch in range(20):
         batches = loop.epoch_batches(rows, 10, 0, epoch)

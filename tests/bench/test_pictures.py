@@ -17,7 +17,7 @@ from ptmbench import models
 from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt.built import adapted, random_weights
 from ptmbench.bench.adapt.cloze import network as cloze
-from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.settings import baked
 from ptmbench.bench.engine import checkpoint, cost
 from ptmbench.bench.engine.generate import Generator, Writing
@@ -48,7 +48,7 @@ def example(count: int, **channels: object) -> Example:
     return Example(id=str(count), inputs=(TEXT,), gold="true", channels=seen | channels)
 
 
-def rows(tokenizer: Tokenizer, *examples: Example) -> list[Row]:
+def rows(tokenizer: Tokenizer, *examples: Example) -> list[InputRow]:
     chosen = settings.changed(settings.defaults(Form.CLASSIFICATION, "finetune"), {"length": 24})
     return heads.of(Form.CLASSIFICATION, "finetune").Codec(load("nlvr"), tokenizer, chosen, examples).rows(examples)
 
@@ -75,7 +75,7 @@ def test_rows_have_the_picture_and_a_tokenizer_without_pictures_none():
 
 def test_arrays_for_the_encoder_of_another_model_are_filled_up_alike():
     seen = rows(SEEING, example(3), example(6))
-    other = [Row({f"{name}_1": array for name, array in row.arrays.items()}, row.example) for row in seen]
+    other = [InputRow({f"{name}_1": array for name, array in row.arrays.items()}, row.example) for row in seen]
     for name, array in stack(seen).items():
         np.testing.assert_array_equal(stack(other)[f"{name}_1"], array, strict=True)
 

@@ -13,7 +13,7 @@ from ptmbench.bench.adapt import built, loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.effort import Network
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.settings import SettingError, Settings, baked, changed, defaults, recorded
 from ptmbench.bench.adapt.ulmfit import Own
@@ -115,7 +115,7 @@ def test_concat_pooling_leaves_padding_out():
 
 
 def test_texts_become_a_corpus():
-    rows = [Row({"tokens": np.array(t, np.int32)}, 0) for t in ([2, 40, 1, 41, 3], [2, 3], [2, 42, 3, 43, 3, 0])]
+    rows = [InputRow({"tokens": np.array(t, np.int32)}, 0) for t in ([2, 40, 1, 41, 3], [2, 3], [2, 42, 3, 43, 3, 0])]
     corpus = ulmfit.corpus_of(rows, VOCABULARY)
     assert corpus.ids.tolist() == [40, 1, 41, 42, 43]  # an unknown word is one
     assert corpus.sentences.tolist() == [0, 3, 5] and corpus.documents.tolist() == [0, 1, 2]
@@ -129,7 +129,7 @@ def reader():
         Own(dropout=0.1), lambda rows: 0.0,
     )  # fmt: skip
     text = 40 + np.arange(200) % 7
-    rows = [Row({"tokens": np.array([2, *text[i : i + 10], 3], np.int32)}, i) for i in range(0, 200, 10)]
+    rows = [InputRow({"tokens": np.array([2, *text[i : i + 10], 3], np.int32)}, i) for i in range(0, 200, 10)]
     return made, networks.weights(made.network.loss.variables), rows
 
 
@@ -241,7 +241,7 @@ def test_where_is_read(adaptation):
 @pytest.mark.parametrize(("model", "each"), (("elmo", 0), ("elmo_cnn", 1)))
 def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
     """ELMo's is looked up, the other's is made of letters: half of that whole network."""
-    rows = [Row({"tokens": np.array([2, 40, 41, 3], np.int32)}, 0)]
+    rows = [InputRow({"tokens": np.array([2, 40, 41, 3], np.int32)}, 0)]
     made = built.traced.__wrapped__(
         model, SIZE, SimpleNamespace(vocabulary=VOCABULARY), Form.CLASSIFICATION, "features", 4,
         changed(defaults(Form.CLASSIFICATION, "features"), {"layers": "embedding"}), (), (),

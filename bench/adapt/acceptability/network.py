@@ -8,7 +8,7 @@ import numpy as np
 from ptmbench.bench.adapt.acceptability import choose
 from ptmbench.bench.adapt.asking import Asked, filled, traced
 from ptmbench.bench.adapt.channels import Text
-from ptmbench.bench.adapt.heads import Row, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, layout, stack
 from ptmbench.bench.adapt.likelihood import network as likelihood
 from ptmbench.bench.adapt.surprises import ROUND, Masked, encode, masked, parts, surprises
 from ptmbench.bench.engine.cost import phase
@@ -85,7 +85,7 @@ def _likelihoods(asked: Asked, sentences: Sequence[Text], kind: str) -> tuple[np
 
 def _originalities(asked: Asked, sentences: Sequence[Text]) -> tuple[np.ndarray, float]:
     vocabulary, length = asked.tokenizer.vocabulary, asked.settings.length
-    rows = [Row(layout(vocabulary, [text], length), number) for number, text in enumerate(sentences)]
+    rows = [InputRow(layout(vocabulary, [text], length), number) for number, text in enumerate(sentences)]
     begins = [vocabulary.template.begins([len(text)])[0] for text in sentences]
     score, found = traced(asked.network.originality), np.zeros(len(sentences))
     lengths = [len(row.arrays["tokens"]) for row in rows]

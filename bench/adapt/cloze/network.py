@@ -26,7 +26,7 @@ _BATCH = 8
 
 
 @dataclass(frozen=True)
-class Row:
+class ClozeRow:
     """A text as a network reads it, ``tokens`` and other channels by name, and the place of its blank."""
 
     arrays: dict[str, np.ndarray]
@@ -46,7 +46,7 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
     return ranks, asked.filling_flops([len(row.tokens) for row in found]) + asked.media_flops(found)
 
 
-def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], causal: bool) -> list[Row]:
+def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], causal: bool) -> list[ClozeRow]:
     """A row for each example. A text that is too long loses what is farthest from the blank."""
     texts = [example.inputs[0] for example in examples]
     starts = [text.index(BLANK) for text in texts]
@@ -58,14 +58,14 @@ def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], 
         if causal:
             row = read.filled(template.start)
             row += read[max(0, begin - settings.length + len(row) + 1) : begin]
-            found.append(Row(_arrays(row, [0] * len(row)), len(row)))
+            found.append(ClozeRow(_arrays(row, [0] * len(row)), len(row)))
             continue
         room = settings.length - template.added(1)
         text = read[:begin] + read.filled([tokenizer.vocabulary.mask]) + read[end:]
         cut = max(0, min(begin - room // 2, len(text) - room))
         shown = text[cut : cut + room]
         arrays = _arrays(channels.laid([shown], template), template.lay([shown])[1])
-        found.append(Row(arrays, template.begins([room])[0] + begin - cut))
+        found.append(ClozeRow(arrays, template.begins([room])[0] + begin - cut))
     return found
 
 
@@ -96,7 +96,7 @@ def predictions(
     tokenizer: Tokenizer,
     settings: Settings,
     examples: Sequence[Example],
-    asked: Sequence[Row],
+    asked: Sequence[ClozeRow],
 ) -> list[Rank]:
     """The rank of each example's word; `NotApplicable` for a model that fills no blanks."""
     if network.fill is None:
@@ -125,7 +125,7 @@ def predictions(
     return found
 
 
-def _stacked(part: Sequence[Row]) -> dict[str, np.ndarray]:
+def _stacked(part: Sequence[ClozeRow]) -> dict[str, np.ndarray]:
     return stack(part, _BATCH) | {"places": np.array([row.place for row in part], np.int32)}
 
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts, summaries
 from ptmbench.bench.adapt.extract import Own
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import HIDDEN, waves
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -39,7 +39,7 @@ class Codec(heads.Codec):
         self.most = settings.sentences or task.extra["lead"]
         self.outputs = settings.inter_layers
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, rows = self.tokenizer.vocabulary, []
         texts = [summaries.sentences(example.inputs[0]) or ("",) for example in examples]
         encoded = iter(self.tokenizer.encode([piece for pieces in texts for piece in pieces]))
@@ -64,10 +64,12 @@ class Codec(heads.Codec):
                 "tags": [int(place in gold) for place in range(fit)],
             }
             arrays = {name: np.array(value, np.int32) for name, value in numbers.items()}
-            rows.append(Row(arrays | row.channels(), i, note=pieces))
+            rows.append(InputRow(arrays | row.channels(), i, note=pieces))
         return rows
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[str]:
         return [
             summaries.joined(row.note, summaries.chosen(row.note, scores, self.most, bool(self.settings.blocking)))
             for row, scores in zip(rows, outputs, strict=True)

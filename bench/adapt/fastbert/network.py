@@ -9,7 +9,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.fastbert import Own
 from ptmbench.bench.adapt.fastbert.head import Logits, numbered
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.config import GLOROT, AttentionConfig, LinearConfig
 from ptmbench.models.layers.core import Rows, built
@@ -76,15 +76,15 @@ class Reading(parts.Reading):
         students = [branch(x, batch["tokens"]) for branch, x in zip(self.students, lower, strict=True)]
         return encoding._replace(tokens=tf.stack(students, axis=1), pooled=self.teacher(top, batch["tokens"]))
 
-    def branch_flops(self, row: Row) -> float:
+    def branch_flops(self, row: InputRow) -> float:
         """FLOPs of one branch over ``row``."""
         return self.settings.branch_flops(self.width, row.tokens)
 
-    def flops(self, rows: Sequence[Row]) -> float:
+    def flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of the teacher's branch."""
         return sum(map(self.branch_flops, rows))
 
-    def second_flops(self, rows: Sequence[Row]) -> float:
+    def second_flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of the students' branches."""
         return len(self.students) * self.flops(rows)
 

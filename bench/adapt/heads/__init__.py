@@ -34,7 +34,7 @@ def of(form: Form, adaptation: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Row:
+class InputRow:
     """One input of the network: named arrays for a batch, the index of its example, and what only the codec needs
     again."""
 
@@ -67,21 +67,21 @@ class Codec:
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Any, train: Sequence[Example]):
         raise NotImplementedError
 
-    def rows(self, examples: Sequence[Example]) -> list["Row"]:
+    def rows(self, examples: Sequence[Example]) -> list["InputRow"]:
         """The rows of ``examples``; those of the training examples have what there is to learn."""
         raise NotImplementedError
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence["Row"], outputs: Sequence[Any]) -> list[Any]:
+    def predictions(self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]) -> list[Any]:
         """One prediction for each example, from the head's numbers for ``rows``."""
         raise NotImplementedError
 
     def probabilities(
-        self, examples: Sequence[Example], rows: Sequence["Row"], outputs: Sequence[Any]
+        self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]
     ) -> list[dict[Any, float]] | None:
         """The probability of every answer to each example; None where the head does not define it."""
         return None
 
-    def follow(self, examples: Sequence[Example], rows: Sequence["Row"], outputs: Sequence[Any]) -> None:
+    def follow(self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]) -> None:
         """Takes what the ``first`` adaptation says of ``examples``, before their rows are asked for."""
         raise NotImplementedError
 
@@ -89,7 +89,7 @@ class Codec:
         """From now on models with these ``tokenizers`` are read too (`Settings.models`)."""
         raise NotImplementedError
 
-    def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list["Row"]:
+    def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list["InputRow"]:
         """The training rows of the auxiliary tasks' ``examples`` (`Settings.others`), each with the number of its
         ``task``."""
         raise NotImplementedError
@@ -129,7 +129,7 @@ PADDING = {
 """What fills an array up to the longest of its batch, where that is not 0."""
 
 
-def stack(rows: Sequence[Row], multiple: int = 4) -> dict[str, np.ndarray]:
+def stack(rows: Sequence[InputRow], multiple: int = 4) -> dict[str, np.ndarray]:
     """A batch: every array filled up at its right end to the longest, rounded up so that few different shapes occur.
 
     Where a row has fewer texts side by side than another, its first one is repeated: not every network has an answer to

@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -26,22 +26,24 @@ class Codec(heads.Codec):
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.tokenizer, self.settings = tokenizer, settings
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, rows = self.tokenizer.vocabulary, []
         for i, example in enumerate(examples):
             encoded = self.tokenizer.encode(example.inputs)
             context, *choices = channels.texts(self.tokenizer, example, encoded)
-            each = [Row(layout(vocabulary, [context, choice], self.settings.length), i) for choice in choices]
+            each = [InputRow(layout(vocabulary, [context, choice], self.settings.length), i) for choice in choices]
             gold = np.int32(-1 if example.gold is None else example.gold)
             arrays = stack(each, multiple=1)  # tokens [C, T]
-            rows.append(Row(arrays | {"choice": gold, "unused": np.zeros(len(choices), np.float32)}, i))
+            rows.append(InputRow(arrays | {"choice": gold, "unused": np.zeros(len(choices), np.float32)}, i))
         return rows
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[int]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[int]:
         return [int(np.argmax(scores[: len(row.arrays["unused"])])) for row, scores in zip(rows, outputs, strict=True)]
 
     def probabilities(
-        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[dict[Any, float]]:
         found = []
         for row, scores in zip(rows, outputs, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, classes, layout
+from ptmbench.bench.adapt.heads import InputRow, classes, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -26,7 +26,7 @@ class Codec(heads.Codec):
         self.outputs = classes(len(answers))
         self.number = {answer: i for i, answer in enumerate(answers)}
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         asked = [(i, question) for i, example in enumerate(examples) for question in self.task.questions(example)]
         texts = list(dict.fromkeys(text for _, question in asked for text in question.inputs))
         ids = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
@@ -41,17 +41,19 @@ class Codec(heads.Codec):
             parts = channels.texts(self.tokenizer, examples[i], encoded, question.inputs)
             arrays = layout(self.tokenizer.vocabulary, parts, self.settings.length)
             arrays |= {"label": np.int32(self.number.get(question.gold, -1)), "unused": unused[question.answers]}
-            rows.append(Row(arrays, i, note=numbers[question.answers]))
+            rows.append(InputRow(arrays, i, note=numbers[question.answers]))
         return rows
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[str]:
         shares: list[list[np.ndarray]] = [[] for _ in examples]
         for row, logits in zip(rows, outputs, strict=True):
             shares[row.example].append(_softmax(np.asarray(logits, np.float64)[row.note]))
         return [self.task.chosen(share) for share in shares]
 
     def probabilities(
-        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[dict[Any, float]] | None:
         if len(rows) != len(examples):  # a task may ask several questions about an example
             return None

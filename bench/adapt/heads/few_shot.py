@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, classes, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, classes, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Marked
@@ -35,7 +35,7 @@ class Codec(heads.Codec):
         self.tokenizer, self.settings = tokenizer, settings
         self.outputs = classes(max((len(_names(example)) for example in train), default=1))
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         texts = list(dict.fromkeys(text for example in examples for text in example.inputs))
         encoded = self.tokenizer.encode_with_offsets([str(text) for text in texts])
         known = {str(text): found for text, found in zip(texts, encoded, strict=True)}
@@ -48,19 +48,21 @@ class Codec(heads.Codec):
             arrays = stack(sequences, multiple=1)  # tokens [C, T], marks [C, 2]
             numbers = np.array([names.index(text.name) for text in example.inputs[1:]], np.int32)
             label = np.int32(-1 if example.gold is None else names.index(example.gold))
-            rows.append(Row(arrays | {"classes": numbers, "label": label}, i, note=names))
+            rows.append(InputRow(arrays | {"classes": numbers, "label": label}, i, note=names))
         return rows
 
-    def _sequence(self, text: Marked, ids: channels.Text, offsets: list[tuple[int, int]]) -> Row:
+    def _sequence(self, text: Marked, ids: channels.Text, offsets: list[tuple[int, int]]) -> InputRow:
         arrays, template = layout(self.tokenizer.vocabulary, [ids], self.settings.length), self.tokenizer.vocabulary
         first, size = template.template.begins([len(ids)])[0], len(arrays["tokens"])
         ends = np.array([end for _, end in offsets], np.int64)
         places = first + np.searchsorted(ends, text.marks, side="right")  # the token that holds the mark
         home, stop = template.template.home(size), first + size - template.template.added(1)
         marks = np.where(places < stop, places, home)  # which speaks for a mark that was cut off
-        return Row(arrays | {"marks": marks.astype(np.int32)}, 0)
+        return InputRow(arrays | {"marks": marks.astype(np.int32)}, 0)
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[str]:
         return [row.note[int(np.argmax(scores[: len(row.note)]))] for row, scores in zip(rows, outputs, strict=True)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench.adapt import channels, heads, parts, summaries
-from ptmbench.bench.adapt.heads import Row, layout
+from ptmbench.bench.adapt.heads import InputRow, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -30,7 +30,7 @@ class Codec(heads.Codec):
         self.by_line = task.headline == "rougeLsum"
         """Whether the metric wants a sentence a line, which not every tokenizer can write."""
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, room = self.tokenizer.vocabulary, self.settings.target_length - 2
         sources = self.tokenizer.encode([e.inputs[0] for e in examples])
         targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
@@ -40,10 +40,12 @@ class Codec(heads.Codec):
             arrays = layout(vocabulary, texts, self.settings.length)
             arrays["targets"] = np.array([vocabulary.cls, *target[:room], vocabulary.sep], np.int32)
             del arrays["segments"]  # decoders read one text
-            rows.append(Row(arrays, i))
+            rows.append(InputRow(arrays, i))
         return rows
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[str]:
         texts = []
         for ids in outputs:
             ends = np.flatnonzero(ids == self.tokenizer.vocabulary.sep)

@@ -22,7 +22,7 @@ import tensorflow as tf
 from keras import ops
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, classes, layout
+from ptmbench.bench.adapt.heads import InputRow, classes, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -49,7 +49,7 @@ class Codec(heads.Codec):
         self.most = task.extra.get("most") or max(1, settings.target_length // len(slots))
         self.slots = (OPEN if slots[0] == FIRST else slots[0], *slots[1:])
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, rows = self.tokenizer.vocabulary, []
         front, room = len(vocabulary.template.front), self.settings.length - vocabulary.template.added(1)
         encoded = self.tokenizer.encode_words([e.inputs for e in examples])
@@ -64,7 +64,7 @@ class Codec(heads.Codec):
             numbers[: len(chosen)] = chosen[: len(slots)]
             arrays = layout(vocabulary, [channels.words(self.tokenizer, example, ids, words)], self.settings.length)
             arrays |= {"places": places, "slots": np.array(slots, np.int32), "chosen": numbers}
-            rows.append(Row(arrays | {"labels": np.int32(len(self.labels))}, i, note=given))
+            rows.append(InputRow(arrays | {"labels": np.int32(len(self.labels))}, i, note=given))
         return rows
 
     def _chosen(self, example: Example, reach: int) -> tuple[list[int], int]:
@@ -80,7 +80,7 @@ class Codec(heads.Codec):
         return given + chosen + [END], len(given)
 
     def predictions(
-        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[list[tuple]]:
         found, step = [], len(self.slots)
         for row, numbers in zip(rows, outputs, strict=True):

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, against, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, against, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Piece, Rank
@@ -42,7 +42,7 @@ class Codec(heads.Codec):
         for example in train:  # not `Target.others`, which know the answers of the other splits
             self.right[_question(example)].add(str(example.gold))
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         candidates = next((e.gold.candidates for e in examples), {})
         number = {name: place for place, name in enumerate(candidates)}
         learned = examples is self.train
@@ -62,15 +62,15 @@ class Codec(heads.Codec):
             rows += [_row([self._candidate(ids, text, examples[0])], n, [-1], -1) for n, text in enumerate(texts)]
         return rows
 
-    def _candidate(self, ids: dict[str, list[int]], text: str, example: Example) -> Row:
+    def _candidate(self, ids: dict[str, list[int]], text: str, example: Example) -> InputRow:
         """A candidate serves all questions, so each of them, such as ``example``, names the language of all."""
         return self._sequence(channels.texts(self.tokenizer, channels.candidate_of(example, text), [ids[text]]))
 
-    def _sequence(self, parts: list[channels.Text]) -> Row:
-        return Row(layout(self.tokenizer.vocabulary, [part for part in parts if part], self.settings.length), 0)
+    def _sequence(self, parts: list[channels.Text]) -> InputRow:
+        return InputRow(layout(self.tokenizer.vocabulary, [part for part in parts if part], self.settings.length), 0)
 
     def predictions(
-        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[Rank]:
         vectors = np.stack([output[0] for output in outputs])  # [questions + candidates, D]
         asked, offered = vectors[: len(examples)], vectors[len(examples) :]
@@ -110,6 +110,6 @@ def _question(example: Example) -> tuple:
     return first.name if isinstance(first, Piece) else first, *map(str, example.inputs[1:])
 
 
-def _row(sequences: list[Row], answer: int, others: Sequence[int], example: int) -> Row:
+def _row(sequences: list[InputRow], answer: int, others: Sequence[int], example: int) -> InputRow:
     arrays = stack(sequences, multiple=1)  # tokens [C, T]
-    return Row(arrays | {"answer": np.int32(answer), "others": np.array(others, np.int32)}, example)
+    return InputRow(arrays | {"answer": np.int32(answer), "others": np.array(others, np.int32)}, example)

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, layout
+from ptmbench.bench.adapt.heads import InputRow, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -27,18 +27,18 @@ class Codec(heads.Codec):
         self.mean, self.deviation, self.low, self.high = map(float, numbers)
         self.tokenizer, self.settings = tokenizer, settings
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         parts = [self.tokenizer.encode([e.inputs[i] for e in examples]) for i in range(len(examples[0].inputs))]
         rows = []
         for i, (example, *encoded) in enumerate(zip(examples, *parts, strict=True)):
             texts = channels.texts(self.tokenizer, example, encoded)
             arrays = layout(self.tokenizer.vocabulary, texts, self.settings.length)
             score = 0.0 if example.gold is None else (example.gold - self.mean) / self.deviation
-            rows.append(Row(arrays | {"score": np.float32(score)}, i))
+            rows.append(InputRow(arrays | {"score": np.float32(score)}, i))
         return rows
 
     def predictions(
-        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[float]:
         return [float(np.clip(float(value[0]) * self.deviation + self.mean, self.low, self.high)) for value in outputs]
 

@@ -15,7 +15,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, layout
+from ptmbench.bench.adapt.heads import InputRow, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Answer, Answers, Piece, Reply
@@ -44,7 +44,7 @@ class Codec(heads.Codec):
         self.evidence = any(isinstance(piece, Piece) for example in train[:1] for piece in example.inputs)
         self.outputs = (len(self.named), self.evidence)
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         questions = self.tokenizer.encode([e.inputs[0] for e in examples])
         contexts = self.tokenizer.encode_with_offsets(["".join(e.inputs[1:]) for e in examples])
         rows, template = [], self.tokenizer.vocabulary.template
@@ -70,7 +70,7 @@ class Codec(heads.Codec):
                     facts = np.full(len(inside), -1, np.int32)
                     facts[list(heads)] = [name in known for name in heads.values()]
                     arrays["facts"] = facts
-                rows.append(Row(arrays, i, note=(first, edges[begin : begin + room], heads, home)))
+                rows.append(InputRow(arrays, i, note=(first, edges[begin : begin + room], heads, home)))
                 if begin + room >= len(ids):
                     break
         return rows
@@ -93,7 +93,9 @@ class Codec(heads.Codec):
             return cls, cls
         return front + first + span[0] - window.start, front + first + span[1] - window.start
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[str]:
         best, front = [(-np.inf, "")] * len(examples), len(self.named)
         facts: list[dict[Any, float]] = [{} for _ in examples]
         for row, scores in zip(rows, outputs, strict=True):

@@ -16,7 +16,7 @@ from keras import ops
 
 from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.channels import Text
-from ptmbench.bench.adapt.heads import Row, classes, crf, layout
+from ptmbench.bench.adapt.heads import InputRow, classes, crf, layout
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -33,7 +33,7 @@ class Codec(heads.Codec):
         self.outputs = (classes(len(self.labels)), bool(settings.crf))
         self.number = {label: i for i, label in enumerate(self.labels)}
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         template, rows = self.tokenizer.vocabulary.template, []
         room = self.settings.length - template.added(1)
         unused = np.where(np.arange(self.outputs[0]) < len(self.labels), 0.0, -1e9).astype(np.float32)
@@ -59,12 +59,12 @@ class Codec(heads.Codec):
                 if examples[i].gold is not None:
                     tags[places] = [self.number[tag] for tag in examples[i].gold[begin:end]]
                 arrays |= {"tags": tags, "places": places.astype(np.int32), "unused": unused}
-                rows.append(Row(arrays, i, note=(begin, places)))
+                rows.append(InputRow(arrays, i, note=(begin, places)))
                 begin = end
         return rows
 
     def predictions(
-        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[list[str]]:
         tags = [["O"] * len(example.inputs) for example in examples]
         for row, logits in zip(rows, outputs, strict=True):

@@ -13,7 +13,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench.adapt import attributes, channels, heads, parts
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.infill import Own
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -35,7 +35,7 @@ class Codec(heads.Codec):
     def restore(self, state: Mapping[str, Any]) -> None:
         self.salience = attributes.Salience.from_json(state["salience"])
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         template = self.tokenizer.vocabulary.template
         room, front = self.settings.length - template.added(1), template.begins([0])[0]
         lines, rows = [example.inputs[0].split() for example in examples], []
@@ -52,10 +52,12 @@ class Codec(heads.Codec):
                 "targets": np.array([ids[place] for place in places], np.int32),
                 "label": np.array(self.task.extra["polarities"].index(label), np.int32),
             }
-            rows.append(Row(arrays, i, note=(words, [owners[place] for place in places])))
+            rows.append(InputRow(arrays, i, note=(words, [owners[place] for place in places])))
         return rows
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[str]:
         """The words of each text, those with blanks as they were filled."""
         texts = []
         for row, filled in zip(rows, outputs, strict=True):

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from ptmbench.bench.adapt import parts
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.lm_seq2seq import Own, flops
 from ptmbench.bench.adapt.lm_seq2seq.head import Said
 from ptmbench.bench.errors import NotApplicable
@@ -136,7 +136,9 @@ class Decoding(parts.NewDecoding):
         return flops(self.encoder.width, self.layers, words, length, targets)
 
 
-def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[Sequence[Row], float]:
+def make(
+    adapted: Any, rows: Sequence[InputRow], settings: Own, seed: tuple[int, int]
+) -> tuple[Sequence[InputRow], float]:
     """``rows`` unchanged, and the FLOPs of predicting both texts as language models."""
     words = sum(row.tokens + int((row.arrays["targets"] > 0).sum()) for row in rows)
     return rows, settings.lm_flops(adapted.network.encoder.width, adapted.vocabulary.size, words)

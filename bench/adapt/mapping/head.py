@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import Row, against, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, against, layout, stack
 from ptmbench.bench.adapt.mapping import Own
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Rank
@@ -51,7 +51,7 @@ class Codec(heads.Codec):
             }
             self.known[asked] = Example(id="", inputs=tuple(inputs), channels=layers)
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         candidates = next((e.gold.candidates for e in examples), {})
         questions = self.known | {k: e for k, e in _questions(examples).items() if k not in self.known}
         offered = {text: channels.candidate_of(examples[0], text) for text in candidates.values()}
@@ -61,7 +61,7 @@ class Codec(heads.Codec):
             return rows + [_row([answers[text]]) for text in candidates.values()]
         return [_row([words[_question(e)], answers[candidates[e.gold]]]) for e in examples]
 
-    def _words(self, asked: Mapping[str, Example], side: int) -> dict[str, Row]:
+    def _words(self, asked: Mapping[str, Example], side: int) -> dict[str, InputRow]:
         """The row of each text. Its example has its channels."""
         vocabulary, length = self.tokenizer.vocabulary, self.settings.length
         encoded = self.tokenizer.encode_words([text.split() for text in asked])
@@ -72,11 +72,11 @@ class Codec(heads.Codec):
             arrays["inside"] = np.zeros_like(arrays["tokens"])
             begin = vocabulary.template.begins([len(own)])[0]
             arrays["inside"][begin : begin + len(own)] = side
-            found[text] = Row(arrays, 0)
+            found[text] = InputRow(arrays, 0)
         return found
 
     def predictions(
-        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[Rank]:
         if not examples:
             return []
@@ -136,5 +136,5 @@ def _questions(examples: Sequence[Example]) -> dict[str, Example]:
     return found
 
 
-def _row(words: list[Row], note: str | None = None) -> Row:
-    return Row(stack(words, multiple=1), -1, note)
+def _row(words: list[InputRow], note: str | None = None) -> InputRow:
+    return InputRow(stack(words, multiple=1), -1, note)

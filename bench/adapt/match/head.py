@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts, summaries
-from ptmbench.bench.adapt.heads import Row, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, layout, stack
 from ptmbench.bench.adapt.match import Own
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -48,13 +48,13 @@ class Codec(heads.Codec):
         """Whose numbers `follow` takes: an adaptation and its settings."""
         self._candidates: dict[str, list[str]] = {}
 
-    def follow(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> None:
+    def follow(self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]) -> None:
         """Make candidates of each text, from extraction's ``rows`` and its scores of their sentences."""
         for row, scores in zip(rows, outputs, strict=True):
             chosen = summaries.candidates(scores[: len(row.note)], self.settings.ranked, self.sizes)
             self._candidates[examples[row.example].inputs[0]] = [summaries.joined(row.note, one) for one in chosen]
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         """Text and candidates; in training the reference comes before these, and the best ones come first."""
         rows = []
         for i, example in enumerate(examples):
@@ -68,12 +68,14 @@ class Codec(heads.Codec):
             encoded = self.tokenizer.encode([text, *candidates])
             texts = channels.texts(self.tokenizer, example, encoded[:1])
             texts += channels.texts(self.tokenizer, example, encoded[1:], candidates)
-            laid = [Row(layout(self.tokenizer.vocabulary, [one], self.settings.length), i) for one in texts]
+            laid = [InputRow(layout(self.tokenizer.vocabulary, [one], self.settings.length), i) for one in texts]
             arrays = stack(laid, multiple=1)  # tokens, segments [1 + C, T]
-            rows.append(Row(arrays | {"unused": np.zeros(len(candidates), np.float32)}, i, note=candidates))
+            rows.append(InputRow(arrays | {"unused": np.zeros(len(candidates), np.float32)}, i, note=candidates))
         return rows
 
-    def predictions(self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[np.ndarray]) -> list[str]:
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
+    ) -> list[str]:
         return [row.note[int(np.argmax(near[: len(row.note)]))] for row, near in zip(rows, outputs, strict=True)]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ptmbench import tasks
-from ptmbench.bench.adapt.heads import Row, classes, classification
+from ptmbench.bench.adapt.heads import InputRow, classes, classification
 from ptmbench.bench.adapt.multitask import Own
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -28,10 +28,10 @@ class Codec(classification.Codec):
         self.starts = tuple(np.cumsum([0, *(len(codec.number) for codec in (self, *self.others))]).tolist())
         self.outputs = classes(int(self.starts[-1]))
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         return list(self._placed(super().rows(examples), 0))
 
-    def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list[Row]:
+    def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list[InputRow]:
         """The training rows of the auxiliary tasks' ``examples``."""
         return [
             row
@@ -39,7 +39,7 @@ class Codec(classification.Codec):
             for row in self._placed(codec.rows(examples[codec.task.name]), place)
         ]
 
-    def _placed(self, rows: Sequence[Row], place: int) -> Iterator[Row]:
+    def _placed(self, rows: Sequence[InputRow], place: int) -> Iterator[InputRow]:
         """``rows`` of the task at ``place`` among the classes of all."""
         begin, end = self.starts[place : place + 2]
         for row in rows:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ptmbench.bench.adapt import parts
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.multitask import Own
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import dense, shape
@@ -47,7 +47,7 @@ class Reading(parts.Reading):
         pooled = tf.gather_nd(states, tf.stack([tf.maximum(count - 1, 0), tf.range(rows)], axis=1))
         return encoding._replace(tokens=tf.transpose(states, [1, 0, 2]), pooled=pooled)
 
-    def flops(self, rows: Sequence[Row]) -> float:
+    def flops(self, rows: Sequence[InputRow]) -> float:
         return self.flops_per_token * sum(row.tokens for row in rows)
 
     def _chosen(self, task: tf.Tensor) -> SimpleNamespace:

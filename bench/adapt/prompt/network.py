@@ -22,7 +22,7 @@ _MULTIPLE = 16
 
 
 @dataclass(frozen=True)
-class Row:
+class AnswerRow:
     """One answer to one example, after its prompt; ``begin`` is where the answer begins in ``text``, without [CLS]."""
 
     example: int
@@ -62,7 +62,7 @@ def rows(
     examples: Sequence[Example],
     seed: int,
     reads: Collection[str] = TEXT,
-) -> list[Row]:
+) -> list[AnswerRow]:
     """A row for each answer to each example, with the channels that a model ``reads``; which of ``train`` are shown
     follows from (seed, the example's place)."""
     check_form(task)
@@ -86,7 +86,7 @@ def rows(
         for number, (quotes, ids, begin) in enumerate(zip(texts, whole, begins, strict=True)):
             own = max(cut, len(ids) - room)
             text = quoted(tokenizer, quotes, ids).only(reads)
-            found.append(Row(place, number, max(begin - own, 0), text[own:]))
+            found.append(AnswerRow(place, number, max(begin - own, 0), text[own:]))
     return found
 
 
@@ -97,7 +97,7 @@ def _begin(bare: Sequence[int], whole: Sequence[int]) -> int:
 
 
 def predictions(
-    network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Own, asked: Sequence[Row], count: int
+    network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Own, asked: Sequence[AnswerRow], count: int
 ) -> list[Any]:
     """The likeliest answer to each of ``count`` examples, as the task's metrics want it."""
     score = scorer(network, label, "an answer after a question")

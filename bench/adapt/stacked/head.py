@@ -6,7 +6,7 @@ import numpy as np
 
 from ptmbench.bench.adapt import channels
 from ptmbench.bench.adapt.channels import Text
-from ptmbench.bench.adapt.heads import Row, layout, tagging
+from ptmbench.bench.adapt.heads import InputRow, layout, tagging
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
@@ -30,7 +30,7 @@ class Codec(tagging.Codec):
         """Adds extra encoders with these ``tokenizers``."""
         self.tokenizers = [self.tokenizer, *tokenizers]
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         unused = np.where(np.arange(self.outputs[0]) < len(self.labels), 0.0, -1e9).astype(np.float32)
         sentences = zip(*(t.encode_words([e.inputs for e in examples]) for t in self.tokenizers), strict=True)
         rows = []
@@ -45,7 +45,9 @@ class Codec(tagging.Codec):
                 if examples[i].gold is not None:
                     tags[:] = [self.number[tag] for tag in examples[i].gold[begin:end]]
                 places = np.arange(end - begin, dtype=np.int32)
-                rows.append(Row(arrays | {"tags": tags, "places": places, "unused": unused}, i, note=(begin, places)))
+                rows.append(
+                    InputRow(arrays | {"tags": tags, "places": places, "unused": unused}, i, note=(begin, places))
+                )
         return rows
 
     def _parts(self, words: Sequence[Sequence[Text]]) -> Iterator[tuple[int, int]]:

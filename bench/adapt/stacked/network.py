@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from ptmbench.bench.adapt import parts
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.stacked import Own
 from ptmbench.bench.adapt.taglm import network as taglm
 from ptmbench.models.layers.operations import dropout, layer_norm
@@ -43,7 +43,7 @@ class Reading(parts.Reading):
         states = self.tagger(dropout(x, self.dropout, seed, 0), count)
         return encoding._replace(tokens=dropout(states, self.dropout, seed, 1))
 
-    def flops(self, rows: Sequence[Row]) -> float:
+    def flops(self, rows: Sequence[InputRow]) -> float:
         return self.flops_per_word * sum(len(row.arrays["places"]) for row in rows)
 
     def _words(self, encoding: Any, number: int, batch: dict[str, Any]) -> Any:

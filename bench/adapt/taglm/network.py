@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from ptmbench.bench.adapt import parts
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.taglm import Own
 from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.errors import NotApplicable
@@ -61,7 +61,7 @@ class Reading(parts.Reading):
         x = joined(self.second(dropout(x, self.dropout, batch.get("seed"), 1), lengths), "second")
         return encoding._replace(tokens=x)
 
-    def flops(self, rows: Sequence[Row]) -> float:
+    def flops(self, rows: Sequence[InputRow]) -> float:
         return self.flops_per_token * sum(row.tokens for row in rows)
 
     def _states(self, layers: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ from ptmbench.bench.adapt.settings import Settings
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.adapted import Adapted
     from ptmbench.bench.adapt.course import Bookmark, Course
-    from ptmbench.bench.adapt.heads import Row
+    from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.predictor import Trained
 
 
@@ -30,7 +30,7 @@ class Material:
     training: Settings | None
     """The result of `Transform.training`."""
     seed: int
-    rows: Mapping[str, Sequence["Row"]] = field(default_factory=dict)
+    rows: Mapping[str, Sequence["InputRow"]] = field(default_factory=dict)
     """Rows of the splits "train" and "selection"; empty for a transform that trains nothing."""
     score: Callable[[], float] = lambda: 0.0
     """Returns the current score of the network on the selection split; higher is better."""

@@ -11,7 +11,7 @@ from keras import ops
 
 from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.course import Bookmark, Course
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.ulmfit import Own
 from ptmbench.bench.engine.stopping import Stop, check_finished
@@ -81,7 +81,7 @@ class First:
         self.step = RatedStep(network.loss, network.loss.trainable_variables, **options)
         self.output = table.path if (table := parts.token_table(network.encoder)) is not None else ""
 
-    def __call__(self, rows: Sequence[Row], settings: Own, seed: int, bookmark: Bookmark) -> Course:
+    def __call__(self, rows: Sequence[InputRow], settings: Own, seed: int, bookmark: Bookmark) -> Course:
         self.step.reset()
         (course, _), corpus = bookmark.begin(self), corpus_of(rows, self.vocabulary)
         per_step = settings.batch * settings.length
@@ -120,7 +120,7 @@ class First:
         """Nothing but weights and the optimizer is what the next steps depend on."""
 
 
-def corpus_of(rows: Sequence[Row], vocabulary: Vocabulary) -> Corpus:
+def corpus_of(rows: Sequence[InputRow], vocabulary: Vocabulary) -> Corpus:
     """The texts of ``rows`` without special tokens, of which [UNK] is a word, each a document of one sentence; a word
     begins with every token."""
     texts = [np.ravel(row.arrays["tokens"]) for row in rows]

@@ -13,7 +13,7 @@ import numpy as np
 from keras import ops
 
 from ptmbench.bench.adapt import channels
-from ptmbench.bench.adapt.heads import Row, generation, layout
+from ptmbench.bench.adapt.heads import InputRow, generation, layout
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.channels import CHANNELS
@@ -51,7 +51,7 @@ def row(
     example: int,
     denoising: float = 0.0,
     note: Text | None = None,
-) -> Row:
+) -> InputRow:
     """The task of writing ``target`` in ``language`` after reading ``source``; ``denoising`` is the weight of a row
     whose source is the damaged target, 0 for a translation."""
     arrays = layout(vocabulary, [source], settings.length - 1)
@@ -63,7 +63,7 @@ def row(
         "targets": np.array([vocabulary.cls, *text, vocabulary.sep], np.int32),
         "denoising": np.array(denoising, np.float32),
     }
-    return Row(arrays, example, note)
+    return InputRow(arrays, example, note)
 
 
 def sides(examples: Sequence[Example]) -> list[int]:
@@ -82,7 +82,7 @@ class Codec(generation.Codec):
         super().__init__(task, tokenizer, settings, train)
         self.train, self.languages = train, task.extra["languages"]
 
-    def rows(self, examples: Sequence[Example]) -> list[Row]:
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, settings = self.tokenizer.vocabulary, self.settings
         if examples is not self.train:
             sources = self.tokenizer.encode([e.inputs[0] for e in examples])

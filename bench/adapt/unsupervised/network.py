@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import parts
-from ptmbench.bench.adapt.heads import Row, stack
+from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.seq2seq.network import Decoding as NewDecoder
 from ptmbench.bench.adapt.unsupervised import Own
 from ptmbench.bench.adapt.unsupervised.head import Text, row, symbols
@@ -84,7 +84,7 @@ class Decoding(parts.Decoding):
         return self.under.counts(model)
 
 
-def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]) -> tuple[list[Row], float]:
+def make(adapted: Any, rows: Sequence[InputRow], settings: Own, seed: tuple[int, int]) -> tuple[list[InputRow], float]:
     """What a step learns from the texts of ``rows``: each after its translation by ``adapted`` as it is now, and each
     after what noise leaves of it; and the FLOPs of the translating."""
     vocabulary, rng = adapted.vocabulary, np.random.default_rng([*seed, 4])
@@ -102,7 +102,7 @@ def make(adapted: Any, rows: Sequence[Row], settings: Own, seed: tuple[int, int]
         source = text.said(1 - text.language, ids[ids >= vocabulary.first].tolist())
         made.append(row(vocabulary, settings, source, text.ids.tolist(), text.language, one.example))
     # Writing a text costs what reading it along with its source does.
-    spent = [Row({**one.arrays, "targets": ids}, 0) for one, ids in zip(asked, written, strict=True)]
+    spent = [InputRow({**one.arrays, "targets": ids}, 0) for one, ids in zip(asked, written, strict=True)]
     if settings.denoising:
         for one, text in zip(rows, texts, strict=True):
             damaged = text.said(text.language, noise(text, rng, settings, vocabulary))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt.asking import Asked, traced
 from ptmbench.bench.adapt.channels import annotated, candidate_of, without_picture
-from ptmbench.bench.adapt.heads import Row, against, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, against, layout, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.words import comparing_flops, words_of
 from ptmbench.bench.engine.cost import phase
@@ -47,7 +47,7 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 
 def rows(
     tokenizer: Tokenizer, settings: Settings, form: Form, examples: Sequence[Example], reads: Collection[str]
-) -> tuple[list[Row], Places]:
+) -> tuple[list[InputRow], Places]:
     """A row for each different word of ``examples``, cut off where it is longer than the ``length`` of the settings.
 
     ``inside`` marks the tokens of the word, [UNK] where the vocabulary has nothing for it. Equal words
@@ -55,7 +55,7 @@ def rows(
     """
     template, words = tokenizer.vocabulary.template, words_of(form, examples)
     pieces = {word: ids for word, (ids, _) in zip(words, tokenizer.encode_words([[w] for w in words]), strict=True)}
-    found: list[Row] = []
+    found: list[InputRow] = []
     number: dict[Hashable, int] = {}
 
     def place(example: Example, word: str, of: int) -> int:
@@ -66,7 +66,7 @@ def rows(
             begin = template.begins([len(ids)])[0]
             arrays["inside"] = np.zeros_like(arrays["tokens"])
             arrays["inside"][begin : begin + len(ids)] = 1
-            found.append(Row(arrays, -1))
+            found.append(InputRow(arrays, -1))
         return known
 
     offered = examples[0].gold.candidates if form is Form.ANALOGY else ()
@@ -75,7 +75,7 @@ def rows(
     return found, Places([[place(e, word, of) for of, word in enumerate(e.inputs)] for e in given], candidates)
 
 
-def vectors(network: Any, settings: Settings, asked: Sequence[Row]) -> np.ndarray:
+def vectors(network: Any, settings: Settings, asked: Sequence[InputRow]) -> np.ndarray:
     """The vector of each row's word, float32 [N, D], of length 1."""
 
     def means(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:

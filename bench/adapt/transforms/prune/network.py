@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
-from ptmbench.bench.adapt.heads import Row
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.transforms import kernels
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.prune import Settings
@@ -145,7 +145,7 @@ def pruned(material: Material) -> Transformed:
     """
     settings, adapted = material.settings, material.predictor.network
     variables = _prunable(adapted, settings)
-    rows: Sequence[Row] = material.rows["train"]
+    rows: Sequence[InputRow] = material.rows["train"]
     steps = loop.steps_of(rows, material.training)
     end = settings.end(steps)
     if not end:

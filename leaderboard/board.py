@@ -38,6 +38,7 @@ _SITE = Path(__file__).parent / "site"
 _STYLES = ("board.css", "lessons.css")
 _SCRIPTS = ("logic.js", "board.js", "texts.js", "compare.js")
 PAGE = "index.html"
+MODELS = "models.html"
 TABLES = {
     "scores": tables.scores,
     "average": tables.macro,
@@ -86,8 +87,9 @@ def build(
     """Write the board of all records below ``folders`` to ``out``/index.html and return that path. The ``catalogue``
     (`leaderboard.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
 
-    A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them. Predictions
-    that a run kept come along as ``out``/examples/*.js, which the page loads when a reader asks.
+    A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them. The
+    ``catalogue`` is then a page of its own, ``out``/models.html. Predictions that a run kept come along as
+    ``out``/examples/*.js, which the page loads when a reader asks.
 
     Each file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
     show.
@@ -99,10 +101,12 @@ def build(
             return _write(out / PAGE, _page(folders, out, catalogue, texts)[0])
         listed, files = [], _files(runs)
         for run in runs:
-            page, facts = _page([run], out, catalogue, texts, run.name)
+            page, facts = _page([run], out, None, texts, run.name)
             _write(out / files[run], page)
             listed.append({"file": files[run], "title": run.name} | facts)
-        return _write(out / PAGE, _overview(listed))
+        if catalogue:
+            _write(out / MODELS, _models(catalogue))
+        return _write(out / PAGE, _overview(listed, bool(catalogue)))
 
 
 def _runs(folders: Sequence[Path]) -> list[Path]:
@@ -116,7 +120,7 @@ def _runs(folders: Sequence[Path]) -> list[Path]:
 def _files(runs: Sequence[Path]) -> dict[Path, str]:
     """A file name for the page of each run: harmless, and another one for every run."""
     names = {run: slug(run.name) for run in runs}
-    taken = Counter([Path(PAGE).stem, *names.values()])
+    taken = Counter([Path(PAGE).stem, Path(MODELS).stem, *names.values()])
     digest = {run: hashlib.sha256(ascii(run.name).encode()).hexdigest()[:8] for run in runs}
     return {run: f"{name}.html" if taken[name] == 1 else f"{name}-{digest[run]}.html" for run, name in names.items()}
 
@@ -134,10 +138,17 @@ def _page(
     return _rendered(shown, store.damaged, notes, title), facts
 
 
-def _overview(pages: Sequence[Mapping[str, Any]]) -> str:
+def _models(catalogue: Catalogue) -> str:
+    """The page of the ``catalogue``: the survey's figure and tables, models and objectives, without any record."""
+    style = "\n".join(map(_site, _STYLES))
+    shown = view.board(arrange([]), [], {}, catalogue)
+    return _template("models.html.jinja").render(policy=_policy(style), style=Markup(style), board=shown)
+
+
+def _overview(pages: Sequence[Mapping[str, Any]], models: bool) -> str:
     style = _site("board.css")
     return _template("overview.html.jinja").render(
-        policy=_policy(style), style=Markup(style), pages=pages,
+        policy=_policy(style), style=Markup(style), pages=pages, models=MODELS if models else "",
         records=sum(page["records"] for page in pages), damaged=sum(page["damaged"] for page in pages),
     )  # fmt: skip
 

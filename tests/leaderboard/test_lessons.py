@@ -119,3 +119,16 @@ def test_the_surveys_tables_have_every_row_with_what_is_here(tmp_path):
     assert "transform int8 has this type" in found[3][2] and "transform" not in found[3][4]
     assert found[1][1].endswith("mlm") and "not built yet" in found[1][5]
     assert "rows here: BERT" in found[4][1] and "no row here" in found[4][0]  # the record is fine-tuned
+
+
+def test_a_board_of_several_runs_has_its_lessons_on_one_page(tmp_path):
+    for name in ("first", "second"):
+        write(tmp_path / "runs" / name, record(name="bert"))
+    board.build([tmp_path / "runs"], tmp_path / "site", catalogue())
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "site").glob("*.html")}
+    assert set(pages) == {"index.html", "models.html", "first.html", "second.html"}
+    assert 'href="models.html"' in pages["index.html"] and 'id="taxonomy"' in pages["models.html"]
+    assert 'id="model-bert"' in pages["models.html"] and "<script" not in pages["models.html"]
+    assert 'id="taxonomy"' not in pages["first.html"]
+    board.build([tmp_path / "runs"], tmp_path / "plain")
+    assert not (tmp_path / "plain" / "models.html").exists()

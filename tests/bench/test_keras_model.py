@@ -37,11 +37,12 @@ def home(tmp_path_factory):
 def checkpoint_of(home):
     """Makes a small pre-trained checkpoint of a model, with other weights than a fresh network has."""
 
-    def make(name):
-        folder = home / name
+    small_one = Tokenizer.train("wordpiece", TEXTS * 20, 120)
+
+    def make(name, tokenizer=small_one):
+        folder = home / f"{name}-{tokenizer.vocabulary.size}"
         if not folder.exists():
             module = models.load(name)
-            tokenizer = Tokenizer.train("wordpiece", TEXTS * 20, 120)
             shape = small(module)
             network = networks.build(name, shape, tokenizer, 3)
             about = {"kind": "pretrained", "model": name, "shape": asdict(shape)}
@@ -241,8 +242,9 @@ def test_encode_takes_texts(checkpoint_of):
 
 
 @pytest.mark.slow
-def test_the_example_fine_tunes(checkpoint_of, world, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["example", str(checkpoint_of("bert")), str(world)])
+def test_the_example_fine_tunes(checkpoint_of, world, tokenizer, monkeypatch, capsys):
+    """From word vectors, which learn in few steps."""
+    monkeypatch.setattr(sys, "argv", ["example", str(checkpoint_of("word2vec", tokenizer)), str(world)])
     names = runpy.run_path(str(ROOT / "docs" / "examples" / "finetune_in_keras.py"))
     word, accuracy = capsys.readouterr().out.split()
     losses = names["model"].history.history["loss"]

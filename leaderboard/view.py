@@ -13,6 +13,7 @@ from ptmbench.leaderboard import (
     external,
     ladder_page,
     lessons,
+    phenomena,
     sheets,
     story,
     survey,
@@ -91,6 +92,7 @@ def board(
         "filters": _filters(rows),
         "notes": grid.notes,
         "definition": grid.definition() if grid.averaged else "",
+        "phenomena": _phenomena(grid, ids),
         "benchmarks": _benchmarks(grid),
         "centred": _centred(grid),
         "scale": [number(bound) for bound in scale],
@@ -194,6 +196,22 @@ def _centred(grid: Grid) -> dict[str, Any]:
         for one in centred.lines(grid)
     ]
     return {"rows": rows, "definition": centred.definition(grid) if rows else ""}
+
+
+def _phenomena(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
+    """The lines of `leaderboard.phenomena`; {} if there are none."""
+    lines = [
+        {
+            "id": ids[one.row] if one.row else "",
+            "name": one.name,
+            "words": f"{one.row.words} · {one.task}" if one.row else "published",
+            "overall": number(one.overall),
+            "shares": ["" if value is None else number(value) for value in one.values],
+            "source": one.source,
+        }
+        for one in phenomena.lines(grid)
+    ]
+    return {"titles": list(phenomena.PHENOMENA.values()), "lines": lines} if lines else {}
 
 
 def _benchmarks(grid: Grid) -> dict[str, Any]:

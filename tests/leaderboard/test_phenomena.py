@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ptmbench.leaderboard import phenomena, tables
-from ptmbench.leaderboard.board import TABLES
+from ptmbench.leaderboard import board, phenomena, tables
+from ptmbench.leaderboard.record import write
 from tests.leaderboard.made import record
 from tests.tasks.folders import real
 
@@ -31,9 +31,17 @@ def test_each_row_has_its_phenomena_and_published_figures_follow():
     assert len(frame) == 1 + len(phenomena.PUBLISHED)
 
 
+def test_the_page_shows_them_with_their_source(tmp_path):
+    write(tmp_path / "run", scored(0, binding=50.0))
+    page = board.build([tmp_path / "run"], tmp_path / "site").read_text(encoding="utf-8")
+    section = page[page.index('<section id="blimp"') :]
+    section = section[: section.index("</section>")]
+    assert section.count("<tr") == 2 + len(phenomena.PUBLISHED) and "BabyLM challenge of 2023" in section
+
+
 def test_without_phenomena_and_on_made_up_data_there_is_no_table():
     assert not len(tables.blimp([scored(0)])) and not len(tables.blimp([scored(0, source="microworld", binding=50.0)]))
-    assert TABLES["blimp"] is tables.blimp
+    assert board.TABLES["blimp"] is tables.blimp
 
 
 def test_published_figures_are_whole():

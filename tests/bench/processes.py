@@ -41,7 +41,11 @@ def start(
     )
 
 
-def wait_for(what: Callable[[], object], seconds: float = 120.0) -> None:
+PATIENCE = 900.0
+"""Seconds that a test waits for another process; far more than any machine needs, so only a hang ends there."""
+
+
+def wait_for(what: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Until ``what()`` is true; `TimeoutError` when it takes longer."""
     deadline = time.monotonic() + seconds
     while not what():

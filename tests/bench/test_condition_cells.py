@@ -29,7 +29,7 @@ from ptmbench.bench.scoring import rescore, score
 from ptmbench.leaderboard import record, sides
 from ptmbench.leaderboard.arrange import arrange
 from tests.bench.cells import make
-from tests.bench.processes import ROOT, wait_for
+from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.test_plan import COLA, CONLL, WIKI, first_key
 from tests.bench.test_plan import cells as planned
 from tests.leaderboard import made
@@ -336,19 +336,19 @@ def test_a_run_killed_between_the_adapted_model_and_its_cells_goes_on_from_it(wo
         with open(log, "w") as file:
             return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out, *asked], cwd=ROOT, stderr=file)
 
-    assert begin(tmp_path / "plain").wait(timeout=400) == OK, log.read_text()
-    assert begin(tmp_path / "straight", "misspellings:share=0.5").wait(timeout=400) == OK, log.read_text()
+    assert begin(tmp_path / "plain").wait(timeout=PATIENCE) == OK, log.read_text()
+    assert begin(tmp_path / "straight", "misspellings:share=0.5").wait(timeout=PATIENCE) == OK, log.read_text()
     assert "Adapting bert" in log.read_text() and not (tmp_path / "straight" / "intermediate").exists()
     whole = Plan.from_json((tmp_path / "straight" / "plan.json").read_text())
     (adapted,) = (one for one in whole.artefacts if isinstance(one, AdaptedModel))
     out = tmp_path / "killed"
     process = begin(out, "misspellings:share=0.5")
-    wait_for(lambda: intact(out, adapted) or process.poll() is not None, 300.0)
+    wait_for(lambda: intact(out, adapted) or process.poll() is not None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, log.read_text()
     time.sleep(1.5)  # its worker sees the pipe close and stops
     assert intact(out, adapted) and len(records(out)) < 2
-    assert begin(out, "misspellings:share=0.5").wait(timeout=400) == OK, log.read_text()
+    assert begin(out, "misspellings:share=0.5").wait(timeout=PATIENCE) == OK, log.read_text()
     assert "Adapting" not in log.read_text() and not (out / "intermediate").exists()
     plain, straight, killed = (records(tmp_path / name) for name in ("plain", "straight", "killed"))
     assert plain.keys() == {"sst2"} and straight.keys() == killed.keys() == {"sst2", "sst2@misspellings:share=0.5"}

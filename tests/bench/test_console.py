@@ -62,7 +62,7 @@ def test_nested_bars_share_one_live_display_and_close_it() -> None:
         "assert not console._open\n"
     )
     pty = f"import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn([{sys.executable!r}, '-c', {code!r}])))"
-    done = subprocess.run([sys.executable, "-c", pty], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", pty], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout
     assert "a line [red] between" in done.stdout
     assert "outer [bold]: 2/2 cells, 100 %" in done.stdout
@@ -98,7 +98,7 @@ def test_the_peak_of_memory_is_seen_and_can_begin_anew() -> None:
         "del block\n"
         "if e.reset_peak_memory(): assert e.peak_memory_bytes() < peak - (150 << 20)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

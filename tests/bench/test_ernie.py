@@ -15,7 +15,7 @@ from ptmbench.models.text.pieces import VECTORS
 from ptmbench.tasks.microworld import documents
 from ptmbench.tasks.microworld.lexicon import lexicon
 from ptmbench.tasks.microworld.world import world
-from tests.bench.processes import ROOT, start, states, wait_for
+from tests.bench.processes import PATIENCE, ROOT, start, states, wait_for
 
 WIDTH = 20
 
@@ -78,14 +78,14 @@ def test_killed_and_resumed_it_ends_with_the_same_weights_and_a_score(text, tmp_
     """Its frozen vectors are in the checkpoint; a task without entities is answered."""
     straight, out = tmp_path / "straight", tmp_path / "killed"
     whole = start(text, straight, "--steps", "40", model="ernie_thu")
-    assert whole.wait(timeout=500) == 0, whole.stderr.read()
+    assert whole.wait(timeout=PATIENCE) == 0, whole.stderr.read()
     process = start(text, out, "--steps", "40", "--save-every", "0.01", model="ernie_thu")
-    wait_for(lambda: len(states(out)) > 1 or process.poll() is not None, 300.0)
+    wait_for(lambda: len(states(out)) > 1 or process.poll() is not None)
     process.kill()
     process.communicate()
     assert not out.exists() and states(out), "the training ended before it could be killed: more steps"
     last = start(text, out, "--steps", "40", model="ernie_thu")
-    _, said = last.communicate(timeout=500)
+    _, said = last.communicate(timeout=PATIENCE)
     assert last.returncode == 0, said
     one, other = checkpoint.read(straight), checkpoint.read(out)
     assert one.weights_sha256 == other.weights_sha256

@@ -26,6 +26,7 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard import record
 from tests.bench.asking import run_suite
+from tests.bench.processes import PATIENCE
 from tests.bench.test_schedule import WORDS, cell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -234,7 +235,7 @@ def test_a_ray_worker_that_is_killed_is_replaced(world, tmp_path):
             victim = next(actors(process.pid), None)
         time.sleep(5)  # amid its first piece
         victim.kill()
-        _, said = process.communicate(timeout=400)
+        _, said = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert process.returncode == OK, said
@@ -252,7 +253,7 @@ def test_ctrl_c_stops_ray_and_keeps_what_is_done(world, tmp_path):
         time.sleep(0.2)
     started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=PATIENCE) == 130
     assert psutil.wait_procs(started, timeout=30)[1] == []
     assert records(tmp_path)
 

@@ -23,7 +23,7 @@ from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from tests.bench.cells import check_resumed, make
-from tests.bench.processes import ROOT, wait_for
+from tests.bench.processes import PATIENCE, ROOT, wait_for
 
 DEEP = Size(layers=3, width=32, heads=2, inner=64, length=96)
 
@@ -71,14 +71,14 @@ def test_killed_in_the_middle_of_each_stage_it_ends_the_same(world, tmp_path):
         return max((int(path.parent.name.rpartition("-")[2]) for path in found), default=0)
 
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert begin(straight).wait(timeout=400) == OK, (tmp_path / "log").read_text()
+    assert begin(straight).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     for stage in (2, 8):
         process = begin(killed)
-        wait_for(lambda stage=stage, process=process: come(killed) >= stage or process.poll() is not None, 300.0)
+        wait_for(lambda stage=stage, process=process: come(killed) >= stage or process.poll() is not None)
         process.kill()
         assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
         assert stage <= come(killed) < (7 if stage == 2 else 12)
-    assert begin(killed).wait(timeout=400) == OK, (tmp_path / "log").read_text()
+    assert begin(killed).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     assert "The cell goes on at step" in (tmp_path / "log").read_text()
     assert (killed / "answers.json").read_text() == (straight / "answers.json").read_text()
 

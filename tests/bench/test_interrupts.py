@@ -10,7 +10,7 @@ import pytest
 
 from ptmbench.bench.engine import checkpoint
 from ptmbench.leaderboard import record
-from tests.bench.processes import ROOT, made_text, start, states, wait_for
+from tests.bench.processes import PATIENCE, ROOT, made_text, start, states, wait_for
 
 KILLS = 20
 
@@ -32,13 +32,13 @@ def test_a_signal_saves_and_leaves_with_its_status(number, status, text, tmp_pat
     stopped = start(text, tmp_path / "stopped", *steps, "--save-every", "0.01")
     wait_for(lambda: states(tmp_path / "stopped"))
     stopped.send_signal(number)
-    _, said = stopped.communicate(timeout=60)
+    _, said = stopped.communicate(timeout=PATIENCE)
     assert stopped.returncode == status
     assert "takes up what is left" in said and "Traceback" not in said
     saved = max(states(tmp_path / "stopped"))
     assert (saved / "manifest.json").exists() and not (tmp_path / "stopped").exists()
     again = start(text, tmp_path / "stopped", *steps)
-    assert again.wait(timeout=300) == straight.wait(timeout=300) == 0
+    assert again.wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
     assert weights(tmp_path / "stopped") == weights(tmp_path / "straight")
 
 
@@ -53,7 +53,7 @@ def test_an_ignored_signal_stays_ignored(text, tmp_path):
         before = states(out)
         process.send_signal(number)
         wait_for(lambda before=before: states(out) - before or process.poll() is not None)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said
     about = checkpoint.read(out).about
     assert about["steps"] == about["curve"][-1]["step"] == 60
@@ -83,7 +83,7 @@ def test_killed_twenty_times_at_random_it_ends_with_the_same_weights(text, tmp_p
         half += any(name.startswith(".") for name in found)
         log.append(f"kill {kill + 1:2d} after {delay:.3f} s: {', '.join(found) or 'nothing saved yet'}")
     last = start(text, out, *steps[:2])
-    assert last.wait(timeout=600) == straight.wait(timeout=600) == 0
+    assert last.wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
     with capsys.disabled():
         print("", *log, f"{half} kills left a half-written state", sep="\n")
     assert weights(out) == weights(tmp_path / "straight")
@@ -92,7 +92,7 @@ def test_killed_twenty_times_at_random_it_ends_with_the_same_weights(text, tmp_p
 
 @pytest.mark.slow
 def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path):
-    assert start(text, tmp_path / "bert", "--steps", "5").wait(timeout=300) == 0
+    assert start(text, tmp_path / "bert", "--steps", "5").wait(timeout=PATIENCE) == 0
 
     def begin(out, *more):
         cell = ["--tasks", "sst2", "--seeds", "1", "--jobs", "1", "--threads", "1"]
@@ -109,13 +109,13 @@ def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path)
         wait_for(lambda before=before, process=process: saved(out) - before or process.poll() is not None)
         time.sleep(draw.uniform(0.0, 0.5))
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode in (-signal.SIGKILL, 143), "the cell ended before it could be killed: more epochs"
         assert ("goes on at step" in said) == bool(before)
         wait_for(lambda: not _running(out))
     last = begin(out)
-    _, said = last.communicate(timeout=300)
-    assert last.returncode == straight.wait(timeout=300) == 0, said
+    _, said = last.communicate(timeout=PATIENCE)
+    assert last.returncode == straight.wait(timeout=PATIENCE) == 0, said
     assert not saved(out)
     found = [record.read(next((folder / "records").iterdir())) for folder in (tmp_path / "straight", out)]
     for part in ("key", "scores", "curve", "predictions"):

@@ -13,7 +13,7 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.leaderboard import frames, record
-from tests.bench.processes import ROOT, states, wait_for
+from tests.bench.processes import PATIENCE, ROOT, states, wait_for
 
 SCRIPT = """
 import sys
@@ -47,7 +47,7 @@ def test_a_run_killed_in_every_node_ends_with_the_same_record(world, tmp_path):
         with open(log, "w") as file:
             return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out, save_every], cwd=ROOT, stderr=file)
 
-    assert begin(tmp_path / "straight").wait(timeout=400) == OK, log.read_text()
+    assert begin(tmp_path / "straight").wait(timeout=PATIENCE) == OK, log.read_text()
     whole = Plan.from_json((tmp_path / "straight" / "plan.json").read_text())
     first, second = whole.pretrainings
     (adapted,) = (one for one in whole.artefacts if isinstance(one, AdaptedModel))
@@ -59,13 +59,13 @@ def test_a_run_killed_in_every_node_ends_with_the_same_record(world, tmp_path):
         (lambda: list((out / "unfinished").glob("*/*/step-*")), [first, second, adapted]),
     ):
         process = begin(out, "0.01")
-        wait_for(lambda saved=saved, process=process: saved() or process.poll() is not None, 300.0)
+        wait_for(lambda saved=saved, process=process: saved() or process.poll() is not None)
         process.kill()
         assert process.wait() == -signal.SIGKILL, log.read_text()
         time.sleep(1.5)  # its worker sees the pipe close and stops
         done = [one for one in whole.artefacts if isinstance(one, Pretraining | AdaptedModel) and intact(out, one)]
         assert [one.key for one in made] == [one.key for one in done]
-    assert begin(out).wait(timeout=400) == OK, log.read_text()
+    assert begin(out).wait(timeout=PATIENCE) == OK, log.read_text()
     found = [record.read(next((folder / "records").iterdir())) for folder in (tmp_path / "straight", out)]
     for part in ("key", "scores", "curve", "predictions", "adaptation"):
         left, right = (_comparable(getattr(one, part)) for one in found)

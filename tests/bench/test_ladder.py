@@ -230,7 +230,7 @@ def test_a_ladder_killed_in_the_middle_ends_with_the_same_records(world, tmp_pat
     assert len(whole.pretrainings) == 12
     process = begin(out, "0.01")
     made = lambda: sum(intact(out, one) for one in whole.pretrainings)  # noqa: E731
-    wait_for(lambda: made() >= 6 or process.poll() is not None, 600.0)
+    wait_for(lambda: made() >= 6 or process.poll() is not None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, log.read_text()
     time.sleep(1.5)  # its worker sees the pipe close and stops

@@ -30,7 +30,7 @@ from ptmbench.tasks.forms import BLANK, Form
 from ptmbench.tasks.microworld import Sizes, make
 from ptmbench.tasks.shapes import FEATURES, regions
 from ptmbench.tasks.task import Example, Mention
-from tests.bench.processes import ROOT, start, states, wait_for
+from tests.bench.processes import PATIENCE, ROOT, start, states, wait_for
 from tests.bench.test_channels import FORMS, KNOWING, READERS, TEXTS, form_rows
 from tests.bench.test_ernie import ptmbench
 
@@ -251,14 +251,14 @@ def test_killed_and_resumed_it_ends_with_the_same_weights_and_stands_on_the_boar
             (text.parent / file.name).write_bytes(file.read_bytes())
     straight, out = tmp_path / "straight", tmp_path / "killed"
     whole = start(text, straight, "--steps", "40", model="visualbert")
-    assert whole.wait(timeout=500) == 0, whole.stderr.read()
+    assert whole.wait(timeout=PATIENCE) == 0, whole.stderr.read()
     process = start(text, out, "--steps", "40", "--save-every", "0.01", model="visualbert")
-    wait_for(lambda: len(states(out)) > 1 or process.poll() is not None, 300.0)
+    wait_for(lambda: len(states(out)) > 1 or process.poll() is not None)
     process.kill()
     process.communicate()
     assert not out.exists() and states(out), "the training ended before it could be killed: more steps"
     last = start(text, out, "--steps", "40", model="visualbert")
-    _, said = last.communicate(timeout=500)
+    _, said = last.communicate(timeout=PATIENCE)
     assert last.returncode == 0, said
     one, other = checkpoint.read(straight), checkpoint.read(out)
     assert one.weights_sha256 == other.weights_sha256
@@ -278,7 +278,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights_and_stands_on_the_boar
 @pytest.mark.slow
 def test_an_adaptation_that_was_killed_ends_with_the_same_weights(world, tmp_path):
     base = tmp_path / "base"
-    assert start(world / "scenes/microworld.txt", base, "--steps", "2", model="visualbert").wait(timeout=500) == 0
+    assert start(world / "scenes/microworld.txt", base, "--steps", "2", model="visualbert").wait(timeout=PATIENCE) == 0
     chosen = ("--set", "length=32", "--set", "batch=4", "--set", "epochs=3", "--limit", "64", "--save-every", "0.01")
 
     def evaluate(out: Path) -> subprocess.Popen:
@@ -287,13 +287,13 @@ def test_an_adaptation_that_was_killed_ends_with_the_same_weights(world, tmp_pat
         return subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert evaluate(whole).wait(timeout=500) == 0
+    assert evaluate(whole).wait(timeout=PATIENCE) == 0
     process = evaluate(killed)
-    wait_for(lambda: len(list(killed.glob("unfinished/*/*/step-*"))) > 1 or process.poll() is not None, 300.0)
+    wait_for(lambda: len(list(killed.glob("unfinished/*/*/step-*"))) > 1 or process.poll() is not None)
     process.kill()
     process.wait()
     assert not list(killed.glob("records/*")), "the adaptation ended before it could be killed: more epochs"
     time.sleep(1.5)  # its worker sees the pipe close and stops
-    assert evaluate(killed).wait(timeout=500) == 0
+    assert evaluate(killed).wait(timeout=PATIENCE) == 0
     (one,), (other,) = (list(out.glob("adapted/*/weights.safetensors")) for out in (whole, killed))
     assert one.read_bytes() == other.read_bytes()

@@ -19,7 +19,7 @@ from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.cells import SHORT, train
-from tests.bench.processes import made_text, start, states, wait_for
+from tests.bench.processes import PATIENCE, made_text, start, states, wait_for
 from tests.bench.test_schedule import BERT, WORDS
 
 
@@ -145,7 +145,7 @@ def test_a_run_takes_bases(planned, base):
 @pytest.mark.slow
 def test_a_continued_pretraining_killed_again_and_again_ends_with_the_same_weights(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
-    assert start(text, tmp_path / "base", "--steps", "5").wait(timeout=300) == 0
+    assert start(text, tmp_path / "base", "--steps", "5").wait(timeout=PATIENCE) == 0
     more = ("--base", str(tmp_path / "base"), "--steps", "300")
 
     def begin(out, *further):
@@ -158,6 +158,6 @@ def test_a_continued_pretraining_killed_again_and_again_ends_with_the_same_weigh
         process.kill()
         _, said = process.communicate()
         assert process.returncode == -signal.SIGKILL, said
-    assert begin(out).wait(timeout=300) == straight.wait(timeout=300) == 0
+    assert begin(out).wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
     weights = [(folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "straight", out)]
     assert weights[0] == weights[1] and checkpoint.read(out).about["including"]["steps"] == 305

@@ -27,7 +27,7 @@ from ptmbench.leaderboard import frames, record, sheets, tables
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.cells import SHORT, train
-from tests.bench.processes import ROOT, made_text, start, states, wait_for
+from tests.bench.processes import PATIENCE, ROOT, made_text, start, states, wait_for
 from tests.bench.test_schedule import BERT, CELLS, WORDS, pretraining
 
 STUDENT = pretraining("distilbert", teacher=BERT.key)
@@ -327,7 +327,7 @@ def test_records_and_board_tell_of_the_teacher(world, tmp_path):
 @pytest.mark.slow
 def test_a_student_killed_again_and_again_ends_with_the_same_weights(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
-    assert start(text, tmp_path / "teacher", "--steps", "20").wait(timeout=300) == 0
+    assert start(text, tmp_path / "teacher", "--steps", "20").wait(timeout=PATIENCE) == 0
     more = ("--teacher", str(tmp_path / "teacher"), "--steps", "200")
 
     def begin(out, *further):
@@ -336,11 +336,11 @@ def test_a_student_killed_again_and_again_ends_with_the_same_weights(tmp_path):
     straight, out = begin(tmp_path / "straight"), tmp_path / "killed"
     for _ in range(3):
         before, process = states(out), begin(out, "--save-every", "0.05")
-        wait_for(lambda before=before, process=process: states(out) - before or process.poll() is not None, 300.0)
+        wait_for(lambda before=before, process=process: states(out) - before or process.poll() is not None)
         process.kill()
         _, said = process.communicate()
         assert process.returncode == -signal.SIGKILL, said
-    assert begin(out).wait(timeout=300) == straight.wait(timeout=300) == 0
+    assert begin(out).wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
     weights = [(folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "straight", out)]
     assert weights[0] == weights[1] and checkpoint.read(out).about["including"]["steps"] == 220
 
@@ -371,20 +371,20 @@ def test_a_run_killed_in_the_teacher_and_in_the_student_ends_with_the_same_recor
         with open(log, "w") as file:
             return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out, save_every], cwd=ROOT, stderr=file)
 
-    assert begin(tmp_path / "straight").wait(timeout=400) == OK, log.read_text()
+    assert begin(tmp_path / "straight").wait(timeout=PATIENCE) == OK, log.read_text()
     whole = Plan.from_json((tmp_path / "straight" / "plan.json").read_text())
     first, second = whole.pretrainings
     assert (first.model, second.model) == ("bert", "distilbert")
     out = tmp_path / "killed"
     for one, made in ((first, []), (second, [first])):
         process = begin(out, "0.01")
-        wait_for(lambda one=one, process=process: states(one.place(out)) or process.poll() is not None, 300.0)
+        wait_for(lambda one=one, process=process: states(one.place(out)) or process.poll() is not None)
         assert made or not states(second.place(out))
         process.kill()
         assert process.wait() == -signal.SIGKILL, log.read_text()
         time.sleep(1.5)  # its worker sees the pipe close and stops
         assert [piece.key for piece in made] == [piece.key for piece in whole.pretrainings if intact(out, piece)]
-    assert begin(out).wait(timeout=400) == OK, log.read_text()
+    assert begin(out).wait(timeout=PATIENCE) == OK, log.read_text()
     found = [record.read(next((folder / "records").iterdir())) for folder in (tmp_path / "straight", out)]
     assert found[0].scores == found[1].scores and found[0].key == found[1].key
     for name in ("weights_sha256", "loss", "steps"):

@@ -25,7 +25,7 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard import record
 from tests.bench.cells import make
-from tests.bench.processes import ROOT, wait_for
+from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.test_condition_cells import kept
 from tests.bench.test_transform_cells import after, by_treatment, changes_of
 
@@ -243,7 +243,7 @@ def test_a_run_killed_in_the_middle_of_a_chain_ends_with_the_same_weights(world,
             arguments = [sys.executable, "-c", SCRIPT, world, out, str(save_every)]
             return subprocess.Popen(arguments, cwd=ROOT, stderr=file)
 
-    assert begin(tmp_path / "straight", 600).wait(timeout=400) == OK, log.read_text()
+    assert begin(tmp_path / "straight", 600).wait(timeout=PATIENCE) == OK, log.read_text()
     whole = Plan.from_json((tmp_path / "straight" / "plan.json").read_text())
     first, second, last = sorted(
         (one for one in whole.artefacts if isinstance(one, TransformedModel)), key=lambda one: len(one.cell.transforms)
@@ -251,13 +251,13 @@ def test_a_run_killed_in_the_middle_of_a_chain_ends_with_the_same_weights(world,
     out = tmp_path / "killed"
     process = begin(out, 0.05)
     unfinished = second.place(out) / "unfinished"
-    wait_for(lambda: len(list(unfinished.glob("*/*/step-*/manifest.json"))) > 1 or process.poll() is not None, 300.0)
+    wait_for(lambda: len(list(unfinished.glob("*/*/step-*/manifest.json"))) > 1 or process.poll() is not None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, log.read_text()
     time.sleep(1.5)  # its worker sees the pipe close and stops
     assert not second.checkpoint(out).exists()
     sealed = (first.checkpoint(out) / "manifest.json").stat().st_mtime_ns
-    assert begin(out, 600).wait(timeout=400) == OK, log.read_text()
+    assert begin(out, 600).wait(timeout=PATIENCE) == OK, log.read_text()
     assert "goes on at step" in log.read_text()
     assert (first.checkpoint(out) / "manifest.json").stat().st_mtime_ns == sealed
     for made in (first, second, last):

@@ -6,7 +6,7 @@ import pytest
 
 from ptmbench.bench.errors import ENVIRONMENT, OK
 from ptmbench.bench.perf import strategies
-from tests.bench.processes import made_text, start, states, wait_for
+from tests.bench.processes import PATIENCE, made_text, start, states, wait_for
 
 STEPS = ("--steps", "400")
 
@@ -33,14 +33,14 @@ def test_a_worker_is_killed_the_other_says_so_and_the_job_goes_on(victim, text, 
     wait_for(lambda: sum(not path.name.startswith(".") for path in states(out)) > 1)
     workers[victim].kill()
     killed = time.monotonic()
-    _, said = workers[1 - victim].communicate(timeout=60)
+    _, said = workers[1 - victim].communicate(timeout=PATIENCE)
     assert time.monotonic() - killed < 60
     assert workers[1 - victim].returncode == ENVIRONMENT
     assert "Another worker of this job has stopped" in said and "Traceback" not in said
     workers[victim].communicate()
     left = max(path.name for path in states(out) if not path.name.startswith("."))
     chief, worker = pair(text, out)
-    heard = [process.communicate(timeout=300)[1] for process in (chief, worker)]
+    heard = [process.communicate(timeout=PATIENCE)[1] for process in (chief, worker)]
     assert (chief.returncode, worker.returncode) == (OK, OK), heard
     assert "400/400 steps" in heard[0] and heard[1] == "", "only the chief speaks"
     assert int(left[-9:]) > 0 and (out / "manifest.json").exists() and not states(out)
@@ -52,12 +52,12 @@ def test_workers_that_do_not_see_the_same_states_are_told(text, tmp_path):
     alone = start(text, tmp_path / "first", *STEPS, "--save-every", "0.01", model="word2vec")
     wait_for(lambda: states(tmp_path / "first"))
     alone.terminate()
-    alone.communicate(timeout=60)
+    alone.communicate(timeout=PATIENCE)
     outs = (tmp_path / "first", tmp_path / "second")
     workers = [
         start(text, out, *STEPS, model="word2vec", TF_CONFIG=strategies.tf_config(addresses, index))
         for index, out in enumerate(outs)
     ]
     for process in workers:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == ENVIRONMENT and "shared file system" in said

@@ -334,7 +334,7 @@ console.log(JSON.stringify([
   matches(row, "", { objectives: "LM" }), matches(row, "gpt", {}),
 ]));
 """
-    done = subprocess.run(["node", "-e", code, str(SITE / "logic.js")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["node", "-e", code, str(SITE / "logic.js")], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     expected = [["-2", "9", "10.5", ""], ["10.5", "9", "-2", ""], ["a9", "a10", "b", ""], True, True, False, False]
     assert json.loads(done.stdout) == expected

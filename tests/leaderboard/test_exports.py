@@ -173,7 +173,7 @@ class TestScript:
     def call(self, code, *values):
         program = f"const logic = require(process.argv[1]); const a = JSON.parse(process.argv[2]); {code}"
         given = ["node", "-e", program, str(SITE / "logic.js"), json.dumps(values)]
-        done = subprocess.run(given, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(given, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ptmbench.bench.runs.tuning import tuned, tuned_settings
-from tests.bench.processes import ROOT, wait_for
+from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.tuning.asked import unmeasured
 
 PRETRAININGS = ["--models", "word2vec,glove", "--tokens", "60000", "--share", "1", "--held-out", "2000"]
@@ -39,18 +39,18 @@ def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path, 
         )
 
     straight = start(tmp_path / "straight")
-    said, _ = straight.communicate(timeout=600)
+    said, _ = straight.communicate(timeout=PATIENCE)
     assert straight.returncode == 0, said
     out = tmp_path / "killed"
     for records in (1, 6):
         process = start(out)
-        wait_for(lambda n=records: len(list(out.glob("trials/*.json"))) >= n, 300)
+        wait_for(lambda n=records: len(list(out.glob("trials/*.json"))) >= n)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         assert not (out / file).exists()
     before = {path: path.read_bytes() for path in out.glob("trials/*.json")}
     again = start(out)
-    said, _ = again.communicate(timeout=600)
+    said, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     assert all(path.read_bytes() == content for path, content in before.items())
     assert unmeasured(json.loads((out / file).read_text())) | {"seal": ""} == unmeasured(

@@ -205,7 +205,7 @@ def test_evaluate_predict_and_encode_fit_the_engine(monkeypatch: pytest.MonkeyPa
     options = called(["evaluate", str(tmp_path), "--tasks", "cola,sst2", "--dry-run"], monkeypatch)
     assert (options.checkpoint, options.cells.tasks, options.dry_run) == (tmp_path, ("cola", "sst2"), True)
     options = called(["predict", str(tmp_path), str(tmp_path), "--out", "submission"], monkeypatch)
-    assert (options["checkpoints"], options["split"]) == ((tmp_path, tmp_path), "test")
+    assert (options.checkpoints, options.split) == ((tmp_path, tmp_path), "test")
     lines = tmp_path / "lines.txt"
     lines.touch()
     options = called(["encode", str(tmp_path), "--input", str(lines), "--out", "x.npz"], monkeypatch)

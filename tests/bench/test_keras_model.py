@@ -22,9 +22,11 @@ TEXTS = ["the cat sat on the mat .", "a dog", "", "fish swim in the sea all day 
 CLOSE = 2e-5
 QUICK = ("bert", "gpt2", "lm_lstm")
 every_model = pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in models.names()]
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.sweep) for name in models.names()]
 )
-KINDS = ("bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("albert", "t5", "xlnet", "elmo", "ulmfit")))
+OTHERS = tuple(pytest.param(name, marks=pytest.mark.sweep) for name in ("albert", "t5", "xlnet", "elmo", "ulmfit"))
+KINDS = ("bert", *OTHERS)
+SLOW_KINDS = (pytest.param("bert", marks=pytest.mark.slow), *OTHERS)
 """Models with kernels of different kinds."""
 
 
@@ -142,8 +144,7 @@ def test_summary(bert):
     assert "encoder (Encoder)" in "".join(lines) and f"{bert.count_params():,}" in "".join(lines)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SLOW_KINDS)
 def test_a_head_learns_on_top_and_the_whole_is_saved(name, checkpoint_of, tmp_path):
     import keras
 
@@ -162,8 +163,7 @@ def test_a_head_learns_on_top_and_the_whole_is_saved(name, checkpoint_of, tmp_pa
     np.testing.assert_array_equal(again.predict(tokens, verbose=0), model.predict(tokens, verbose=0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SLOW_KINDS)
 def test_int8(name, checkpoint_of, tmp_path, recwarn):
     model = ptmbench.load(checkpoint_of(name))
     inputs = model.tokenize(TEXTS)
@@ -204,8 +204,7 @@ def test_a_model_without_kernels_has_nothing_to_update(checkpoint_of):
         ptmbench.load(checkpoint_of("glove")).enable_lora(2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SLOW_KINDS)
 def test_export(name, checkpoint_of, tmp_path):
     import tensorflow as tf
 

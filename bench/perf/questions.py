@@ -80,7 +80,8 @@ def answered(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found
     """Headlines of what is `asked_in` a folder, by the vectors ``found`` [N, D] of ``words``. Others have zeros."""
     import numpy as np
 
-    from ptmbench.bench.adapt.words.network import predictions, words_of
+    from ptmbench.bench.adapt.words.network import Places, predictions, words_of
+    from ptmbench.tasks.forms import Form
 
     number = {word: place for place, word in enumerate(words)}
     table = np.vstack([found, np.zeros_like(found[:1])])
@@ -89,8 +90,11 @@ def answered(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found
     for task, examples in asked:
         spoken = words_of(task.form, examples)
         rows = table[[number.get(word.lower(), -1) for word in spoken]]
+        place = {word: i for i, word in enumerate(spoken)}
+        candidates = examples[0].gold.candidates if task.form is Form.ANALOGY else ()
+        places = Places([[place[word] for word in e.inputs] for e in examples], [place[word] for word in candidates])
         gold = [example.gold for example in examples]
-        values[task.name] = task.score(gold, predictions(task.form, examples, spoken, rows))["headline"]
+        values[task.name] = task.score(gold, predictions(task.form, examples, places, rows))["headline"]
     return values
 
 

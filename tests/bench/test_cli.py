@@ -40,14 +40,15 @@ def bench(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["ls"], ["ls", "models", "--json"], ["run", "--help"]])
 def test_help_and_ls_are_quick(arguments: list[str]) -> None:
-    """Processor time, best of three: wall time would measure what else the machine does."""
+    """Processor time, best of three: wall time would measure what else the machine does. A quarter of the limit is
+    usual; importing TensorFlow takes several times as much as the limit."""
     times = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert bench(*arguments).returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) <= 0.3
+    assert min(times) <= 1.0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What a board says at its top: one sentence and two pictures, worked out from the records.
 
-Every statement is shown by 95 % intervals: whether a row leads alone follows from the ranks, and what pre-training
-brought from `leaderboard.contrast`.
+Every statement follows from `leaderboard.contrast`: a row leads, is separated from others or is not, and pre-training
+brought something, only as far as the 95 % intervals show it.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ptmbench.leaderboard import pictures
-from ptmbench.leaderboard.contrast import Gap, Sample, gap, samples
+from ptmbench.leaderboard.contrast import Gap, Sample, gap, not_worse, samples
 from ptmbench.leaderboard.grid import Column, Grid, Row
 from ptmbench.leaderboard.record import THEN
 from ptmbench.leaderboard.stats import Interval
@@ -45,10 +45,8 @@ class Story:
 
     @cached_property
     def leading(self) -> set[Row]:
-        """The rows that can be first by their ranks (`leaderboard.ranks`). The sentence compares the best row with all
-        others at once, so it needs intervals that hold together; a row without a rank can be first, too."""
-        ranks = self.grid.ranks(self.column)
-        return {row for row in self.samples if row not in ranks or ranks[row].best == 1}
+        """The rows that are not shown to be worse than the best."""
+        return not_worse(self.samples, self._sign > 0)
 
     @cached_property
     def gains(self) -> list[Gain]:

@@ -1,7 +1,7 @@
 """The board: records in, static pages out, or the same tables as text.
 
 Runs that are given by name share one page. A folder of runs gets one page per run, and a page that lists them with
-their headlines. A page opens from file:// with nothing beside it: style, script and data are inlined, a content
+their headlines. A page opens from file:// and needs no other file: style, script and data are inlined, a content
 security policy allows exactly these two and no request at all, and every table is there without JavaScript. It is a
 pure function of the records: built twice, it is the same to the byte, so it carries no build time.
 """
@@ -23,12 +23,16 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from ptmbench.leaderboard import courses, examples, export, tables, view
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.grid import Grid
-from ptmbench.leaderboard.lessons import Catalogue
-from ptmbench.leaderboard.record import Record, RecordError, slug
-from ptmbench.leaderboard.store import Damaged, load, runs_below
+from ptmbench.leaderboard import tables
+from ptmbench.leaderboard.page import courses as courses_section
+from ptmbench.leaderboard.page import examples, view
+from ptmbench.leaderboard.page.lessons import Catalogue
+from ptmbench.leaderboard.records import courses
+from ptmbench.leaderboard.records.record import Record, RecordError, slug
+from ptmbench.leaderboard.records.store import Damaged, load, runs_below
+from ptmbench.leaderboard.scores import export
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.grid import Grid
 from ptmbench.leaderboard.text import clean
 
 if TYPE_CHECKING:
@@ -49,6 +53,7 @@ TABLES = {
     "twins": tables.twins,
     "gains": tables.gains,
     "blimp": tables.blimp,
+    "agreement": tables.agreement,
     "ladder": tables.ladder,
     "scaling": tables.scaling,
     "crossings": tables.crossings,
@@ -61,21 +66,22 @@ _HEADINGS = {
     "scores": "Scores: mean ± sample standard deviation over seeds (number of seeds); [reason] where there is none",
     "average": "Average over tasks",
     "centred": "Centred average: from chance (0) to certainty (100)",
-    "table2": "The survey's table 2, reported beside measured",
-    "table3": "The survey's table 3 (compressed models), reported beside measured",
+    "table2": "The survey's table 2, reported and measured",
+    "table3": "The survey's table 3 (compressed models), reported and measured",
     "benchmarks": "Official scores of benchmarks",
     "twins": "Pre-trained minus random weights: mean ± standard deviation of the differences over seeds (seeds)",
     "gains": "What pre-training brought, one line per model and task: difference with its 95 % interval",
     "blimp": "BLiMP by phenomenon, and published figures",
+    "agreement": "Order of models after another pre-training: Kendall's tau with its 95 % interval",
     "ladder": "Score against budget: rungs of each model, and the gain per doubling of FLOPs since the rung below",
     "scaling": "Score against budget: per doubling of FLOPs by least squares, bend, and exponent of the power law",
     "crossings": "Score against budget: which of two models is ahead at each rung, and where they cross",
     "cost": "Cost",
-    "reported": "Reported by the papers, beside measured",
+    "reported": "Scores reported by the papers, and measured here",
     "overlap": "Examples of the report split that overlap with the training split, or with each other",
     "cells": "Every cell",
 }
-_WHERE_FOUND = ("overlap", "blimp", "centred", "ladder", "scaling", "crossings")
+_WHERE_FOUND = ("overlap", "blimp", "agreement", "centred", "ladder", "scaling", "crossings")
 """Tables that Markdown leaves out where they are empty."""
 _LONG = ("cells", "gains")
 """Tables with a line per model and task, for programs: Markdown and LaTeX have them only if asked for one by name."""
@@ -85,7 +91,7 @@ def build(
     folders: Sequence[Path], out: Path, catalogue: Catalogue | None = None, texts: examples.Texts | None = None
 ) -> Path:
     """Write the board of all records below ``folders`` to ``out``/index.html and return that path. The ``catalogue``
-    (`leaderboard.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
+    (`leaderboard.page.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
 
     A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them. The
     ``catalogue`` is then a page of its own, ``out``/models.html. Predictions that a run kept come along as
@@ -256,7 +262,7 @@ def _shown(
 ) -> dict[str, Any]:
     """What the template writes."""
     grid = arrange(records)
-    return view.board(grid, records, scripts, catalogue) | {"courses": courses.section(grid, found)}
+    return view.board(grid, records, scripts, catalogue) | {"courses": courses_section.section(grid, found)}
 
 
 def _rendered(shown: dict[str, Any], damaged: Sequence[Damaged], notes: Sequence[str], title: str = "") -> str:

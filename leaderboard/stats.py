@@ -187,17 +187,27 @@ def difference(ours: Mapping[tuple[Hashable, int], float], theirs: Mapping[tuple
         for one, own, side in zip(parts, several, (ours, theirs), strict=True)
     ]
     if all(known):
-        variances = [(one.sd**2 / one.n, one.n - 1) for one in parts]
-        total = math.fsum(variance for variance, _ in variances)
-        squares = math.fsum(variance**2 / freedom for variance, freedom in variances)
-        freedom = total**2 / squares if squares > 0 else min(freedom for _, freedom in variances)
+        found = apart(parts)
     else:
         other = parts[known.index(True)]
-        total, freedom = other.sd**2 * (1 + 1 / other.n), other.n - 1
-    found = Error(math.sqrt(total), freedom)
+        found = Error(other.sd * math.sqrt(1 + 1 / other.n), other.n - 1)
     mean = parts[0].mean - parts[1].mean
     n = min(one.n for one, own in zip(parts, several, strict=True) if own)
-    return Summary(n=n, mean=mean, sd=math.sqrt(total * n), interval=found.around(mean))
+    return Summary(n=n, mean=mean, sd=found.size * math.sqrt(n), interval=found.around(mean))
+
+
+def apart(sides: Sequence[Summary], examples: float = 0.0) -> Error:
+    """The standard error of the difference of independent means: their variances over seeds added, with Satterthwaite's
+    degrees of freedom, and the variance over ``examples``, which is taken as known. A side with one value shows no
+    spread and adds none."""
+    variances = [(one.sd**2 / one.n, one.n - 1) for one in sides if one.n > 1]
+    seeds = math.fsum(variance for variance, _ in variances)
+    squares = math.fsum(variance**2 / freedom for variance, freedom in variances)
+    total = seeds + (examples if math.isfinite(examples) else 0.0)
+    least = min((freedom for _, freedom in variances), default=math.inf)
+    if squares <= 0:
+        return Error(math.sqrt(total), least if not total else math.inf)
+    return Error(math.sqrt(total), total**2 / squares, math.sqrt(seeds), seeds**2 / squares)
 
 
 def bootstrap_interval(

@@ -6,18 +6,20 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptmbench.leaderboard import centred, external, phenomena, survey
-from ptmbench.leaderboard import ladder as ladders
-from ptmbench.leaderboard import overlap as shared
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.benchmarks import BENCHMARKS
-from ptmbench.leaderboard.contrast import gap, samples
-from ptmbench.leaderboard.costs import COSTS, cost_of
-from ptmbench.leaderboard.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.records.record import Record
+from ptmbench.leaderboard.scores import agreement as agreements
+from ptmbench.leaderboard.scores import centred, external, phenomena
+from ptmbench.leaderboard.scores import ladder as ladders
+from ptmbench.leaderboard.scores import overlap as shared
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.benchmarks import BENCHMARKS
+from ptmbench.leaderboard.scores.contrast import gap, samples
+from ptmbench.leaderboard.scores.costs import COSTS, cost_of
+from ptmbench.leaderboard.scores.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
+from ptmbench.leaderboard.scores.twins import twin_rows
 from ptmbench.leaderboard.stats import Interval, Summary, difference, summarise
+from ptmbench.leaderboard.survey import reported as survey
 from ptmbench.leaderboard.text import csv_cell, markdown_cell, number
-from ptmbench.leaderboard.twins import twin_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +134,7 @@ def twins(records: Records) -> pd.DataFrame:
 
 def gains(records: Records) -> pd.DataFrame:
     """One line per pre-trained row with a random twin, and per task or "average": the score minus the score of the
-    twin with its 95 % interval over seeds and examples (`leaderboard.contrast.gap`), numbers unrounded."""
+    twin with its 95 % interval over seeds and examples (`leaderboard.scores.contrast.gap`), numbers unrounded."""
     grid, lines = _grid(records), []
     for column in (None, *grid.columns):
         found = samples(grid, column)
@@ -168,8 +170,8 @@ def ladder(records: Records) -> pd.DataFrame:
 
 
 def scaling(records: Records) -> pd.DataFrame:
-    """One line per curve of a ladder: its straight line, bend and power law (`leaderboard.ladder.Fit`), each with the
-    95 % interval, or why there is none."""
+    """One line per curve of a ladder: its straight line, bend and power law (`leaderboard.scores.ladder.Fit`), each
+    with the 95 % interval, or why there is none."""
     lines = []
     for curve in ladders.curves(_grid(records)):
         fit, numbers = curve.fit, [None] * 9
@@ -199,7 +201,8 @@ def overlap(records: Records) -> pd.DataFrame:
 
 
 def reported(records: Records) -> pd.DataFrame:
-    """The papers' own scores beside ours, on official data only. Corpus, size and split differ: no contest."""
+    """Scores from the papers next to ours, on official data only. They are not comparable: corpus, size and split "
+    "differ."""
     return _frame(reported_lines(_grid(records)), _REPORTED)
 
 
@@ -234,13 +237,22 @@ def blimp(records: Records) -> pd.DataFrame:
     return _frame(found, [*_IDENTITY, "task", "seeds", "all pairs", *phenomena.PHENOMENA.values(), "source"])
 
 
+def agreement(records: Records) -> pd.DataFrame:
+    """Kendall's tau between the orders of models after pre-trainings with different seeds, one line per task; empty
+    where no models have several."""
+    grid = _grid(records)
+    found = [(column.title, agreements.agreement(grid, column)) for column in grid.columns]
+    lines = [[title, one.tau, *one.interval, one.models, one.pretrainings] for title, one in found if one]
+    return _frame(lines, ["task", "tau", "low", "high", "models", "pre-trainings"])
+
+
 def table_2(records: Records) -> pd.DataFrame:
-    """The survey's Table 2, reported beside measured."""
+    """The survey's Table 2, reported and measured."""
     return _survey(survey.table_2(_grid(records)), "model", [*survey.TABLE_2, *survey.GLUE, "FT"])
 
 
 def table_3(records: Records) -> pd.DataFrame:
-    """The survey's Table 3, compressed models, reported beside measured."""
+    """The survey's Table 3 (compressed models), reported and measured."""
     return _survey(survey.table_3(_grid(records)), "method", [*survey.TABLE_3, *survey.GLUE])
 
 

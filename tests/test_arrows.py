@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ MAY_IMPORT = {
     "tasks": {"tasks"},
     "leaderboard": {"leaderboard"},
 }
+LEADERBOARD = {
+    "stats": set(),
+    "text": set(),
+    "records": {"text"},
+    "scores": {"records", "stats", "text"},
+    "gate": {"records", "stats", "text"},
+    "survey": {"records", "scores", "stats", "text"},
+    "tables": {"records", "scores", "stats", "survey", "text"},
+    "page": {"records", "scores", "stats", "survey", "tables", "text"},
+}
+"""What each part of the leaderboard may import besides itself; `leaderboard.board` imports them all."""
 QUICK = (
     "runs.plan",
     "engine.budget",
@@ -43,9 +55,14 @@ QUICK = (
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
     """Each imported module's name, and whether it is imported at the top of the file (not inside a function)."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     inner = {
         id(node)
         for function in ast.walk(tree)
@@ -79,6 +96,24 @@ def test_imports_follow_the_arrows(path: Path) -> None:
         assert room not in ("tasks", "leaderboard") or top not in HEAVY, f"{name(path)} may not import {module}"
 
 
+@pytest.mark.parametrize("part", LEADERBOARD)
+def test_the_parts_of_the_leaderboard_import_what_is_below_them(part: str) -> None:
+    home = ROOT / "leaderboard" / part
+    for path in home.glob("*.py") if home.is_dir() else [home.with_suffix(".py")]:
+        for module, _ in imports(path):
+            for other in imported_parts(path, module):
+                assert other in LEADERBOARD[part] | {part}, f"{name(path)} may not import {module}"
+
+
+def imported_parts(path: Path, module: str) -> set[str]:
+    """The parts of the leaderboard that the import of ``module`` in ``path`` takes."""
+    if module != "ptmbench.leaderboard":
+        return {module.split(".")[2]} if module.startswith("ptmbench.leaderboard.") else set()
+    nodes = ast.walk(tree_of(path))
+    froms = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == module)
+    return {alias.name for node in froms for alias in node.names}
+
+
 MODELS = sorted(models.paths().values())
 
 
@@ -94,7 +129,10 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
     modules += [f"ptmbench.tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
     modules += [f"ptmbench.models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
     modules += [f"ptmbench.models.{path.parent.name}.{path.stem}" for path in MODELS]
-    modules += [f"ptmbench.leaderboard.{path.stem}" for path in (ROOT / "leaderboard").glob("[!_]*.py")]
+    modules += [
+        "ptmbench." + ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "leaderboard").rglob("[!_]*.py")
+    ]
     modules += [
         f"ptmbench.bench.runs.suites.{path.stem}" for path in (ROOT / "bench" / "runs" / "suites").glob("[!_]*.py")
     ]
@@ -120,15 +158,16 @@ def test_files_stay_readable_in_one_sitting(path: Path) -> None:
     assert lines <= longest, f"{name(path)} has {lines} lines; beyond {longest} it wants to be two files (aim at 250)"
 
 
-def project_files(path: Path) -> set[Path]:
+@cache
+def project_files(path: Path) -> frozenset[Path]:
     """The files of the project that ``path`` imports, at its top or inside a function."""
     ours = [module.split(".")[1:] for module in names(path) if module.startswith("ptmbench.")]
-    return {file for parts in ours if (file := ROOT.joinpath(*parts).with_suffix(".py")).exists()}
+    return frozenset({file for parts in ours if (file := ROOT.joinpath(*parts).with_suffix(".py")).exists()})
 
 
 def names(path: Path) -> Iterator[str]:
     """What ``path`` imports, anywhere in it: modules, and whatever is imported from them."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -194,7 +233,7 @@ def test_two_hops_explain_a_model(path: Path) -> None:
 @pytest.mark.parametrize("path", described(), ids=name)
 def test_a_model_that_describes_itself_computes_no_costs(path: Path) -> None:
     """Parameters and FLOPs follow from the configurations: arithmetic is left to functions that define sizes."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     sizes = [f for f in functions if isinstance(f.returns, ast.Name) and f.returns.id in ("Size", "int")]
     allowed = {id(node) for function in sizes for node in ast.walk(function)}

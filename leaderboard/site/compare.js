@@ -1,4 +1,4 @@
-// Two rows beside each other, and their examples, which lie in files beside the page and are loaded when asked for.
+// Compares two rows. Their examples are in files next to the page and are loaded on demand.
 const loaded = new Map();
 window.ptmbenchExamples = (name, rows) => loaded.set(name, rows);
 
@@ -8,7 +8,7 @@ function load(file) {
   return new Promise((resolve, reject) => {
     const script = element("script", undefined, { src: file });
     script.addEventListener("load", () => resolve(loaded.get(name) || []));
-    script.addEventListener("error", () => reject(new Error(`${file} is not beside this page: copy the whole folder of the board.`)));
+    script.addEventListener("error", () => reject(new Error(`${file} is missing next to this page. Copy the whole folder of the board.`)));
     document.head.append(script);
   });
 }

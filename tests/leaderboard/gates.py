@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 
-from ptmbench.leaderboard import pack
-from ptmbench.leaderboard.gate import gate
-from ptmbench.leaderboard.record import FOLDER, write
-from ptmbench.leaderboard.resampling import Scored
+from ptmbench.leaderboard.gate.gate import gate
+from ptmbench.leaderboard.gate.resampling import Scored
+from ptmbench.leaderboard.records import pack
+from ptmbench.leaderboard.records.record import FOLDER, write
 from tests.leaderboard.made import record
 
 EASE = np.random.default_rng(99).standard_normal(1000)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.records.record import Record
 
 CARD = {
     "title": "BERT",

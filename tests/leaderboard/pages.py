@@ -3,7 +3,7 @@
 import html.parser
 import re
 
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard.records.record import write
 
 
 class Page(html.parser.HTMLParser):

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ptmbench.leaderboard import board, index, pack
-from ptmbench.leaderboard.baseline import BaselineError, accept, recover, verify
-from ptmbench.leaderboard.gate import gate
-from ptmbench.leaderboard.pack import PACK
-from ptmbench.leaderboard.record import FOLDER, write
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.gate.gate import gate
+from ptmbench.leaderboard.records import index, pack
+from ptmbench.leaderboard.records.baseline import BaselineError, accept, recover, verify
+from ptmbench.leaderboard.records.pack import PACK
+from ptmbench.leaderboard.records.record import FOLDER, write
+from ptmbench.leaderboard.records.store import load
 from tests.leaderboard.gates import cells, scorer, side, unpacked
 from tests.leaderboard.made import blank
 
@@ -126,7 +127,7 @@ def test_a_tampered_baseline_is_noticed(tmp_path, how):
 
 def test_what_cannot_be_accepted(tmp_path):
     run = side(tmp_path / "run", cells())
-    with pytest.raises(BaselineError, match="not beside the records.*--without-predictions"):
+    with pytest.raises(BaselineError, match="missing next to the records.*--without-predictions"):
         accept(run, tmp_path / "baseline", "Predictions are gone.")
     first = min((run / FOLDER).glob("*.json"))
     kept = run / json.loads(first.read_text())["predictions"]["file"]
@@ -138,7 +139,7 @@ def test_what_cannot_be_accepted(tmp_path):
     good = side(tmp_path / "good", cells(predictions=False))
     with pytest.raises(BaselineError, match="needs a reason"):
         accept(good, tmp_path / "baseline", " \n")
-    with pytest.raises(BaselineError, match="not empty and no baseline"):
+    with pytest.raises(BaselineError, match="not empty, and is not a baseline"):
         accept(good, tmp_path / "run", "Wrong folder.")
     with pytest.raises(BaselineError, match="no record with a score"):
         accept(side(tmp_path / "none", [blank("x", "y")]), tmp_path / "baseline", "Nothing.")

@@ -4,8 +4,8 @@ import pytest
 
 from ptmbench import models, tasks
 from ptmbench.leaderboard import board, tables
-from ptmbench.leaderboard.benchmarks import BENCHMARKS
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.records.record import Record
+from ptmbench.leaderboard.scores.benchmarks import BENCHMARKS
 from tests.leaderboard.made import record
 
 GLUE, SURVEY, SUPERGLUE = BENCHMARKS

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from ptmbench.leaderboard import board, tables
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.charts import front
-from ptmbench.leaderboard.gate import gate
-from ptmbench.leaderboard.record import RecordError, write
-from ptmbench.leaderboard.verdicts import INCONCLUSIVE
+from ptmbench.leaderboard.gate.gate import gate
+from ptmbench.leaderboard.gate.verdicts import INCONCLUSIVE
+from ptmbench.leaderboard.page.charts import front
+from ptmbench.leaderboard.records.record import RecordError, write
+from ptmbench.leaderboard.scores.arrange import arrange
 from tests.leaderboard.made import CARD, blank, record, world
 from tests.leaderboard.pages import Page, run
 
@@ -65,7 +65,7 @@ def test_numbers_that_no_run_would_write_break_no_page():
     made += [record(name="curve", curve=points), record(name="flat", curve=({"step": 1, "loss": 0.5},))]
     page = Page(board.render(made)).text
     assert "HUGE" in page and "CURVE" in page and "loss 1: 0.5" in page
-    with pytest.raises(RecordError, match="larger than any number"):
+    with pytest.raises(RecordError, match="larger than the largest number"):
         write(Path("nowhere"), record(scores={"headline": {"value": 10**400}}))
 
 
@@ -126,7 +126,10 @@ def test_what_the_intervals_leave_out_stands_on_the_page():
 
 def test_how_many_neighbours_are_separable_stands_on_the_page():
     made = [record(name=name, value=value) for name, value in (("a", 90.0), ("b", 89.5), ("c", 20.0))]
-    assert "Of 2 pairs of neighbours in the ranking, 1 is certainly different." in Page(board.render(made)).text
+    assert (
+        "Pairs of rows that follow each other in the ranking and certainly differ: 1 of 2."
+        in Page(board.render(made)).text
+    )
 
 
 def test_examples_lie_beside_the_page_and_only_those_that_belong_to_a_score(tmp_path):

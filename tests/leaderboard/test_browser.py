@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptmbench.leaderboard import board
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import record, world
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -169,7 +169,7 @@ def test_examples_that_were_not_copied_are_a_sentence(opened, page, tmp_path):
     from selenium.webdriver.support.ui import WebDriverWait
 
     WebDriverWait(opened, 10).until(lambda driver: driver.find_elements("css selector", "#examples .bad"))
-    assert "copy the whole folder of the board" in opened.find_element("id", "examples").text
+    assert "Copy the whole folder of the board" in opened.find_element("id", "examples").text
     opened.get_log("browser")
 
 

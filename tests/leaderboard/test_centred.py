@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from ptmbench.leaderboard import board, centred, tables
-from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.scores import centred
+from ptmbench.leaderboard.scores.arrange import arrange
 from tests.leaderboard import made
 
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.contrast import Sample, gap, not_worse, samples, stars
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.contrast import Sample, gap, not_worse, samples, stars
 from ptmbench.leaderboard.stats import Error, Interval
 from tests.leaderboard.made import record
 
@@ -42,7 +42,7 @@ def test_a_gap_pairs_seeds_and_adds_the_examples():
     single = theirs._replace(values={((), 0): 70.0}, examples=1.0)
     alone = gap(ours, single)  # other seeds: the variance over seeds is 10^2 / 3, with two degrees of freedom
     total = 100 / 3 + 1.0
-    expected = Error(math.sqrt(total), total**2 / ((100 / 3) ** 2 / 2)).around(1.0)
+    expected = Error(math.sqrt(total), total**2 / ((100 / 3) ** 2 / 2), 10 / math.sqrt(3), 2).around(1.0)
     assert alone.interval == pytest.approx(expected) and not alone.above
 
 

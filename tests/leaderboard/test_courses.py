@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from ptmbench.leaderboard import board, courses
-from ptmbench.leaderboard.baseline import accept, verify
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.records import courses
+from ptmbench.leaderboard.records.baseline import accept, verify
+from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import record
 from tests.leaderboard.pages import Page
 
@@ -89,7 +90,7 @@ def test_the_page_draws_them_over_tokens_and_flops_with_a_table(run, tmp_path):
 
 
 def test_many_models_have_colours_and_dashes_that_tell_them_apart():
-    from ptmbench.leaderboard import charts
+    from ptmbench.leaderboard.page import charts
 
     lines = [
         charts.Course(number=i, label=f"m{i}", paths=[[(10.0, 9.0), (1000.0, 5.0 + i / 50)]]) for i in range(1, 27)

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from ptmbench.bench import adapt
-from ptmbench.leaderboard import board, export, survey, tables
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.records.record import write
+from ptmbench.leaderboard.scores import export
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.survey import reported as survey
 from ptmbench.leaderboard.text import latex_cell
 from tests.leaderboard.made import CARD, blank, record, world
 from tests.leaderboard.test_board import HOSTILE, SITE

@@ -5,8 +5,9 @@ import math
 import pandas as pd
 import pytest
 
-from ptmbench.leaderboard import frames, tables
-from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard import tables
+from ptmbench.leaderboard.scores import frames
+from ptmbench.leaderboard.scores.arrange import arrange
 from tests.leaderboard import made
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from ptmbench.leaderboard import gate_report, margins
-from ptmbench.leaderboard.baseline import BaselineError
-from ptmbench.leaderboard.gate import gate
-from ptmbench.leaderboard.record import FOLDER, RecordError
+from ptmbench.leaderboard.gate import margins
+from ptmbench.leaderboard.gate import report as gate_report
+from ptmbench.leaderboard.gate.gate import gate
+from ptmbench.leaderboard.records.baseline import BaselineError
+from ptmbench.leaderboard.records.record import FOLDER, RecordError
 from tests.leaderboard.gates import between, cells, noisy, only, scorer, side
 from tests.leaderboard.made import blank, record
 
@@ -177,7 +178,7 @@ def test_another_recipe_is_no_number(tmp_path, changes, words):
     assert only(found).drop is None
 
 
-def test_what_a_cell_reads_and_learns_besides_is_of_its_recipe(tmp_path):
+def test_extra_encoders_belong_to_the_recipe(tmp_path):
     """A random twin that is stacked on GloVe's vectors, of which those of HEAD were trained longer."""
     made = record().pretraining
 
@@ -189,8 +190,19 @@ def test_what_a_cell_reads_and_learns_besides_is_of_its_recipe(tmp_path):
     assert only(found).reason == "HEAD ran it with another pre-training tokens of glove."
     moved = between(tmp_path / "weights", [stacked(50.0)], [stacked(80.0, weights_sha256="0" * 64)])
     assert "other weights" in " ".join(only(moved).notes) and not only(moved).drop.paired
-    sides = [[record(task_={"beside": {"trec": {"version": n, "data_sha256": "0"}}})] for n in (1, 2)]
-    assert "another task version of trec" in only(between(tmp_path / "tasks", *([one] for one in sides))).reason
+
+
+@pytest.mark.parametrize("versions, comparable", [((1, 1), True), ((1, 2), False)])
+@pytest.mark.parametrize("names", [("auxiliary", "auxiliary"), ("beside", "auxiliary")])
+def test_versions_of_auxiliary_tasks(tmp_path, names, versions, comparable):
+    """Also between an old record, which has them under "beside", and a new one."""
+    base, head = (
+        [record(seed=s, value=50.0, task_={name: {"trec": {"version": version, "data_sha256": "0"}}}) for s in range(5)]
+        for name, version in zip(names, versions, strict=True)
+    )
+    found = only(between(tmp_path, [base], [head]))
+    assert (found.verdict != "not comparable") == comparable, found.reason
+    assert comparable or "another task version of trec" in found.reason
 
 
 def test_diverged_seeds_are_counted_and_tested(tmp_path):

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ptmbench.leaderboard import gate_report
+from ptmbench.leaderboard.gate import report as gate_report
 from tests.leaderboard.gates import between, cells, noisy
 from tests.leaderboard.made import blank
 

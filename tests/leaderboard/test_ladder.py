@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ptmbench.leaderboard import ladder
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.ladder import Point, Series
-from ptmbench.leaderboard.measures import Measure
+from ptmbench.leaderboard.scores import ladder
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.ladder import Point, Series
+from ptmbench.leaderboard.scores.measures import Measure
 from ptmbench.leaderboard.stats import Interval, error, summarise, units
 from tests.leaderboard.ladders import RUNGS, rung, rungs
 from tests.leaderboard.made import record

@@ -2,9 +2,9 @@
 
 import json
 
-from ptmbench.leaderboard.record import planned
-from ptmbench.leaderboard.sides import match
-from ptmbench.leaderboard.sides import read as read_sides
+from ptmbench.leaderboard.gate.sides import match
+from ptmbench.leaderboard.gate.sides import read as read_sides
+from ptmbench.leaderboard.records.record import planned
 from tests.leaderboard import gates
 from tests.leaderboard.ladders import RUNGS, failed, rung
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ptmbench.leaderboard import board, charts, ladder_page, tables
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.record import RecordError, write
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.page import charts
+from ptmbench.leaderboard.page import ladder as ladder_page
+from ptmbench.leaderboard.records.record import RecordError, write
+from ptmbench.leaderboard.scores.arrange import arrange
 from tests.leaderboard.ladders import rung, rungs
 from tests.leaderboard.made import record
 from tests.leaderboard.pages import Page, run

@@ -1,7 +1,7 @@
 """What a catalogue adds to the board: lessons on the sheets, objectives, and the survey's figure 3."""
 
 from ptmbench.leaderboard import board
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import record
 from tests.leaderboard.pages import Page
 

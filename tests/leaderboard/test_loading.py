@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from ptmbench.leaderboard import board, index, store
-from ptmbench.leaderboard.pieces import Pieces
-from ptmbench.leaderboard.record import FOLDER, RecordError, read, write
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.records import index, store
+from ptmbench.leaderboard.records.pieces import Pieces
+from ptmbench.leaderboard.records.record import FOLDER, RecordError, read, write
 from tests.leaderboard.made import blank, record, world
 
 NAN = float("nan")

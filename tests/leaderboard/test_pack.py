@@ -7,12 +7,13 @@ import pytest
 
 import ptmbench
 from ptmbench.bench.__main__ import main
-from ptmbench.leaderboard import board, pack
-from ptmbench.leaderboard.baseline import BaselineError, accept, verify
-from ptmbench.leaderboard.gate import gate
-from ptmbench.leaderboard.pack import PACK
-from ptmbench.leaderboard.record import FOLDER, RecordError
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.gate.gate import gate
+from ptmbench.leaderboard.records import pack
+from ptmbench.leaderboard.records.baseline import BaselineError, accept, verify
+from ptmbench.leaderboard.records.pack import PACK
+from ptmbench.leaderboard.records.record import FOLDER, RecordError
+from ptmbench.leaderboard.records.store import load
 from tests.leaderboard.gates import cells, scorer, side
 from tests.leaderboard.made import blank, record, world
 

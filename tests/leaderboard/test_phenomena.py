@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from ptmbench.leaderboard import board, phenomena, tables
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.records.record import write
+from ptmbench.leaderboard.scores import phenomena
 from tests.leaderboard.made import record
 from tests.tasks.folders import real
 

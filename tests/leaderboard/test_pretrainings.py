@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.leaderboard import board, export, tables
-from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.page.view import board as shown
+from ptmbench.leaderboard.scores import export
+from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.stats import Interval, difference, error, from_examples, summarise, units
-from ptmbench.leaderboard.view import board as shown
 from tests.leaderboard.ladders import failed, rung, rungs
 from tests.leaderboard.made import record
 from tests.leaderboard.pages import Page

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.ranks import Rank, ranks, separable, together
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.ranks import Rank, ranks, separable, together
 from ptmbench.leaderboard.stats import Interval, error, from_examples, summarise
 from tests.leaderboard.made import record
 

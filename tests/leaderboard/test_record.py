@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptmbench.leaderboard import record as records
-from ptmbench.leaderboard.record import RecordError, RecordExists, read, slug, write
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.records import record as records
+from ptmbench.leaderboard.records.record import RecordError, RecordExists, read, slug, write
+from ptmbench.leaderboard.records.store import load
 from tests.leaderboard.made import blank, record
 
 
@@ -69,7 +69,7 @@ def test_killed_before_the_name_is_given(tmp_path, call):
     code = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom tests.leaderboard.made import record\n"
         f"os.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from ptmbench.leaderboard.record import write\nwrite(Path(sys.argv[1]), record())\n"
+        "from ptmbench.leaderboard.records.record import write\nwrite(Path(sys.argv[1]), record())\n"
     )
     root = Path(__file__).resolve().parents[2]
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root, env=os.environ | {"PYTHONPATH": "."})
@@ -118,7 +118,7 @@ def test_every_flipped_byte_and_every_cut_is_noticed(tmp_path):
 
 def _reseal(path, **changes):
     body = json.loads(path.read_text()) | changes
-    body["seal"] = records._seal(body)
+    body["seal"] = records.seal(body)
     path.write_text(json.dumps(body))
 
 
@@ -148,7 +148,7 @@ def test_newer_schema_says_what_to_do(tmp_path):
             {"row": record().row | {"card": {"extensions": ["x", {}]}}},
             "row.card.extensions must be str or null, found {}",
         ),
-        ({"task": record().task | {"chance": 10**400}}, "task.chance is larger than any number"),
+        ({"task": record().task | {"chance": 10**400}}, "task.chance is larger than the largest number"),
         ({"predictions": {"file": "../x", "sha256": ""}}, "outside the run folder"),
         ({"extra": 1}, "unknown field 'extra'"),
     ],
@@ -161,7 +161,7 @@ def test_broken_layouts(tmp_path, changes, sentence):
 
 
 def test_what_json_cannot_hold_is_named(tmp_path):
-    with pytest.raises(RecordError, match=r"cost\.model: object is no JSON type"):
+    with pytest.raises(RecordError, match=r"cost\.model: object is not a JSON type"):
         write(tmp_path, record(cost={"model": object()}))
     assert not (tmp_path / "records").exists()
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from ptmbench import leaderboard
-from ptmbench.leaderboard import board, courses
-from ptmbench.leaderboard.baseline import verify
-from ptmbench.leaderboard.pack import PACK
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.records import courses
+from ptmbench.leaderboard.records.baseline import verify
+from ptmbench.leaderboard.records.pack import PACK
+from ptmbench.leaderboard.records.store import load
 
 RESULTS = Path(leaderboard.__file__).parent / "results"
 FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())

@@ -2,12 +2,13 @@
 
 import re
 
-from ptmbench.leaderboard import board, pictures
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.contrast import gap
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard import board
+from ptmbench.leaderboard.page import pictures
+from ptmbench.leaderboard.page.story import Story
+from ptmbench.leaderboard.records.record import write
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.contrast import gap
 from ptmbench.leaderboard.stats import Interval
-from ptmbench.leaderboard.story import Story
 from ptmbench.leaderboard.text import duration
 from tests.leaderboard.made import blank, record, world
 from tests.leaderboard.test_contrast import one

@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from ptmbench.leaderboard import board, survey, tables
-from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.stats import summarise
+from ptmbench.leaderboard.survey import reported as survey
 from tests.leaderboard.made import blank, record
 from tests.leaderboard.pages import Page
 
@@ -155,7 +156,7 @@ def test_what_is_read_beside_is_not_mixed_either():
     twins = [stacked(40.0, kind="random"), stacked(45.0, kind="random", tokens=5_000_000_000)]
     grid = arrange([stacked(60.0), longer, *twins, record(name="flair", task="wikitext2", value=9.0)])
     titles = sorted(row.title for row in grid.rows if row.kind == "pretrained" and row.adaptation == "stacked")
-    assert len(titles) == 2 and "beside glove cccccc, tokenizer dddddd, 20,000,000 tokens" in titles[0]
+    assert len(titles) == 2 and "with glove cccccc, tokenizer dddddd, 20,000,000 tokens" in titles[0]
     found = sorted(_brought(grid, row, twin).mean for row, twin in tables.twin_rows(grid))
     assert found == [20.0, 25.0]  # each from the twin that reads the same vectors
     seeds = [stacked(60.0), stacked(70.0, tokens=5, seed=1)]

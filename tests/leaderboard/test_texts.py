@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ptmbench.leaderboard import board
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import record
 from tests.leaderboard.test_browser import browser, open_, pytestmark  # noqa: F401
 

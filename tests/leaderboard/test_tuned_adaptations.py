@@ -1,7 +1,8 @@
 """Records of tuned adaptations on the board: rows of their own, twins with as many trials, and what the tuning cost."""
 
-from ptmbench.leaderboard import sheets, twins, view
-from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.page import sheets, view
+from ptmbench.leaderboard.scores import twins
+from ptmbench.leaderboard.scores.arrange import arrange
 from tests.leaderboard import made
 
 TUNED = {"tuning": {"trials": 10, "flops": 2e12}}

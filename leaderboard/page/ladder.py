@@ -1,0 +1,145 @@
+"""The section of the board about ladders of budgets: pictures and tables of `leaderboard.scores.ladder`, as plain
+values for the template."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ptmbench.leaderboard.page import charts
+from ptmbench.leaderboard.scores import ladder
+from ptmbench.leaderboard.scores.grid import Grid
+from ptmbench.leaderboard.scores.ladder import Curve, Pair
+from ptmbench.leaderboard.scores.measures import Measure
+from ptmbench.leaderboard.stats import Interval
+from ptmbench.leaderboard.text import clean, number, quantity
+
+_MOST_LINES = 2 * charts.COLOURS
+"""Lines of one picture; the table has all."""
+_LIKELY = 0.05
+"""Share of the replicates from which a pair that does not cross is listed as one that may."""
+
+
+def section(grid: Grid) -> dict[str, Any]:
+    """{"pictures", "lines", "pairs", "steps", "replicates", "losses"} for the template; the first three are empty if no
+    model has several budgets. "losses" says whether there are curves of losses."""
+    found = ladder.curves(grid)
+    by_measure: dict[Measure, list[Curve]] = {}
+    for one in found:
+        by_measure.setdefault(one.measure, []).append(one)
+    ordered = sorted(by_measure, key=lambda measure: measure.is_loss)  # stable: losses last
+    pictures = [_picture(measure, by_measure[measure]) for measure in ordered]
+    lines = [_line(one) for measure in ordered for one in by_measure[measure]]
+    pairs = [_pair(one) for one in ladder.pairs(found) if math.isfinite(one.crossing) or one.crossed >= _LIKELY]
+    return {
+        "pictures": pictures,
+        "lines": lines,
+        "pairs": pairs,
+        "steps": _steps(lines),
+        "replicates": ladder.REPLICATES,
+        "losses": any(measure.is_loss for measure in ordered),
+    }
+
+
+def _steps(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """Heads of the columns of gains: the rungs on both sides of a step, or its number if the models' rungs differ."""
+    found = []
+    for i in range(max((len(line["gains"]) for line in lines), default=0)):
+        rungs = {line["gains"][i]["steps"] for line in lines if i < len(line["gains"])}
+        found.append(rungs.pop() if len(rungs) == 1 else f"Step {i + 1}")
+    return found
+
+
+def _picture(measure: Measure, same: Sequence[Curve]) -> dict[str, Any]:
+    return {
+        "title": _capital(measure.title),
+        "better": "higher" if measure.higher_is_better else "lower",
+        "svg": charts.ladder([_plotted(one) for one in same[:_MOST_LINES]], _ticks(same)),
+        "left_out": max(0, len(same) - _MOST_LINES),
+    }
+
+
+def _plotted(one: Curve) -> charts.Line:
+    found = one.measure.of(one.series.twin) if one.series.twin else None
+    return charts.Line(
+        number=one.series.number,
+        label=clean(one.series.label),
+        points=[(point.flops, point.value, point.interval) for point in one.points],
+        twin=(found.value, found.interval) if found else None,
+    )
+
+
+def _ticks(same: Sequence[Curve]) -> dict[float, str]:
+    """The mean FLOPs of each rung, with the budget that was asked for where it is one of FLOPs."""
+    rungs: dict[str, list[float]] = {}
+    for one in same[:_MOST_LINES]:
+        for point in one.points:
+            rungs.setdefault(point.rung, []).append(point.flops)
+    ends = {flops for values in rungs.values() for flops in (min(values), max(values))}
+    found = {math.exp(sum(map(math.log, values)) / len(values)): rung for rung, values in rungs.items()}
+    ticks = {
+        flops: _short(rung) if rung.endswith(" FLOPs") else quantity(flops, "FLOP") for flops, rung in found.items()
+    }
+    return {min(ends): "", max(ends): ""} | ticks
+
+
+def _line(one: Curve) -> dict[str, Any]:
+    fit, digits = one.fit, one.measure.decimals
+    more = digits + 1  # gains are smaller than scores
+    return {
+        "number": one.series.number,
+        "label": one.series.label,
+        "words": one.series.words,
+        "task": _capital(one.measure.title),
+        "points": [f"{_short(point.rung)}: {number(point.value, decimals=digits)}" for point in one.points],
+        "drawn": "; ".join(dict.fromkeys(point.drawn for point in one.points)),
+        "gains": [
+            {
+                "steps": f"{_short(gain.below.rung)} to {gain.above.rung}",
+                **_signed(gain.value, gain.interval, more),
+            }
+            for gain in one.gains
+        ],
+        "slope": _signed(fit.slope, fit.slope_interval, more) if fit else None,
+        "bend": _signed(fit.bend, fit.bend_interval, more) if fit else None,
+        "exponent": _signed(fit.exponent, fit.exponent_interval, 3) if fit else None,
+        "refusal": one.refusal,
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    first, second = pair.first.series, pair.second.series
+    return {
+        "first": f"{first.number} {first.label}",
+        "second": f"{second.number} {second.label}",
+        "words": first.words if first.words == second.words else f"{first.words}; {second.words}",
+        "task": _capital(pair.first.measure.title),
+        "ahead": [
+            {"rung": rung, "share": f"{100 * share:.0f} %" if math.isfinite(share) else ""}
+            for rung, share in zip(pair.rungs, pair.ahead, strict=True)
+        ],
+        "crossing": f"{pair.crossing:.2g} FLOPs".replace("e+0", "e").replace("e+", "e")
+        if math.isfinite(pair.crossing)
+        else "",
+        "sort": pair.crossing if math.isfinite(pair.crossing) else "",
+        "crossed": f"{100 * pair.crossed:.0f} %" if math.isfinite(pair.crossed) else "",
+    }
+
+
+def _signed(value: float, interval: Interval, digits: int) -> dict[str, Any]:
+    """A number with its sign and interval; ``apart`` where the interval excludes zero."""
+    known = math.isfinite(interval.low) and math.isfinite(interval.high)
+    return {
+        "value": f"{value:+.{digits}f}" if math.isfinite(value) else "",
+        "interval": f"{interval.low:+.{digits}f} to {interval.high:+.{digits}f}" if known else "",
+        "sort": f"{value:.6g}" if math.isfinite(value) else "",
+        "apart": known and (interval.low > 0 or interval.high < 0),
+    }
+
+
+def _short(rung: str) -> str:
+    """A rung without its unit where that is FLOPs, as on the axes of the pictures."""
+    return rung.removesuffix(" FLOPs")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,178 @@
+"""The two pictures at the top of a board, as inline SVG: scores against cost with names, and gains with intervals.
+
+Names are placed so that they touch neither each other nor a point. A point whose name has no room has it as a tooltip.
+Numbers and escaped texts go into the markup, so nothing from a record can become an element.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from ptmbench.leaderboard.page.charts import LEAST_DECADES, front, round_levels, rules, scale, whisker, widened
+from ptmbench.leaderboard.stats import Interval
+from ptmbench.leaderboard.text import clean, duration, number
+
+_WIDTH, _HEIGHT = 860, 400
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 14, 40
+_LETTER, _LINE = 7.1, 15.0
+"""Room for a letter and for a line of text. Both are generous, since the font of the reader is not known."""
+_LONGEST = 34
+_TIMES = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0, 3_600_000.0)
+"""Seconds that an axis of times may name."""
+_LEAST_STEPS = 20
+"""The least height of an axis of scores, in the last printed decimal: less would stretch what rounding hides."""
+_ROW = 19
+_NAMES, _NUMBERS = 290, 196
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A row: cost in seconds, score with its interval, "model", "random" or "baseline", and its anchor."""
+
+    name: str
+    cost: float
+    score: float
+    interval: Interval
+    kind: str
+    link: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A gain with its interval; ``apart`` where the interval excludes zero."""
+
+    name: str
+    value: float
+    interval: Interval
+    apart: bool
+    link: str
+
+
+class _Box(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: "_Box") -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+
+def scatter(points: Sequence[Point], decimals: int = 1, higher_is_better: bool = True) -> Markup:
+    """Scores over seconds (logarithmic) with intervals. The rows that no other beats in both are joined by a line."""
+    logs = [math.log10(point.cost) for point in points]
+    across = scale(widened(min(logs), max(logs), LEAST_DECADES), _LEFT + 14, _WIDTH - _RIGHT - 14)
+    ends = [end for point in points for end in (point.score, *point.interval) if math.isfinite(end)]
+    low, high = widened(min(ends), max(ends), _LEAST_STEPS * 10.0**-decimals)
+    levels = round_levels(low, high)
+    up = scale((levels[0], levels[-1]), _HEIGHT - _BOTTOM, _TOP)
+    parts = rules(levels, up, _LEFT, _WIDTH - _RIGHT)
+    for seconds in _TIMES:
+        x = across(math.log10(seconds))
+        if _LEFT <= x <= _WIDTH - _RIGHT:
+            parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')
+            words = _time(seconds)
+            parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{words}</text>')
+    places = [(across(math.log10(point.cost)), up(point.score)) for point in points]
+    sign = 1 if higher_is_better else -1
+    best = front({i: (point.cost, sign * point.score) for i, point in enumerate(points)})
+    line = " ".join(f"{places[i][0]:.1f},{places[i][1]:.1f}" for i in sorted(best, key=lambda i: points[i].cost))
+    parts.append(f'<polyline class="front" points="{line}"/>')
+    parts += [whisker(x, point.interval, up) for point, (x, _) in zip(points, places, strict=True)]
+    first = sorted(range(len(points)), key=lambda i: (i not in best, points[i].kind == "random", i))
+    named = _labels([points[i].name for i in first], [places[i] for i in first], places)
+    for i, label in sorted(zip(first, named, strict=True)):
+        point, (x, y) = points[i], places[i]
+        told = f"{point.name}: {with_interval(point.score, point.interval, decimals)}, {duration(point.cost)}"
+        title = f"<title>{escape(clean(told))}</title>"
+        parts.append(f'<a href="#{escape(point.link)}">{_mark(point.kind, x, y, title)}{label}</a>')
+    return _svg("plane named", _WIDTH, _HEIGHT, parts)
+
+
+def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
+    """Gains with their 95 % intervals on one axis with zero in it, one line each; filled where zero is excluded."""
+    ends = [end for bar in bars for end in (bar.value, *bar.interval) if math.isfinite(end)]
+    low, high = widened(min(*ends, 0.0), max(*ends, 0.0), _LEAST_STEPS * 10.0**-decimals)
+    levels = round_levels(low, high)
+    across = scale((levels[0], levels[-1]), _NAMES, _WIDTH - _NUMBERS)
+    height = _ROW * len(bars) + 30
+    parts = []
+    for level in levels:
+        x, kind = f"{across(level):.1f}", "zero" if level == 0 else "axis"
+        parts.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="4" y2="{height - 24}"/>')
+        parts.append(f'<text x="{x}" y="{height - 8}" text-anchor="middle">{f"{level:+g}" if level else 0}</text>')
+    for i, bar in enumerate(bars):
+        y, known = _ROW * i + 15, math.isfinite(sum(bar.interval))
+        name = bar.name if len(bar.name) <= _LONGEST + 2 else f"{bar.name[: _LONGEST + 1]}…"
+        tooltip = f"<title>{escape(clean(bar.name))}</title>" if name != bar.name else ""
+        label = f'<text class="name" x="{_NAMES - 12}" y="{y}" dy="4" text-anchor="end">{escape(clean(name))}'
+        label += f"{tooltip}</text>"
+        drawn = ""
+        if known:
+            x = across(bar.interval.low), across(bar.interval.high)
+            drawn = f'<line class="range" x1="{x[0]:.1f}" x2="{x[1]:.1f}" y1="{y}" y2="{y}"/>'
+        drawn += f'<circle class="{"on" if bar.apart else "off"}" cx="{across(bar.value):.1f}" cy="{y}" r="4"/>'
+        words = with_interval(bar.value, bar.interval, decimals, True)
+        kind = "amount apart" if bar.apart else "amount"
+        amount = f'<text class="{kind}" x="{_WIDTH - _NUMBERS + 14}" y="{y}" dy="4">{words}</text>'
+        parts.append(f'<a href="#{escape(bar.link)}">{label}{drawn}{amount}</a>')
+    return _svg("plane forest", _WIDTH, height, parts)
+
+
+def with_interval(value: float, interval: Interval, decimals: int = 1, signed: bool = False) -> str:
+    """ "48.2 (46.5 to 50.0)"; without the brackets where the interval is not known."""
+    words = number(value, signed, decimals)
+    if not math.isfinite(sum(interval)):
+        return words
+    low, high = (number(end, signed, decimals) for end in interval)
+    return f"{words} ({low} to {high})"
+
+
+def _labels(
+    names: Sequence[str], places: Sequence[tuple[float, float]], points: Sequence[tuple[float, float]]
+) -> list[str]:
+    """A text for each of ``places``, the earlier ones first, where it meets no other text and none of ``points``;
+    "" where there is no such place."""
+    taken = [_Box(x - 5, y - 5, x + 5, y + 5) for x, y in points]
+    inside = _Box(_LEFT, _TOP - 8, _WIDTH, _HEIGHT - _BOTTOM)
+    found = []
+    for name, (x, y) in zip(names, places, strict=True):
+        words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+        width, text = _LETTER * len(words), ""
+        for anchor, dx, dy in (
+            ("start", 8, 0), ("end", -8, 0), ("middle", 0, -13), ("middle", 0, 14), ("start", 7, -11), ("start", 7, 12),
+            ("end", -7, -11), ("end", -7, 12),
+        ):  # fmt: skip
+            left = x + dx - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+            box = _Box(left, y + dy - _LINE / 2, left + width, y + dy + _LINE / 2)
+            within = box.left >= inside.left and box.right <= inside.right
+            if within and inside.top <= box.top and box.bottom <= inside.bottom and not any(map(box.meets, taken)):
+                taken.append(box)
+                at = f'x="{x + dx:.1f}" y="{y + dy:.1f}" dy="4" text-anchor="{anchor}"'
+                text = f'<text class="label" {at}>{escape(clean(words))}</text>'
+                break
+        found.append(text)
+    return found
+
+
+def _mark(kind: str, x: float, y: float, title: str) -> str:
+    if kind == "baseline":
+        return f'<rect class="on" x="{x - 4.2:.1f}" y="{y - 4.2:.1f}" width="8.4" height="8.4">{title}</rect>'
+    return f'<circle class="{"off" if kind == "random" else "on"}" cx="{x:.1f}" cy="{y:.1f}" r="4.6">{title}</circle>'
+
+
+def _time(seconds: float) -> str:
+    """A round time without zeros: 10 s, 1 min, 10 h."""
+    for unit, words in ((3600.0, "h"), (60.0, "min"), (1.0, "s")):
+        if seconds >= unit:
+            return f"{seconds / unit:g} {words}"
+    return f"{1000 * seconds:g} ms"
+
+
+def _svg(kind: str, width: int, height: float, parts: Sequence[str]) -> Markup:
+    return Markup(f'<svg class="{kind}" viewBox="0 0 {width} {height}" role="group">{"".join(parts)}</svg>')

@@ -1,0 +1,199 @@
+"""What a board says at its top: one sentence and two pictures, worked out from the records.
+
+Every statement follows from `leaderboard.scores.contrast`: a row leads, is separated from others or is not, and
+pre-training brought something, only as far as the 95 % intervals show it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ptmbench.leaderboard.page import pictures
+from ptmbench.leaderboard.records.record import THEN
+from ptmbench.leaderboard.scores.contrast import Gap, Sample, gap, not_worse, samples
+from ptmbench.leaderboard.scores.grid import Column, Grid, Row
+from ptmbench.leaderboard.scores.twins import twin_rows
+from ptmbench.leaderboard.stats import Interval
+
+_MOST_NAMED = 3
+"""Rows that are named in a sentence; more are counted."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What pre-training brought to one row: the score of the row minus the score of its random twin. Positive is
+    better, also where a lower score is."""
+
+    row: Row
+    gap: Gap
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the records say on one measure: the average, or a task where too few rows have an average."""
+
+    grid: Grid
+    column: Column | None
+
+    @cached_property
+    def samples(self) -> dict[Row, Sample]:
+        """Best mean first."""
+        found = samples(self.grid, self.column)
+        return dict(sorted(found.items(), key=lambda item: (-self._sign * item[1].mean, item[0].title)))
+
+    @cached_property
+    def leading(self) -> set[Row]:
+        """The rows that are not shown to be worse than the best."""
+        return not_worse(self.samples, self._sign > 0)
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """Largest first."""
+        found = []
+        for row, twin in twin_rows(self.grid):
+            if row in self.samples and twin in self.samples:
+                difference = gap(self.samples[row], self.samples[twin])
+                found.append(Gain(row, difference if self._sign > 0 else _reversed(difference)))
+        return sorted(found, key=lambda one: (-one.gap.value, one.row.title))
+
+    @cached_property
+    def names(self) -> dict[Row, str]:
+        """A short name for each row: its label, and what tells it from the other rows."""
+        return short_names([row for row in self.grid.rows if row in self.samples])
+
+    @property
+    def measure(self) -> str:
+        """ "the average of 8 tasks", "CoLA (mcc)"."""
+        if self.column is not None:
+            return f"{self.column.title} ({self.column.task['headline']})"
+        averaged = self.grid.averaged
+        if len(averaged) == 1:
+            return f"{averaged[0].title} ({averaged[0].task['headline']})"
+        return f"the average of {len(averaged)} tasks"
+
+    def headline(self) -> str:
+        """One sentence: what leads, whether it is separated, and what pre-training brought; "" without a score."""
+        if not self.samples:
+            return ""
+        return "; ".join(filter(None, (self._lead(), self._gain()))) + "."
+
+    @property
+    def decimals(self) -> int:
+        if self.column is not None:
+            return self.column.decimals
+        return self.grid.averaged[0].decimals if len(self.grid.averaged) == 1 else 1
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.column is None or self.column.task["higher_is_better"] else -1
+
+    def _lead(self) -> str:
+        best, others = next(iter(self.samples)), len(self.samples) - 1
+        score = self._number(self.samples[best].mean, self.samples[best].interval)
+        if not others:
+            return f"{self.names[best]} has {score} on {self.measure}, and no other row to be compared with"
+        leads = f"{self.names[best]} leads on {self.measure} with {score}"
+        near = [row for row in self.samples if row in self.leading and row is not best]
+        if not near:
+            beaten = "the other row" if others == 1 else f"each of the {others} other rows"
+            return f"{leads} and is shown to be better than {beaten}"
+        if len(near) == others:
+            return f"{leads}, but is not shown to be better than any of the other rows ({others})"
+        named = _listed([self.names[row] for row in near]) if len(near) <= _MOST_NAMED else ""
+        if not named:
+            return f"{leads}, but {len(near)} of the {others} other rows are not shown to be worse"
+        return f"{leads}, but {named} {'is' if len(near) == 1 else 'are'} not shown to be worse"
+
+    def _gain(self) -> str:
+        if not self.gains:
+            return ""
+        most, n = self.gains[0], len(self.gains)
+        name, amount = self.names[most.row], self._number(most.gap.value, most.gap.interval, True)
+        up, down = (sum(which) for which in zip(*((one.gap.above, one.gap.below) for one in self.gains), strict=True))
+        if n == 1:
+            shown = "" if up or down else ", which its interval does not tell from zero"
+            return f"pre-training changed {name} by {amount}{shown}"
+        counts = [f"helped {up or 'none'} of {n} rows"] + ([f"harmed {down}"] if down else [])
+        counts += [f"had no clear effect on {n - up - down}"] if 0 < up + down < n else []
+        return (
+            f"pre-training {_listed(counts)}, with the {'largest gain' if up else 'best change'} for {name}: {amount}"
+        )
+
+    def _number(self, value: float, interval: Interval, signed: bool = False) -> str:
+        return pictures.with_interval(value, interval, self.decimals, signed)
+
+
+def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, str]) -> dict[str, Any]:
+    """The story of ``grid`` as plain values for the template. ``ids`` are the anchors of the rows on the page."""
+    story = Story(grid, _measure(grid))
+    points = []
+    for row, sample in story.samples.items():
+        if spent := _seconds(row, costs[row]):
+            kind = "random" if row.kind == "random" else "baseline" if row.kind == "baseline" else "model"
+            points.append(
+                pictures.Point(
+                    name=story.names[row], cost=spent, score=sample.mean, interval=sample.interval, kind=kind,
+                    link=ids[row],
+                )
+            )  # fmt: skip
+    bars = [
+        pictures.Bar(
+            name=story.names[one.row], value=one.gap.value, interval=one.gap.interval, link=ids[one.row],
+            apart=one.gap.above or one.gap.below,
+        )
+        for one in story.gains
+    ]  # fmt: skip
+    plane = pictures.scatter(points, story.decimals, story._sign > 0) if len(points) > 1 else ""
+    return {
+        "headline": story.headline(),
+        "measure": story.measure,
+        "plane": plane,
+        "unnamed": plane and len(points) - plane.count('class="label"'),
+        "kinds": sorted({one.kind for one in points}),
+        "forest": pictures.forest(bars, story.decimals) if bars else "",
+        "twins": len(bars),
+        "rows": len(story.samples),
+    }
+
+
+def short_names(rows: Sequence[Row]) -> dict[Row, str]:
+    """A name for each row that no other has: its label, and of its size, weights, adaptation, transform and part only
+    what is not the same for all rows. The full title where that is not enough."""
+    nets = [row for row in rows if row.kind != "baseline"]
+    sizes, adaptations = {row.size for row in nets}, {row.adaptation.partition(THEN)[0] for row in nets}
+    names = {}
+    for row in rows:
+        words = [row.size] if len(sizes) > 1 else []
+        words += ["random"] if row.kind == "random" and "random" not in row.label else []
+        words += [row.adaptation.partition(THEN)[0]] if len(adaptations) > 1 else []
+        words += [str(row.transform.get("label") or ""), row.part]
+        own = words if row.kind != "baseline" else [row.part]
+        names[row] = " · ".join(filter(None, (row.label, *own)))
+    counts = Counter(names.values())
+    return {row: name if counts[name] == 1 else row.title for row, name in names.items()}
+
+
+def _measure(grid: Grid) -> Column | None:
+    """The average where at least two rows have it, or nothing better is there; otherwise the task with most rows."""
+    averages = len(samples(grid))
+    counts = {column: len(samples(grid, column)) for column in grid.columns}
+    most = max(counts.values(), default=0)
+    if averages >= 2 or averages == most or not most:
+        return None
+    return next(column for column in grid.columns if counts[column] == most)
+
+
+def _seconds(row: Row, cost: Mapping[str, Any]) -> float | None:
+    """Pre-training, as far as the row was pre-trained here, and one task; None where a part is not known."""
+    parts = [cost["seconds per cell"]] + ([cost["pre-training seconds"]] if row.kind == "pretrained" else [])
+    return sum(parts) if all(parts) else None
+
+
+def _reversed(one: Gap) -> Gap:
+    return Gap(-one.value, Interval(-one.interval.high, -one.interval.low))
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,99 @@
+"""The survey's tables 1 to 4 with all their rows, each with what stands of it here: the sheet of the model, rows on
+this board, or "not built yet"."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ptmbench.leaderboard.page.lessons import Catalogue
+from ptmbench.leaderboard.scores.grid import Grid, Row
+from ptmbench.leaderboard.survey.rows import COMPRESSED, LOSSES, MODELS, TRANSFERS
+
+ABSENT = "not built yet"
+
+
+def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str, Any]]:
+    """{"number", "title", "heads", "rows"} for each table; a row is {"cells", "here"}, and "here" a list of
+    {"text", "id"}, with an id where it leads somewhere on the page. [] without a catalogue, which alone knows what is
+    built."""
+    if not catalogue.get("models"):
+        return []
+    rows = [row for row in grid.rows if row.kind in ("pretrained", "published")]
+    methods = _methods(catalogue["taxonomy"])
+    return [
+        {
+            "number": 1,
+            "title": "loss functions of pre-training tasks",
+            "heads": ("Task", "Loss"),
+            "rows": [{"cells": (one.task, one.loss), "here": _objectives(one.objectives, catalogue)} for one in LOSSES],
+        },
+        {
+            "number": 2,
+            "title": "representative models",
+            "heads": ("Model", "Architecture", "Input", "Pre-training task", "Corpus", "Parameters", "GLUE", "FT?"),
+            "rows": [{"cells": one, "here": _model(one.name, rows, catalogue, links)} for one in MODELS],
+        },
+        {
+            "number": 3,
+            "title": "compressed models",
+            "heads": ("Method", "Type", "Layers", "Loss", "Speed-up", "Parameters", "Source", "GLUE"),
+            "rows": [
+                {
+                    "cells": one[:-1],
+                    "here": _model(one.name, rows, catalogue, links)
+                    + [{"text": f"transform {name} has this type", "id": ""} for name in methods.get(one.kind, ())],
+                }
+                for one in COMPRESSED
+            ],
+        },
+        {
+            "number": 4,
+            "title": "common combinations of adapting",
+            "heads": ("Where", "FT/FE", "Models"),
+            "rows": [
+                {"cells": (one.where, one.how, ", ".join(one.models)), "here": _adapted(one, rows)} for one in TRANSFERS
+            ],
+        },
+    ]
+
+
+def _objectives(names: Sequence[str], catalogue: Catalogue) -> list[dict[str, str]]:
+    known = [name for name in names if name in catalogue["objectives"]]
+    return [{"text": name, "id": f"o-{name}"} for name in known] or [{"text": ABSENT, "id": ""}]
+
+
+def _model(name: str, rows: Sequence[Row], catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str, str]]:
+    """The sheet of the model called ``name`` and how many rows of it are on the board. Published checkpoints have names
+    of their own that begin with the model's."""
+    wanted = _fold(name.partition(" (")[0])
+    found = next((one for one, entry in catalogue["models"].items() if wanted in map(_fold, entry["names"])), "")
+    here = [row for row in rows if row.name == found]
+    if found:
+        count = f"{len(here)} {'row' if len(here) == 1 else 'rows'} here" if here else "no row here"
+        return [{"text": catalogue["models"][found]["title"], "id": links[found]}, {"text": count, "id": ""}]
+    published = [row for row in rows if row.division == "published" and _fold(row.label).startswith(wanted)]
+    if published:
+        return [{"text": f"published checkpoint {row.label}", "id": ""} for row in published]
+    return [{"text": ABSENT, "id": ""}]
+
+
+def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:
+    """The adaptations that do this, and which of the models have rows with one of them on the board."""
+    names = [_fold(name) for name in one.models]
+    here = [row for row in rows if row.adaptation in one.adaptations and _fold(row.label) in names]
+    labels = list(dict.fromkeys(row.label for row in here))
+    told = [{"text": f"--adaptation {name}", "id": ""} for name in one.adaptations]
+    return [*told, {"text": f"rows here: {', '.join(labels)}" if labels else "no row here", "id": ""}]
+
+
+def _methods(term: Mapping[str, Any]) -> dict[str, list[str]]:
+    """{value of extensions: transforms of that kind}, from the taxonomy's terms."""
+    found = {value: list(term["methods"]) for value in term.get("values", ()) if term["methods"]}
+    for part in term["parts"]:
+        found |= _methods(part)
+    return found
+
+
+def _fold(name: str) -> str:
+    """``name`` without case and punctuation."""
+    return re.sub(r"[^a-z0-9]+", "", name.casefold())

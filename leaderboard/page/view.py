@@ -1,0 +1,371 @@
+"""What the page's template needs, worked out beforehand: the template only lays it out."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from ptmbench.leaderboard import tables
+from ptmbench.leaderboard.page import examples, lessons, sheets, story
+from ptmbench.leaderboard.page import ladder as ladder_page
+from ptmbench.leaderboard.page import survey as survey_tables
+from ptmbench.leaderboard.page.anchors import column_anchors, row_anchors
+from ptmbench.leaderboard.page.cells import places, score
+from ptmbench.leaderboard.page.pictures import with_interval
+from ptmbench.leaderboard.records.record import Record
+from ptmbench.leaderboard.scores import agreement, centred, external, phenomena
+from ptmbench.leaderboard.scores.contrast import stars
+from ptmbench.leaderboard.scores.costs import adaptation_tuning_of, cost_of, tuning_of
+from ptmbench.leaderboard.scores.grid import NO_SEED, Grid, Row
+from ptmbench.leaderboard.scores.ranks import separable
+from ptmbench.leaderboard.stats import Interval, Summary, by_seed, difference, redrawable
+from ptmbench.leaderboard.survey import reported as survey
+from ptmbench.leaderboard.text import clean, duration, number, quantity
+
+_FILTERS = {"representation": "Representation", "architecture": "Architecture", "objectives": "Objective"}
+_FILTERS |= {"extensions": "Extension", "size": "Size", "division": "Division", "kind": "Weights"}
+_FILTERS |= {"adaptation": "Adaptation", "corpus": "Corpus", "tuning": "Tuning"}
+_PLOT = 200  # width of an interval plot in its own units
+
+
+def board(
+    grid: Grid, records: Sequence[Record], scripts: Mapping[str, str], catalogue: lessons.Catalogue | None = None
+) -> dict[str, Any]:
+    """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}, and ``catalogue``
+    tells about models beyond their records (`leaderboard.page.lessons`)."""
+    catalogue = catalogue or {}
+    scale = _scale(grid)
+    costs = {row: cost_of(row) for row in grid.rows}
+    facts = _facts(grid, records)
+    ids, column_ids = row_anchors(grid.rows), column_anchors(grid.columns)
+    starred = {column: stars(grid, column) for column in grid.columns}
+    cells = [
+        [
+            places(grid, row, column, (ids[row], column_ids[column]), facts["drawn"], row in starred[column])
+            for column in grid.columns
+        ]
+        for row in grid.rows
+    ]
+    scored = [
+        [bool((cell := grid.cells.get((row, column))) and cell.ok) for column in grid.columns] for row in grid.rows
+    ]
+    filled = [any(line[j] for line in scored) for j in range(len(grid.columns))]
+    rows = [
+        _row(grid, row, costs[row], scale, ids[row])
+        | {"sheet": Markup("".join(cell.sheet for cell in cells[i])), "scored": any(scored[i])}
+        | {"scores": Markup("".join(cell.score for cell, one in zip(cells[i], filled, strict=True) if one))}
+        for i, row in enumerate(grid.rows)
+    ]
+    rows = [external.marked(row, shown) for row, shown in zip(grid.rows, rows, strict=True)]
+    models = sheets.models(grid, rows, catalogue)
+    links = sheets.links_of(models)
+    columns = [
+        sheets.column(grid, column, j)
+        | {"id": column_ids[column], "key": column_ids[column].removeprefix("task-"), "scored": filled[j]}
+        | {"lines": Markup("".join(line[j].task for line in cells))}
+        for j, column in enumerate(grid.columns)
+    ]
+    return {
+        "story": story.tell(grid, costs, ids),
+        "columns": columns,
+        "rows": rows,
+        "blank": _blank(grid, rows, columns),
+        "twins": _twins(grid, columns),
+        "models": models,
+        "survey": survey_tables.tables(grid, catalogue, links),
+        "objectives": lessons.objectives(catalogue, links),
+        "figure": lessons.figure(catalogue, links, [sheet["model"] for sheet in models if sheet["rows"]]),
+        "planes": sheets.planes(grid, costs),
+        "ladder": ladder_page.section(grid),
+        "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],
+        "table3": [_named(line, grid, rows) for line in survey.table_3(grid)],
+        "compressed": survey.compressed_glue().definition,
+        "reported": tables.reported_lines(grid),
+        "filters": _filters(rows),
+        "notes": grid.notes,
+        "definition": grid.definition() if grid.averaged else "",
+        "phenomena": _phenomena(grid, ids),
+        "agreement": _agreement(grid),
+        "benchmarks": _benchmarks(grid),
+        "centred": _centred(grid),
+        "scale": [number(bound) for bound in scale],
+        "facts": facts,
+        "ranking": _ranking(grid),
+        "plot": _PLOT,
+        "data": _data(grid, rows, scripts),
+    }
+
+
+def _blank(grid: Grid, rows: Sequence[dict[str, Any]], columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows and tasks without any score, which the table leaves out, each row with the reasons."""
+    left = []
+    for row, shown in zip(grid.rows, rows, strict=True):
+        if not shown["scored"]:
+            codes = {cell.blank[0] for column in grid.columns if (cell := grid.cells.get((row, column))) and cell.blank}
+            left.append({"title": row.title, "codes": sorted(codes)})
+    tasks = [column["title"] for column in columns if not column["scored"]]
+    counts = [f"{len(one)} {word}{'s' * (len(one) > 1)}" for one, word in ((left, "row"), (tasks, "task")) if one]
+    return {"rows": left, "tasks": tasks, "words": " and ".join(counts)}
+
+
+def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]) -> dict[str, Any]:
+    """What the script computes with: scores by seed, and the examples' files. Texts are read off the page."""
+    from scipy.special import stdtrit
+
+    seeds: list[list[int]] = []
+    cells = []
+    several = any(cell.pretrainings > 1 for cell in grid.cells.values())
+    for row in grid.rows:
+        line: list[Any] = []
+        for column in grid.columns:
+            cell = grid.cells.get((row, column))
+            if cell is None or not cell.ok:
+                line.append(0)
+                continue
+            found = by_seed(cell.values)
+            ran = list(found)
+            if ran not in seeds:
+                seeds.append(ran)
+            values = [round(value, column.decimals + 2) if math.isfinite(value) else None for value in found.values()]
+            first = {record.seed: record for record in reversed(cell.ok)}  # of several pre-trainings
+            files = [scripts.get(first[seed].seal, "") for seed in ran]
+            told: list[Any] = [seeds.index(ran), values, files if any(files) else 0]
+            if cell.pretrainings > 1:  # variance of the mean over pre-trainings, and its degrees of freedom
+                spread = cell.summary.sd**2 / cell.summary.n
+                told.append([round(spread, 6) if math.isfinite(spread) else None, cell.summary.n - 1])
+            elif several and redrawable(cell.values):
+                told.append(0)
+            line.append(told if len(told) > 3 or told[2] else told[:2])
+        cells.append(line)
+    columns = [
+        {
+            "title": one.title,
+            "key": anchor.removeprefix("task-"),
+            "name": one.task["name"],
+            "metric": one.task["headline"],
+            "form": one.task.get("form") or "",
+            "higher": one.task["higher_is_better"],
+            "decimals": one.decimals,
+            **({"texts": file} if (file := scripts.get(examples.text_key(one.task))) else {}),
+        }
+        for one, anchor in column_anchors(grid.columns).items()
+    ]
+    named = [{"id": row["id"], "title": clean(row["title"])} for row in rows]
+    t = [round(float(stdtrit(freedom, 0.975)), 4) for freedom in range(1, 41)]
+    return {"columns": columns, "rows": named, "cells": cells, "seeds": seeds, "t": t}
+
+
+def _named(line: dict[str, Any], grid: Grid, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A line of the survey's tables with its row's label, and numbers as the page writes them."""
+    row = line.get("model") or line.get("method")
+    place = grid.rows.index(row)
+    measured = line["GLUE measured"]
+    known = math.isfinite(line["GLUE low"])
+    return line | {
+        "label": row.label,
+        "words": row.words,
+        "row": rows[place]["id"],
+        "here": quantity(line["parameters here"]),
+        "measured": measured if isinstance(measured, str) else number(measured),
+        "interval": f"{number(line['GLUE low'])} to {number(line['GLUE high'])}" if known else "",
+    }
+
+
+def _ranking(grid: Grid) -> dict[str, int]:
+    """How many neighbours of the ranking by average are certainly different."""
+    apart, pairs = separable(list(grid.rank_intervals().values()))
+    return {"apart": apart, "pairs": pairs, "rows": len(grid.ranks())}
+
+
+def _centred(grid: Grid) -> dict[str, Any]:
+    rows = [
+        {
+            "label": one.row.label,
+            "words": one.row.words,
+            "rank": one.rank,
+            "score": score(one.summary, one.interval),
+            "missing": f"no {', '.join(one.missing)}" if one.missing else "" if one.summary.n else NO_SEED,
+        }
+        for one in centred.lines(grid)
+    ]
+    return {"rows": rows, "definition": centred.definition(grid) if rows else ""}
+
+
+def _phenomena(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
+    """The lines of `leaderboard.scores.phenomena`; {} if there are none."""
+    lines = [
+        {
+            "id": ids[one.row] if one.row else "",
+            "name": one.name,
+            "words": f"{one.row.words} · {one.task}" if one.row else "published",
+            "overall": number(one.overall),
+            "shares": ["" if value is None else number(value) for value in one.values],
+            "source": one.source,
+        }
+        for one in phenomena.lines(grid)
+    ]
+    return {"titles": list(phenomena.PHENOMENA.values()), "lines": lines} if lines else {}
+
+
+def _agreement(grid: Grid) -> list[dict[str, Any]]:
+    """The lines of `leaderboard.scores.agreement`."""
+    found = [(column, agreement.agreement(grid, column)) for column in grid.columns]
+    return [
+        {
+            "task": column.title,
+            "tau": with_interval(one.tau, one.interval, 2),
+            "models": one.models,
+            "pretrainings": one.pretrainings,
+        }
+        for column, one in found
+        if one
+    ]
+
+
+def _benchmarks(grid: Grid) -> dict[str, Any]:
+    lines, definition = tables.benchmark_lines(grid)
+    rows = [
+        {
+            "benchmark": one["benchmark"],
+            "model": " ".join(part for part in (one["model"], one["size"], one["kind"], one["adaptation"]) if part),
+            "seeds": one["seeds"],
+            "mean": number(one["mean"]) if one["seeds"] else "",
+            "sd": number(one["sd"]) if one["seeds"] > 1 else "",
+            "missing": one["missing"],
+        }
+        for one in lines
+    ]
+    return {"rows": rows, "definition": definition}
+
+
+def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, anchor: str) -> dict[str, Any]:
+    macro, interval = grid.macro_summary(row), grid.macro_interval(row)
+    scored = sum(1 for column in grid.averaged if (cell := grid.cells.get((row, column))) and cell.ok)
+    rank = grid.ranks().get(row)
+    return {
+        "id": anchor,
+        "name": row.name,
+        "label": row.label,
+        "words": row.words,
+        "title": row.title,
+        "filters": {name: _axis(row, name) for name in _FILTERS},
+        "macro": score(macro, interval),
+        "rank": rank,
+        "missing": _missing(scored, len(grid.averaged)) if grid.averaged and not macro.n else "",
+        "plot": _plot(macro, interval, scale),
+        "cost": {
+            "parameters": (spent["parameters"], quantity(spent["parameters"])),
+            "embedding": (spent["embedding parameters"], quantity(spent["embedding parameters"])),
+            "tokens": (spent["pre-training tokens"], quantity(spent["pre-training tokens"])),
+            "flops": (spent["pre-training FLOPs"], quantity(spent["pre-training FLOPs"], "FLOP")),
+            "seconds": (spent["pre-training seconds"], duration(spent["pre-training seconds"])),
+            "cell flops": (spent["FLOPs per cell"], quantity(spent["FLOPs per cell"], "FLOP")),
+            "cell seconds": (spent["seconds per cell"], duration(spent["seconds per cell"])),
+            "all seconds": (spent["seconds of all cells"], duration(spent["seconds of all cells"])),
+            "memory": (spent["peak memory MiB"], quantity(spent["peak memory MiB"], "MiB").replace("k", "1000 ")),
+            "disk": (spent["disk MiB"], quantity(spent["disk MiB"], "MiB").replace("k", "1000 ")),
+            "compressed": (spent["compressed MiB"], quantity(spent["compressed MiB"], "MiB").replace("k", "1000 ")),
+            "bits": (spent["bits per weight"], quantity(spent["bits per weight"])),
+            "zeros": (spent["zero weights"], _percent(spent["zero weights"])),
+            "device": spent["device"],
+        },
+    }
+
+
+def _percent(share: float | None) -> str:
+    """A share in percent, with one decimal."""
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def _missing(scored: int, tasks: int) -> str:
+    return f"{scored} of {tasks} tasks" if scored < tasks else NO_SEED
+
+
+def _twins(grid: Grid, columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows with a random twin, and of ``columns`` those that have a number in one of them."""
+    pairs = tables.twin_rows(grid)
+    found = [[tables.twin_difference(grid, row, twin, column) for column in grid.columns] for row, twin in pairs]
+    filled = [j for j in range(len(columns)) if any(line[j].n for line in found)]
+    rows = [
+        {
+            "label": row.label,
+            "words": row.words,
+            "average": score(difference(grid.macro(row), grid.macro(twin)), signed=True),
+            "cells": [score(line[j], signed=True, decimals=grid.columns[j].decimals) for j in filled],
+        }
+        for (row, twin), line in zip(pairs, found, strict=True)
+    ]
+    averages = any(row["average"]["n"] for row in rows)
+    return {"rows": rows, "columns": [columns[j] for j in filled], "averages": averages}
+
+
+def _axis(row: Row, name: str) -> list[str]:
+    """The values of one filter for one row; a model can have several objectives and extensions."""
+    if name in ("size", "division", "adaptation"):
+        values: Any = getattr(row, name)
+    elif name == "kind":
+        values = {"pretrained": "pre-trained", "random": "random weights"}.get(row.kind, row.kind)
+    elif name == "corpus":
+        values = [record.pretraining.get("corpus") for record in row.records if record.pretraining]
+    elif name == "tuning":
+        values = [tuning_of(record.pretraining) for record in row.records if record.pretraining]
+        values += [adaptation_tuning_of({"tuning": row.tuning})] if row.tuning else []
+    else:
+        values = row.card.get(name)
+    several = values if isinstance(values, (list, tuple)) else [values]
+    return sorted({clean(value) for value in several if value})
+
+
+def _filters(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The filters that have something to choose between."""
+    rows = list(rows)
+    found = {name: sorted({value for row in rows for value in row["filters"][name]}) for name in _FILTERS}
+    return [
+        {"name": name, "title": _FILTERS[name], "values": values} for name, values in found.items() if len(values) > 1
+    ]
+
+
+def _scale(grid: Grid) -> Interval:
+    """Common axis of the interval plots: all averages and their intervals, rounded outwards to tens."""
+    found = ((grid.macro_summary(row).mean, *grid.macro_interval(row)) for row in grid.rows)
+    known = [x for one in found for x in one if math.isfinite(x)]
+    bounds = [min(known), max(known)] if known else [0.0, 100.0]
+    low, high = 10 * math.floor(bounds[0] / 10), 10 * math.ceil(bounds[1] / 10)
+    return Interval(low, high if high > low else low + 10)
+
+
+def _plot(summary: Summary, interval: Interval, scale: Interval) -> dict[str, str]:
+    def at(value: float) -> str:
+        return f"{_PLOT * (value - scale.low) / (scale.high - scale.low):.1f}"
+
+    if not math.isfinite(summary.mean):
+        return {}
+    plot = {"mean": at(summary.mean)}
+    if math.isfinite(interval.low):
+        plot |= {"low": at(interval.low), "high": at(interval.high)}
+    return plot
+
+
+def _facts(grid: Grid, records: Sequence[Record]) -> dict[str, Any]:
+    days = sorted(record.finished[:10] for record in records if record.finished)
+    statuses = [record.status for record in records]
+    counts = Counter(cell.drawn for cell in grid.cells.values() if cell.ok)
+    return {
+        "averaged": len(grid.averaged),
+        "drawn": max(counts, key=lambda drawn: (counts[drawn], drawn), default=""),
+        "rows": len(grid.rows),
+        "tasks": sum(not column.task.get("condition") for column in grid.columns),
+        "records": len(records),
+        "bad": {status.replace("_", " "): statuses.count(status) for status in sorted(set(statuses) - {"ok"})},
+        "days": "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
+        "commits": sorted({record.commit[:10] for record in records if record.commit}),
+        "devices": sorted({record.device for record in records if record.device}),
+        "versions": sorted({f"{name} {version}" for one in _distinct(records) for name, version in one.items()}),
+    }
+
+
+def _distinct(records: Sequence[Record]) -> list[Mapping[str, str]]:
+    """Each set of versions once: thousands of records share one."""
+    return list({id(record.versions): record.versions for record in records}.values())

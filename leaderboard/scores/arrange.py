@@ -1,0 +1,258 @@
+"""From records to the grid: which records share a row, a column and a cell, and which must not.
+
+Scores of two task versions, two data sets, two pre-training corpora, two budgets, or of tuned and untuned recipes or
+adaptations are never averaged, whether they are the row's own or those of extra encoders; where one label covers
+several of them, each gets a row or column of its own that says which. Older records do not say which budget they were
+asked to spend: there, only two numbers of tokens behind one seed are known to be two budgets, since a budget in minutes
+gives every seed another.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from ptmbench.leaderboard.records.record import THEN, Draw, Record, draw_of, extra_encoders, planned
+from ptmbench.leaderboard.scores.costs import adaptation_tuning_of, budget_words, tuning_of
+from ptmbench.leaderboard.scores.grid import AS_IT_IS, Cell, Column, Grid, Row, tokenizer_of
+
+
+def arrange(records: Iterable[Record]) -> Grid:
+    """The grid of ``records``; rows by falling average, the incomplete ones after them by
+    their mean place on the tasks that they have, and those without a score last."""
+    notes: list[str] = []
+    columns, column_of = _columns(list(records), notes)
+    rows, row_of = _rows(column_of)
+    draws: dict[tuple[Row, Column], dict[Draw, Record]] = {}
+    aside: Counter[tuple[str, str]] = Counter()
+    placed = ((record, row, column) for record, column in column_of.values() for row in row_of[id(record)])
+    for record, row, column in placed:
+        held, draw = draws.setdefault((row, column), {}), draw_of(record)
+        if rival := held.get(draw):
+            aside[(row.title, column.title)] += 1
+            record = max(record, rival, key=lambda one: (one.finished, one.seal))
+        held[draw] = record
+    for (row, column), count in sorted(aside.items()):
+        notes.append(
+            f"{row} on {column}: {count} older record{'s' * (count > 1)} of a seed that was run again with other "
+            f"settings or code {'are' if count > 1 else 'is'} left out; the newest counts."
+        )
+    cells = {pair: Cell(records=tuple(held[draw] for draw in sorted(held))) for pair, held in draws.items()}
+    grid = Grid(rows=rows, columns=columns, cells=cells, notes=tuple(notes))
+    behind = _behind(grid)
+    ordered = sorted(rows, key=lambda row: (_rank(grid, row), behind[row], row.title))
+    return Grid(rows=tuple(ordered), columns=columns, cells=cells, notes=tuple(notes))
+
+
+def _rank(grid: Grid, row: Row) -> float:
+    mean = grid.macro_summary(row).mean
+    return -mean if math.isfinite(mean) else math.inf
+
+
+def _behind(grid: Grid) -> dict[Row, float]:
+    """For each row the share of the other rows that are ahead of it, as the mean over the columns where it has a score;
+    infinite for a row without a score."""
+    shares: dict[Row, list[float]] = {row: [] for row in grid.rows}
+    for column in grid.columns:
+        means = {row: cell.summary.mean for row in grid.rows if (cell := grid.cells.get((row, column))) and cell.ok}
+        sign = 1 if column.task["higher_is_better"] else -1
+        known = sorted((row for row, mean in means.items() if math.isfinite(mean)), key=lambda row: -sign * means[row])
+        for place, row in enumerate(known):
+            shares[row].append(place / max(len(known) - 1, 1))
+    return {row: math.fsum(found) / len(found) if found else math.inf for row, found in shares.items()}
+
+
+def _columns(
+    records: Sequence[Record], notes: list[str]
+) -> tuple[tuple[Column, ...], dict[int, tuple[Record, Column]]]:
+    by_name: dict[str, list[Record]] = {}
+    for record in records:
+        by_name.setdefault(record.task["name"], []).append(record)
+    columns, column_of = [], {}
+    for name in sorted(by_name):
+        parts = _parts(by_name[name], _task_identity)
+        for number, (identity, members) in enumerate(parts):
+            version, data, split, examples, condition = identity or (None,) * 5
+            words = f"version {version}, {split}, {examples} examples, data {str(data)[:8]}"
+            words += f", condition version {condition}" if condition is not None else ""
+            part = words if len(parts) > 1 else ""
+            column = Column(task=_newest(members).task, part=part, key=f"{name}.{number}")
+            columns.append(column)
+            column_of |= {id(record): (record, column) for record in members}
+        if len(parts) > 1:
+            notes.append(
+                f"{by_name[name][0].task['title']} was run in {len(parts)} versions or on different data. Their scores "
+                "may not be compared, so each has its own column, and the average takes the one with most rows."
+            )
+    return tuple(columns), column_of
+
+
+def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...], dict[int, list[Row]]]:
+    by_name = _by_name([record for record, _ in column_of.values()])
+    rows: list[Row] = []
+    row_of: dict[int, list[Row]] = {}
+    for key in sorted(by_name):
+        label, name, size, kind, division, adaptation = key
+        members = by_name[key]
+        own = _parts(members, _with_planned(members, _telling(members, _pretraining_identity)))
+        extras = [_parts(part, _telling(part, _neighbours_identity)) for _, part in own]
+        for (identity, _), parts in zip(own, extras, strict=True):
+            for others, part in parts:
+                words = [_pretraining_words(identity, part, [one for one, _ in own])] if len(own) > 1 else []
+                words += [_neighbours_words(others)] if len(parts) > 1 else []
+                for tuning, tuned in _by_tuning(part):
+                    row = Row(
+                        name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
+                        part="; ".join([*words, *tuning]), extra_encoders=others, records=tuple(tuned),
+                    )  # fmt: skip
+                    rows.append(row)
+                    for record in tuned:
+                        row_of.setdefault(id(record), []).append(row)
+    return tuple(rows), row_of
+
+
+def _by_tuning(records: Sequence[Record]) -> list[tuple[list[str], list[Record]]]:
+    """``records`` by the tuning of their adaptation, in words if there are several. Records of forms that train nothing
+    belong to all of them."""
+    parts: dict[str, list[Record]] = {}
+    for record in records:
+        if record.task.get("form") not in AS_IT_IS:
+            parts.setdefault(adaptation_tuning_of(record.adaptation), []).append(record)
+    if len(parts) < 2:
+        return [([], list(records))]
+    shared = [record for record in records if record.task.get("form") in AS_IT_IS]
+    return [([words], [*found, *shared]) for words, found in sorted(parts.items())]
+
+
+def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:
+    """Records by model and adaptation. Perplexities and minimal pairs are asked of a model without an
+    adaptation, so these scores stand in every row of the model instead of making a row of their own; not in rows of
+    transformed models, which would have others."""
+    models: dict[tuple, dict[str, list[Record]]] = {}
+    as_it_is: dict[tuple, list[Record]] = {}
+    for record in records:
+        row = record.row
+        key = (row["label"], row["name"], row["size"] or "", row["kind"], row["division"])
+        if record.task.get("form") in AS_IT_IS and THEN not in record.adaptation["name"]:
+            as_it_is.setdefault(key, []).append(record)
+        else:
+            models.setdefault(key, {}).setdefault(record.adaptation["name"], []).append(record)
+    for key, found in as_it_is.items():
+        rows = models.setdefault(key, {})
+        if all(THEN in adaptation for adaptation in rows):
+            rows[found[0].adaptation["name"]] = []
+        for adaptation, members in rows.items():
+            members.extend([] if THEN in adaptation else found)
+    return {(*key, adaptation): members for key, rows in models.items() for adaptation, members in rows.items()}
+
+
+def _parts(
+    records: Sequence[Record], identity: Callable[[Record], Hashable | None]
+) -> list[tuple[Hashable | None, list[Record]]]:
+    """``records`` parted by ``identity``; those that cannot tell (None: their data was missing) go with the largest
+    part."""
+    parts: dict[Hashable | None, list[Record]] = {}
+    for record in records:
+        parts.setdefault(identity(record), []).append(record)
+    silent = parts.pop(None, [])
+    if not parts:
+        return [(None, silent)]
+    ordered = sorted(parts.items(), key=lambda part: (-len(part[1]), str(part[0])))
+    ordered[0][1].extend(silent)
+    return ordered
+
+
+def _task_identity(record: Record) -> tuple | None:
+    """Version, data, split, number of examples (a run on part of the data is another measurement), and the version of
+    the condition."""
+    task = record.task
+    if record.status != "ok" and not (task["data_sha256"] and task.get("examples")):
+        return None
+    condition = (task.get("condition") or {}).get("version")
+    return (task["version"], task["data_sha256"], task.get("split"), task.get("examples"), condition)
+
+
+def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:
+    """``identity``, with the budget only where there are several: where a record says what it was asked to spend, or
+    where those of one draw differ, on one task or on two."""
+    known = {(draw_of(record), identity(record, False), identity(record, True)) for record in records}
+    budget = len({(draw, short) for draw, short, _ in known}) < len(known)
+    budget |= any((record.pretraining or {}).get("budget") for record in records)
+    return lambda record: identity(record, budget)
+
+
+def _with_planned(records: Sequence[Record], identity: Callable[[Record], Hashable | None]) -> Callable:
+    """``identity``, which records whose pre-training failed share with those of the budget that was planned for it."""
+    found = {}
+    for record in records:
+        if record.pretraining and identity(record) is not None:
+            found.setdefault(_asked(record.pretraining), identity(record))
+
+    def of(record: Record) -> Hashable | None:
+        if not (asked := planned(record)):
+            return identity(record)
+        tokenizer = next((one[1] for one in found.values() if one[0] == asked.get("corpus_sha256")), None)
+        return found.get(_asked(asked), (asked.get("corpus_sha256"), tokenizer, budget_words(asked), None))
+
+    return of
+
+
+def _asked(made: Mapping[str, Any]) -> tuple:
+    """Corpus and budget, as they were asked for."""
+    return (made.get("corpus_sha256"), budget_words(made))
+
+
+def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
+    """Corpus, tokenizer, the budget if asked for, and trials of tuning. Random weights have a tokenizer."""
+    made, tokenizer = record.pretraining or {}, tokenizer_of(record)
+    if not made and tokenizer is None:
+        return None
+    trials = (made.get("tuning") or {}).get("trials")
+    return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None, trials)
+
+
+def _spent(made: Mapping[str, Any]) -> Any:
+    """What tells budgets apart: the tokens that were read; the minutes where these were counted instead."""
+    return budget_words(made) if "minutes" in (made.get("budget") or {}) else made.get("tokens")
+
+
+def _neighbours_identity(record: Record, budget: bool) -> tuple | None:
+    """Name, corpus, tokenizer and (with ``budget``) cost of each extra encoder; None without extra encoders."""
+    found = []
+    for name, made in sorted(extra_encoders(record), key=itemgetter(0)):
+        tokenizer = (made.get("tokenizer") or {}).get("sha256")
+        found.append((name, made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None))
+    return tuple(found) or None
+
+
+def _neighbours_words(identity: Hashable | None) -> str:
+    of = [
+        f"{name} {str(corpus)[:6]}, tokenizer {str(tokenizer)[:6]}" + (f", {_tokens_words(spent)}" if spent else "")
+        for name, corpus, tokenizer, spent in identity or ()
+    ]
+    return f"with {' and '.join(of)}" if of else ""
+
+
+def _pretraining_words(identity: Hashable | None, records: Sequence[Record], others: Sequence[Hashable | None]) -> str:
+    """What tells the pre-training ``identity``, which ``records`` have, from the ``others`` of its rows."""
+    if identity is None:
+        return ""
+    corpus, tokenizer, spent, _ = identity
+    made = next((record.pretraining or planned(record) for record in records if record.pretraining), None)
+    made = made or next(filter(None, map(planned, records)), {})
+    known = [one for one in others if one is not None]
+    budget = "" if spent is None else budget_words(made) or _tokens_words(spent)
+    tuning = tuning_of(made) if made and any(trials for *_, trials in known) else ""
+    if len({one[:2] for one in known}) == 1 and (budget or tuning):
+        return ", ".join(filter(None, (budget, tuning)))
+    text = f"{made.get('corpus')} {str(corpus)[:6]}" if made else ""
+    return ", ".join(filter(None, (text, f"tokenizer {str(tokenizer)[:6]}", budget, tuning)))
+
+
+def _tokens_words(spent: Any) -> str:
+    return f"{spent:,} tokens" if isinstance(spent, int) else str(spent)
+
+
+def _newest(records: Sequence[Record]) -> Record:
+    return max(records, key=lambda record: (record.status == "ok", record.finished, record.seal))

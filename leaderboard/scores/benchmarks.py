@@ -1,0 +1,103 @@
+"""Official scores of benchmarks made of several tasks, with their definitions.
+
+The names in `BENCHMARKS` are those of records' tasks. A task's headline is already the mean of its metrics where the
+benchmark takes that mean, so a part is a task, or several tasks whose headlines are averaged first. Where the benchmark
+takes another metric than the headline, it says which.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ptmbench.leaderboard.records.record import Draw, draw_of
+from ptmbench.leaderboard.scores.grid import Cell, Column, Grid, Row
+from ptmbench.leaderboard.stats import Interval, Summary, mean_of, summarise, units
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    title: str
+    parts: tuple[tuple[str, ...], ...]
+    """Names of tasks; the score is the mean over the parts, a part the mean over its tasks."""
+    definition: str
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """The metric of a task that does not count with its headline."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(name for part in self.parts for name in part)
+
+    def columns(self, grid: Grid) -> dict[str, Column]:
+        """The column of each task, official data only; of a task in several versions the one that is averaged."""
+        wanted = self.tasks
+        return {one.task["name"]: one for one in grid.averaged if one.task["name"] in wanted and one.official}
+
+    def complete(self, grid: Grid) -> bool:
+        """Whether the grid has a column for every task."""
+        return len(self.columns(grid)) == len(self.tasks)
+
+    def missing(self, grid: Grid, row: Row) -> list[str]:
+        """Titles of the tasks without a score in ``row``."""
+        found = self.columns(grid).values()
+        return [c.title for c in found if not self.values(grid.cells.get((row, c)))]
+
+    def values(self, cell: Cell | None) -> dict[Draw, float]:
+        """What counts of one task, by the seeds that were drawn."""
+        if cell is None:
+            return {}
+        metric = self.metrics.get(cell.records[0].task["name"], "headline")
+        return {draw_of(one): float(one.scores[metric]["value"]) for one in cell.ok if metric in one.scores}
+
+    def scores(self, grid: Grid, row: Row) -> dict[Draw, float]:
+        """The score for each draw of seeds that has every task; {} when a task lacks."""
+        columns = self.columns(grid)
+        values = {name: self.values(grid.cells.get((row, column))) for name, column in columns.items()}
+        if len(values) < len(self.tasks):
+            return {}
+        seeds = set.intersection(*(set(one) for one in values.values()))
+        return {seed: self._mean({name: one[seed] for name, one in values.items()}) for seed in seeds}
+
+    def summary(self, grid: Grid, row: Row) -> tuple[Summary, Interval]:
+        """The score over seeds, and its t interval within the bounds of the mean."""
+        found = summarise(units(self.scores(grid, row)))
+        if not found.n:
+            return found, found.interval
+        bounds = {name: column.bounds for name, column in self.columns(grid).items()}
+        low, high = (self._mean({name: one[end] for name, one in bounds.items()}) for end in (0, 1))
+        return found, found.interval.within(Interval(low, high))
+
+    def _mean(self, values: Mapping[str, float]) -> float:
+        return mean_of([mean_of([values[name] for name in part]) for part in self.parts])
+
+
+BENCHMARKS = (
+    Benchmark(
+        title="GLUE",
+        parts=(
+            ("cola",), ("sst2",), ("mrpc",), ("stsb",), ("qqp",), ("mnli", "mnli_mm"), ("qnli",), ("rte",), ("wnli",),
+        ),
+        definition=(
+            "GLUE: mean over nine tasks, WNLI among them; MRPC and QQP count with the mean of accuracy and F1, STS-B "
+            "with that of both correlations, MNLI with that of matched and mismatched accuracy. AX is not in it. The "
+            "server takes it on the test sets, this table on the splits that are reported here."
+        ),
+    ),
+    Benchmark(
+        title="GLUE, survey's table 3",
+        parts=(("cola",), ("sst2",), ("mrpc",), ("stsb",), ("qqp",), ("mnli",), ("mnli_mm",), ("qnli",), ("rte",)),
+        metrics={"mrpc": "f1", "qqp": "f1", "stsb": "spearman"},
+        definition=(
+            "GLUE as in the survey's table 3: mean over nine scores of eight tasks, WNLI not among them, matched and "
+            "mismatched MNLI apart; MRPC and QQP count with F1 alone and STS-B with Spearman's correlation, as in the "
+            "papers whose averages that table prints. AX is not in it."
+        ),
+    ),
+    Benchmark(
+        title="SuperGLUE",
+        parts=(("boolq",), ("cb",), ("copa",), ("multirc",), ("record",), ("rte_superglue",), ("wic",), ("wsc",)),
+        definition=(
+            "SuperGLUE: mean over eight tasks; CB counts with the mean of accuracy and macro F1, MultiRC with that of "
+            "F1a and exact match, ReCoRD with that of F1 and exact match. AX-b and AX-g are not in it. The server "
+            "takes it on the test sets, this table on the splits that are reported here."
+        ),
+    ),
+)  # fmt: skip

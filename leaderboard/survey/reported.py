@@ -1,0 +1,122 @@
+"""The survey's Table 2 (models) and Table 3 (compressed models), with reported and with measured scores.
+
+Qiu, Sun, Xu, Shao, Dai and Huang (2020), "Pre-trained Models for Natural Language Processing: A Survey". Its columns
+are kept; what a card or a record does not say is a blank with its reason code, never a guess.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ptmbench.leaderboard.records.record import method_of
+from ptmbench.leaderboard.scores.benchmarks import BENCHMARKS, Benchmark
+from ptmbench.leaderboard.scores.grid import NO_SEED, Grid, Row
+
+COMPRESSION = {
+    "pruning": "pruning",
+    "quantization": "quantisation",
+    "sharing": "parameter sharing",
+    "distillation": "distillation",
+    "replacing": "module replacing",
+}
+_INPUTS = {"knowledge": "text and entities", "visual": "text and images", "multimodal": "text and images"}
+TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here", "parameters", "parameters here")
+TABLE_3 = ("method", "type", "layers", "loss", "speed-up", "parameters", "parameters here", "source", "licence")
+GLUE = ("GLUE reported", "GLUE split", "GLUE source", "GLUE measured", "GLUE seeds", "GLUE low", "GLUE high")
+_FIELDS = {"layers": "layers", "speed-up": "speed_up", "source": "source_model", "licence": "licence"}
+FROZEN = ("acceptability", "cloze", "features", "fused", "likelihood", "mapping", "prompt", "stacked", "taglm", "words")
+"""Adaptations under which the model stays as it is."""
+NOT_IN_CARD = "[not-in-card]"
+
+
+def table_2(grid: Grid) -> list[dict[str, Any]]:
+    """One line per row with a card: `TABLE_2`, `GLUE` and "FT", the answer to "is it fine-tuned?"."""
+    return [
+        {
+            "model": row,
+            "architecture": _words(row.card.get("architecture")),
+            "input": ", ".join(dict.fromkeys(_INPUTS.get(one, "text") for one in row.card.get("extensions") or ("",))),
+            "objective": _words(row.card.get("objectives")),
+            **_sizes(row),
+            **_glue(grid, row, glue()),
+            "FT": _tuned(row),
+        }
+        for row in _carded(grid)
+    ]
+
+
+def table_3(grid: Grid) -> list[dict[str, Any]]:
+    """One line per row whose card names a compression, or whose model was compressed by a transform: `TABLE_3` and
+    `GLUE`, measured by that table's own average."""
+    lines = []
+    for row in _carded(grid):
+        named = [*(row.card.get("extensions") or ()), *row.transform.get("compression", "").split("+")]
+        kinds = [COMPRESSION[one] for one in named if one in COMPRESSION]
+        if kinds:
+            line = {"method": row, "type": ", ".join(kinds), "loss": _words(row.card.get("loss"))}
+            for column, field in _FIELDS.items():
+                line[column] = _words(row.card.get(field))
+            sizes = _sizes(row)
+            line |= {"parameters": sizes["parameters"], "parameters here": sizes["parameters here"]}
+            lines.append(line | _glue(grid, row, compressed_glue()))
+    return lines
+
+
+def glue() -> Benchmark:
+    """The official average, which the survey's table 2 names."""
+    return next(one for one in BENCHMARKS if one.title == "GLUE")
+
+
+def compressed_glue() -> Benchmark:
+    """The average of the survey's table 3."""
+    return next(one for one in BENCHMARKS if "table 3" in one.title)
+
+
+def _tuned(row: Row) -> str:
+    """Whether all weights learn the task, and how where that is not plain fine-tuning: "yes (ulmfit)"."""
+    answer = "no" if method_of(row.adaptation) in FROZEN else "yes"
+    return answer if row.adaptation == "finetune" else f"{answer} ({row.adaptation})"
+
+
+def _carded(grid: Grid) -> Sequence[Row]:
+    return [row for row in grid.rows if row.card and row.kind in ("pretrained", "published")]
+
+
+def _sizes(row: Row) -> dict[str, Any]:
+    counts = [one for one in (record.cost.get("parameters") for record in row.records) if type(one) is int]
+    corpora = sorted({str(record.pretraining.get("corpus")) for record in row.records if record.pretraining})
+    return {
+        "corpus": _words(row.card.get("corpus")),
+        "corpus here": ", ".join(corpora) or ("its own" if row.division == "published" else "[not-recorded]"),
+        "parameters": _words(row.card.get("parameters")),
+        "parameters here": max(counts, default=None),
+    }
+
+
+def _glue(grid: Grid, row: Row, average: Benchmark) -> dict[str, Any]:
+    entries = [
+        one
+        for one in row.card.get("reported") or ()
+        if one["task"].casefold() == "glue" and one["metric"].casefold() == "average"
+    ]
+    summary, interval = average.summary(grid, row)
+    count = len(average.tasks)
+    missing = count - len(_scored(grid, row, average))
+    code = "" if summary.n else f"[{missing} of {count} tasks missing]" if missing else f"[{NO_SEED}]"
+    return {
+        "GLUE reported": entries[0]["value"] if entries else None,
+        "GLUE split": str(entries[0].get("split") or "") if entries else "[not-reported]",
+        "GLUE source": str(entries[0].get("source") or "") if entries else "[not-reported]",
+        "GLUE measured": summary.mean if summary.n else code,
+        "GLUE seeds": summary.n,
+        "GLUE low": interval.low,
+        "GLUE high": interval.high,
+    }
+
+
+def _scored(grid: Grid, row: Row, average: Benchmark) -> list[str]:
+    return [name for name, one in average.columns(grid).items() if average.values(grid.cells.get((row, one)))]
+
+
+def _words(value: Any) -> str:
+    words = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else "" if value is None else str(value)
+    return words or NOT_IN_CARD

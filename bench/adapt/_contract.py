@@ -36,7 +36,7 @@ def check(name: str, module: ModuleType) -> Adaptation:
     else:
         found += [*_wrong_values(adaptation), *_wrong_methods(type(adaptation))]
     if found:
-        raise BrokenFile(f"{path_of(name)} is no adaptation's file. {' '.join(found)}")
+        raise BrokenFile(f"{path_of(name)} does not define an adaptation. {' '.join(found)}")
     return adaptation
 
 

@@ -24,7 +24,7 @@ def load(package: Path, name: str, constant: str, kind: type) -> Any:
     module = imported(f"ptmbench.bench.adapt.{package.name}.{name}", path, BrokenFile)
     found = vars(module).get(constant)
     if not isinstance(found, kind):
-        raise BrokenFile(f"{path} has no {constant} that keeps the contract {kind.__module__}.{kind.__name__}.")
+        raise BrokenFile(f"{path} has no {constant} that fulfils the contract {kind.__module__}.{kind.__name__}.")
     return found
 
 

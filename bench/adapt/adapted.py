@@ -84,9 +84,9 @@ class Adapted:
         """Variables that no gradient changes, but training does."""
         self.learning = list({id(v): v for v in (*added, *self.extension.learning)}.values())
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True, "adam": settings.adam}
-        self.step = self.adaptation.step(self._loss, self.learning, **options)
+        self.step = self.adaptation.step(self._losses, self.learning, **options)
         if (above := self.adaptation.second(self.reading, self.head)) is not None:
-            self.step = TwoSteps(self.step, self.adaptation.step(self._loss, above, **options))
+            self.step = TwoSteps(self.step, self.adaptation.step(self._losses, above, **options))
         self.first = self.adaptation.first(network, vocabulary, form, **options)
         self._forward: Any = None
         self._evaluate: dict[bool, Traced] = {}
@@ -253,10 +253,14 @@ class Adapted:
         """The loss on ``rows`` without dropout, averaged over batches."""
         if self.second not in self._evaluate:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in stack(rows[:1]).items()}
-            self._evaluate[self.second] = _traced(lambda b: self._loss(b, None)["loss"], specs)
+            self._evaluate[self.second] = _traced(lambda b: self._losses(b, None)["loss"], specs)
         evaluate = self._evaluate[self.second]
         batches = [stack(rows[i : i + size]) for i in range(0, len(rows), size)]
         return float(np.mean([evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches]))
+
+    def loss(self, batch: Mapping[str, Any]) -> tf.Tensor:
+        """The loss of a ``batch`` of tensors without dropout. Its gradients go through a frozen encoder too."""
+        return self.adaptation.loss(self, self._outputs(batch, None, through=True), batch, None)
 
     def input_gradients(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """The gradient of the loss on ``batch``, of one row, with respect to the vector of each of its tokens: float32
@@ -264,12 +268,13 @@ class Adapted:
         the network uses their table for more than that."""
         table = token_table(self.network.encoder)
         if table is None or self.decoding:
-            raise NotApplicable("no-gradients", "because this network does not only look its tokens up in a table.")
+            raise NotApplicable(
+                "no-gradients", "because this network does more with token ids than look them up in a table."
+            )
 
         def gradients(batch: Mapping[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
             with tf.GradientTape() as tape:
-                outputs = self._outputs(batch, None, through=True)
-                loss = self.adaptation.loss(self, outputs, batch, None)
+                loss = self.loss(batch)
             found = tape.gradient(loss, table.value)
             if not isinstance(found, tf.IndexedSlices):
                 raise NotApplicable(
@@ -288,7 +293,8 @@ class Adapted:
             )
         return values.reshape(*tokens.shape, -1)
 
-    def _loss(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+    def _losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        """The "loss" that training lowers; without dropout where ``seed`` is None."""
         seed = None if self.second else seed
         return {"loss": self.adaptation.loss(self, self._outputs(batch, seed), batch, seed)}
 

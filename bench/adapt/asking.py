@@ -53,7 +53,7 @@ class Asked:
         return self.costs.reading_flops(Counter(lengths))
 
     def media_flops(self, rows: Sequence[Any]) -> float:
-        """FLOPs that the pictures and sounds of ``rows``, which have ``arrays``, add to one pass of the encoder."""
+        """FLOPs of one pass of the encoder over the pictures and sounds in the ``arrays`` of ``rows``."""
         return media_flops(self.costs.model, rows)
 
     def embedding_flops(self, lengths: Sequence[int]) -> float:

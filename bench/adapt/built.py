@@ -8,11 +8,13 @@ import keras
 import numpy as np
 
 from ptmbench import models
+from ptmbench.bench.adapt import shapes
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.parts import Decoding
 from ptmbench.bench.adapt.settings import Settings, baked
+from ptmbench.bench.adapt.shapes import StackShape
 from ptmbench.bench.adapt.transforms import Chosen
 from ptmbench.bench.engine import cost, networks
 from ptmbench.models.card import Size
@@ -30,11 +32,12 @@ def adapted(
     settings: Settings,
     neighbours: tuple[Neighbour, ...] = (),
     chain: tuple[Chosen, ...] = (),
+    stack: StackShape | None = None,
 ) -> Adapted:
-    """The `Adapted` for these choices. Cells share it where their `baked` settings agree, and the transforms of their
-    ``chain`` too, of which only those that rebuild the network count."""
+    """The `Adapted` for these choices. Cells share it where their `baked` settings agree, and the shape of their
+    ``stack`` and the transforms of their ``chain`` too, of which only those that rebuild the network count."""
     rebuilt = tuple(one for one in chain if one.transform.rebuilds)
-    return traced(model, shape, tokenizer, form, adaptation, outputs, baked(settings), neighbours, rebuilt)
+    return traced(model, shape, tokenizer, form, adaptation, outputs, baked(settings), neighbours, rebuilt, stack)
 
 
 @lru_cache(maxsize=4)
@@ -48,11 +51,14 @@ def traced(
     settings: Settings,
     neighbours: tuple[Neighbour, ...],
     rebuilding: tuple[Chosen, ...],
+    stack: StackShape | None = None,
     /,
 ) -> Adapted:
     """Builds the network of `adapted`, which is traced when it is first called."""
     network = networks.build(model, shape, tokenizer, 0, ending=True)
-    described, vocabulary = models.load(model).describe(shape, tokenizer.vocabulary), tokenizer.vocabulary
+    shapes.reshape(network, stack)
+    vocabulary = tokenizer.vocabulary
+    described = shapes.described(models.load(model).describe(shape, vocabulary), stack)
 
     # What is above an embedding that is read is not in the graph.
     read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops

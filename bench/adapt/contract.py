@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.course import Bookmark, Course
     from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.parts import Decoding, Extension, Reading
+    from ptmbench.bench.adapt.predictor import Trained
     from ptmbench.bench.engine.step import TrainStep
 
 
@@ -36,6 +37,8 @@ class Adaptation:
     """Forms that always use this adaptation. Users cannot choose it."""
     systems: tuple[str, ...] = ()
     """The names in the survey's figure 3 that stand for this adaptation, other than its own."""
+    teaching = ""
+    """The adaptation of its teacher, for adaptations with a setting ``teacher``."""
     learns = True
     """Whether a network is trained. If False, there is no head, and `respond` gives the predictions."""
 
@@ -108,6 +111,18 @@ class Adaptation:
     ) -> tuple[Sequence["InputRow"], float]:
         """The rows that a step trains on, made from ``rows`` with the current weights, and the FLOPs of making them."""
         return rows, 0.0
+
+    def taught(
+        self,
+        teacher: "Trained",
+        rows: Sequence["InputRow"],
+        examples: Sequence[Example],
+        settings: Any,
+        seed: int,
+    ) -> tuple[Sequence["InputRow"], float]:
+        """The training ``rows`` of ``examples`` with what the adapted model ``teacher`` says of them, and the FLOPs of
+        asking it. Only adaptations with a setting ``teacher`` need it (`Settings.teacher`)."""
+        raise NotImplementedError(f"The adaptation {self.name} has a teacher and no `taught`.")
 
     def numbers(self, adapted: "Adapted", batch: Mapping[str, Any]) -> Any:
         """The output for ``batch`` that the codec reads, an array with the rows as its first axis. By default one

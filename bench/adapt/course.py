@@ -1,4 +1,4 @@
-"""How far a training under a head has come, and the states on disk that a stopped cell goes on from."""
+"""The progress of an adaptation's training, and its states on disk, from which a stopped cell resumes."""
 
 import math
 import time

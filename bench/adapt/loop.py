@@ -45,7 +45,7 @@ def train(
     without rows, `bench.engine.stopping.Unfinished` if the loop ends before its last step.
     """
     if not rows:
-        raise NotApplicable("nothing-to-learn", "because no row to learn from is left of the training set.")
+        raise NotApplicable("nothing-to-learn", "because no training example is left.")
     per_epoch, steps = _steps_per_epoch(rows, settings), steps_of(rows, settings)
     every, turn = max(1, per_epoch // settings.evaluations), adapted.turn(steps, settings)
     bookmark = bookmark or Bookmark()

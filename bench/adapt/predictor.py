@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptmbench import tasks
-from ptmbench.bench.adapt import built, heads, loop, neighbours, transforms
+from ptmbench.bench.adapt import built, heads, loop, neighbours, shapes, transforms
 from ptmbench.bench.adapt import load as adaptation_of
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import Adapted
@@ -22,6 +22,7 @@ from ptmbench.bench.adapt.contract import Adaptation, Answers
 from ptmbench.bench.adapt.heads import Codec, InputRow
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.shapes import StackShape
 from ptmbench.bench.engine import checkpoint, packing
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.engine.cost import phase
@@ -57,6 +58,8 @@ class Trained:
     """The transforms that ``weights`` have gone through, in their order."""
     changed: tuple[str, ...] = ()
     """Names of the arrays that a transform has changed."""
+    shape: StackShape | None = None
+    """The shape of the encoder's stack after a transform that has made it smaller; None for the model's own."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """The checkpoint of the adapted model before all transforms, for the manifest."""
     first: "Trained | None" = None
@@ -64,7 +67,14 @@ class Trained:
 
     def __post_init__(self) -> None:
         self._network = built.adapted(
-            *self.own, self.task.form, self.method, self.codec.outputs, self.settings, self.others, self.chain
+            *self.own,
+            self.task.form,
+            self.method,
+            self.codec.outputs,
+            self.settings,
+            self.others,
+            self.chain,
+            self.shape,
         )
         if self.weights is None:
             self._network.holder = self
@@ -79,7 +89,10 @@ class Trained:
         """The network with the weights of this predictor. Raises `RuntimeError` if they are lost."""
         if self._network.holder is not self:
             if self.weights is None:
-                raise RuntimeError("The network has been trained again. Save predictors that are used later.")
+                raise RuntimeError(
+                    "This predictor's network has been trained again. Save a predictor before the "
+                    "next training if it is used later."
+                )
             self._network.assign(packing.unpacked(self.weights))
             self._network.holder = self
         self._network.writes(self.settings, self.seed)
@@ -125,6 +138,8 @@ class Trained:
         }
         if self.chain:
             made = {"changed": list(self.changed), "of": dict(self.source)}
+            if self.shape:
+                made["shape"] = self.shape.stored()
             about["transform"] = transforms.joined([one.recorded() for one in self.chain]) | made
         states = {"codec": self.codec.state()}
         if self.first:
@@ -142,12 +157,19 @@ class Trained:
 
     def follow(self, codec: Codec, examples: Sequence[Example], during: str = "evaluate") -> float:
         """Predicts ``examples`` in the phase ``during``, passes the outputs to ``codec``, and returns the FLOPs."""
+        rows, outputs, flops = self.read(examples, during)
+        with phase("encode"):
+            codec.follow(examples, rows, outputs)
+        return flops
+
+    def read(
+        self, examples: Sequence[Example], during: str = "evaluate"
+    ) -> tuple[Sequence[InputRow], list[np.ndarray], float]:
+        """The rows of ``examples``, the head's output for each, computed in the phase ``during``, and the FLOPs."""
         rows = self._rows(examples)
         with phase(during):
             outputs = self._outputs(rows)
-        with phase("encode"):
-            codec.follow(examples, rows, outputs)
-        return self._flops(rows, outputs)
+        return rows, outputs, self._flops(rows, outputs)
 
     def _follow(self, examples: Sequence[Example]) -> float:
         return self.first.follow(self.codec, examples) if self.first else 0.0
@@ -216,6 +238,7 @@ def load(found: Checkpoint, settings: Settings | None = None) -> Trained:
     if stored := about.get("transform"):
         chain = tuple(map(transforms.read, transforms.separated(stored)))
         more = {"chain": chain, "changed": tuple(stored.get("changed", ())), "source": stored["of"]}
+        more["shape"] = shapes.read(stored["shape"]) if "shape" in stored else None
     made = restored("codec", "weights", about["adaptation"], settings, neighbours.kept(found), **more)
     if made.codec.first:
         made.first = restored("first", "first", *made.codec.first)

@@ -102,6 +102,9 @@ class Settings(Effort):
     """Raised when the adaptation changes what the same cell scores."""
     head_dropout = 0.0
     """Share of what the head reads that is dropped in training; a setting where weights learn by Adam."""
+    teacher = ""
+    """The model and size that the network learns from, "bert-mini"; "" without a teacher. A setting of adaptations that
+    distil."""
 
     epochs: int = positive(4)
     batch: int = positive(32)

@@ -91,7 +91,7 @@ def most(task: Task, row: str) -> int:
     """How many sentences a summary of ``task`` has at most; `NotApplicable`, for the baseline ``row``, where nothing is
     to be summarised."""
     if not wanted(task):
-        raise NotApplicable("no-baseline", f"because {row} has no meaning where there is nothing to summarise.")
+        raise NotApplicable("no-baseline", f"because {row} applies only to summarization.")
     return task.extra["lead"]
 
 

@@ -14,6 +14,7 @@ from ptmbench.models.layers.config import AttentionConfig, BlockConfig, FeedForw
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Linear, Rows, made_from, recomputed
 from ptmbench.models.layers.operations import attention, gelu, shape, split_heads
 from ptmbench.models.layers.products import product
+from ptmbench.models.layers.shrunk_config import ShrunkAttentionConfig, ShrunkStackConfig
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 """Keys and values, [B, H, U, K] each."""
@@ -39,6 +40,7 @@ def columns(linear: Linear, x: tf.Tensor, begin: int, end: int) -> tf.Tensor:
     return x if linear.bias is None else tf.nn.bias_add(x, tf.cast(linear.bias, x.dtype)[begin:end])
 
 
+@made_from(ShrunkAttentionConfig)
 @made_from(AttentionConfig)
 class Attention(Layer):
     """Multi-head attention [N, D] to [N, D]: Vaswani et al. (2017), section 3.2.
@@ -56,7 +58,7 @@ class Attention(Layer):
     def read(self, memory: tf.Tensor, rows: Rows, past: Any = None) -> Pair:
         """Keys and values of the ``past``, then of a ``memory`` [B * U, W] of (B, U) = ``rows``, for any number of
         calls."""
-        D = self.config.width
+        D = self.projection.config.inputs  # of all heads
         both = self.key_value(memory) if self.config.memory else columns(self.query_key_value, memory, D, 3 * D)
         return joined(past, self.heads(both, rows, 2))
 
@@ -71,7 +73,8 @@ class Attention(Layer):
             q, *own = self.heads(self.query_key_value(x), rows, 3)  # [B, H, T, K]
             own = joined(past, own)  # [B, H, U, K]
         else:
-            q = self.query(x) if self.config.memory else columns(self.query_key_value, x, 0, self.config.width)
+            D = self.projection.config.inputs
+            q = self.query(x) if self.config.memory else columns(self.query_key_value, x, 0, D)
             (q,), own = self.heads(q, rows), memory
         if self.config.scaled:
             q = q * q.shape[-1] ** -0.5
@@ -180,6 +183,7 @@ class Block(Layer):
         return x + part(norm(x)) if self.config.norm_first else norm(x + part(x))
 
 
+@made_from(ShrunkStackConfig)
 @made_from(StackConfig)
 class Stack(Layer):
     """Blocks one after the other. Extensions at "between" get what each block gives, [N, D], and

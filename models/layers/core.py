@@ -10,7 +10,7 @@ weights become weights of the layer that it is attached to: they are trained, sa
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -128,6 +128,13 @@ class Seams:
         if locked:
             self._tracker.lock()
 
+    def detach(self, seam: str, extension: keras.layers.Layer) -> None:
+        """Undo `attach`. A function that was traced before keeps ``extension``."""
+        self._tracker.unlock()
+        setattr(self, f"{seam}_extensions", [one for one in self.extensions(seam) if one is not extension])
+        self._tracker.untrack(extension)
+        self._tracker.lock()
+
     def extensions(self, seam: str) -> list[keras.layers.Layer]:
         """What is attached at ``seam``."""
         return getattr(self, f"{seam}_extensions", [])
@@ -209,6 +216,19 @@ class Layer(Seams, keras.layers.Layer):
             part = getattr(self, name)
             if not part.built:
                 part.build()
+
+    def exchange(self, name: str, config: Config) -> None:
+        """Replaces the layer ``name`` of this one, which is built and not yet traced, by a layer of ``config``. Its
+        weights are new, and their paths begin as in the old layer."""
+        old, (above, _, last) = getattr(self, name), self.path.rpartition("/")
+        with keras.name_scope(last, override_parent=above):
+            new = self.make(name, config)
+            new.build()
+        self._tracker.unlock()
+        self._tracker.untrack(old)
+        setattr(self, name, new)
+        self._tracker.lock()
+        self.config = replace(self.config, **{name: config})
 
     def starts(self) -> Mapping[str, Start]:
         """Initial values of the layer's own weights."""

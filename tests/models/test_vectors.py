@@ -181,6 +181,6 @@ def test_the_command_names_the_vectors(tmp_path):
     assert done.exception is None
     assert json.loads(sidecar_of(text).read_text().split("\n")[0])["vectors"] == {"entities": "kg"}
     assert train_tokenizer([text], "word", 60).widths == {"entities": 2}
-    for wrong, words in (("entities", "names no vectors"), (f"entities={tmp_path / 'x'}", "There is no")):
+    for wrong, words in (("entities", "does not name vectors"), (f"entities={tmp_path / 'x'}", "There is no")):
         done = CliRunner().invoke(data, ["annotate", *given, wrong], standalone_mode=False)
         assert words in str(done.exception)

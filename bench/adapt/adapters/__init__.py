@@ -53,7 +53,9 @@ class Adapters(Adaptation):
 
     def head(self, form: Form) -> str:
         if form is Form.GENERATION:
-            raise NotApplicable("no-head", "because adapters are put into encoders here, and not into decoders.")
+            raise NotApplicable(
+                "no-head", "because this adaptation puts adapters into encoders only, not into decoders."
+            )
         return super().head(form)
 
     def extend(self, network: Any, decoding: Any, settings: Any) -> Any:

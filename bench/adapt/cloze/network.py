@@ -105,7 +105,7 @@ def predictions(
     known = spellings(tokenizer, words)
     pieces = sorted({piece for piece in known if piece is not None})
     if not pieces:
-        raise NotApplicable("no-words", "because its vocabulary has none of the words to choose from.")
+        raise NotApplicable("no-words", "because its vocabulary has none of the candidate words.")
     unknown = [i for i, piece in enumerate(known) if piece is None]
     number = {piece: place for place, piece in enumerate(pieces)}
     place_of = {word: number[piece] for word, piece in zip(words, known, strict=True) if piece is not None}

@@ -34,7 +34,7 @@ class Codec(heads.Codec):
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if not summaries.wanted(task):
-            raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
+            raise NotApplicable("no-sentences", "because the target text is not part of the source.")
         self.tokenizer, self.settings = tokenizer, settings
         self.most = settings.sentences or task.extra["lead"]
         self.outputs = settings.inter_layers

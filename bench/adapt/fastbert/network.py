@@ -53,11 +53,11 @@ class Reading(parts.Reading):
         if not getattr(encoder, "stepwise", False):
             raise NotApplicable(
                 "not-stepwise",
-                "because this model's layers are not computed one at a time from a stack of blocks, "
-                "so that no text can leave between two of them.",
+                "because this model's layers are not a stack of blocks computed one at a time, so no exit fits "
+                "between them.",
             )
         if encoder.depth < 2:
-            raise NotApplicable("one-layer", "because a text cannot leave early where there is only one layer.")
+            raise NotApplicable("one-layer", "because a model of one layer has no earlier exit.")
         self.settings, self.width = settings, encoder.width
         sizes = (encoder.width, settings.branch_width(encoder.width), settings.branch_heads)
         made = [Branch(*sizes, last=encoder.causal, name=f"branch_{n}") for n in range(1, encoder.depth + 1)]

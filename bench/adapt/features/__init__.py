@@ -30,7 +30,7 @@ class Features(Adaptation):
     def head(self, form: Form) -> str:
         if form is Form.GENERATION:
             raise NotApplicable(
-                "no-head", "because generation needs the decoder to learn; frozen features have none to offer."
+                "no-head", "because generation needs a decoder that is trained, and frozen features have no decoder."
             )
         return super().head(form)
 

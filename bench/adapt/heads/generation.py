@@ -25,7 +25,7 @@ class Codec(heads.Codec):
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         if train and not any(example.gold for example in train):
-            raise NotApplicable("no-targets", "because nothing in its training set says what is to be written.")
+            raise NotApplicable("no-targets", "because its training set has no target texts.")
         self.tokenizer, self.settings, self.outputs = tokenizer, settings, settings.label_smoothing
         self.by_line = task.headline == "rougeLsum"
         """Whether the metric wants a sentence a line, which not every tokenizer can write."""

@@ -25,7 +25,7 @@ class Codec(heads.Codec):
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if not attributes.named(task):
-            raise NotApplicable("no-attributes", "because its texts have no label to exchange for another.")
+            raise NotApplicable("no-attributes", "because its texts have no labels that could be exchanged.")
         self.task, self.tokenizer, self.settings, self.outputs = task, tokenizer, settings, 0
         self.salience = attributes.salience_of(task, train, settings.smoothing, settings.salience)
 

@@ -20,10 +20,12 @@ class Decoding(parts.NewDecoding):
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
         if network.fill is None:
-            raise NotApplicable("fills-no-blanks", "because this model does not say how well each word fits a blank.")
+            raise NotApplicable("fills-no-blanks", "because this model gives no probabilities of the words at a blank.")
         self.network, self.vocabulary = network, vocabulary
         if network.encoder.causal or not self._tells_labels():
-            raise NotApplicable("no-label", "because this model does not read the segments that say a text's label.")
+            raise NotApplicable(
+                "no-label", "because this model does not read segments, which mark the label of a text."
+            )
         self._best: Any = None
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:

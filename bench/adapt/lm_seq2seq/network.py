@@ -103,7 +103,7 @@ class Decoding(parts.NewDecoding):
         if type(encoder) is not LeftToRight:
             raise NotApplicable(
                 "no-lstm",
-                "because encoder and decoder begin as an LSTM here that reads from left to right: see lm_lstm.",
+                "because encoder and decoder start from an LSTM that reads from left to right; see lm_lstm.",
             )
         self.warms, self.layers = bool(settings.warm_decoder), len(encoder.stack) + settings.upper
         size = Size(layers=self.layers, width=encoder.width, length=encoder.length)

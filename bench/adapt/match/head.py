@@ -39,7 +39,7 @@ class Codec(heads.Codec):
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if not summaries.wanted(task):
-            raise NotApplicable("no-sentences", "because what is to be written is no part of the source.")
+            raise NotApplicable("no-sentences", "because the target text is not part of the source.")
         self.tokenizer, self.settings, self.train = tokenizer, settings, train
         most = max(2, settings.sentences or task.extra["lead"])
         self.sizes = (most - 1, most)
@@ -60,7 +60,7 @@ class Codec(heads.Codec):
         for i, example in enumerate(examples):
             text = example.inputs[0]
             if text not in self._candidates:
-                raise NotApplicable("no-candidates", "because no extraction has found candidates in this text.")
+                raise NotApplicable("no-candidates", "because no candidates were extracted from this text.")
             candidates = self._candidates[text]
             if examples is self.train:
                 gold = example.gold[0]

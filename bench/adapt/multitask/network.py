@@ -21,7 +21,9 @@ class Reading(parts.Reading):
     def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="multitask")
         if encoder.depth == 0:
-            raise NotApplicable("no-context", "because this model's vectors know of no context: no layer is shared.")
+            raise NotApplicable(
+                "no-context", "because this model's vectors do not depend on context: it has no layers to share."
+            )
         self.tasks = [self._task(encoder.width, f"task_{number}") for number in range(1 + len(settings.others))]
         self.glorot = [weight for task in self.tasks for weight in vars(task).values()]
         self.flops_per_token = settings.layer_flops(encoder.width)

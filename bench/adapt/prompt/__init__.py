@@ -58,9 +58,7 @@ class Own(Settings):
 def check_form(task: Task) -> None:
     """Raises `NotApplicable` for a ``task`` that is not answered by one of several texts."""
     if task.form not in (Form.CLASSIFICATION, Form.CHOICE):
-        raise NotApplicable(
-            "no-answers-in-words", f"because a {task.form} task has no list of answers to find the likeliest of."
-        )
+        raise NotApplicable("no-answers-in-words", f"because a {task.form} task has no list of candidate answers.")
 
 
 class Prompting(Adaptation):

@@ -79,7 +79,7 @@ class Decoding(parts.NewDecoding):
                     pairs.append((weight, old))
         if len(pairs) != same:
             raise NotApplicable(
-                "no-warm-decoder", "because the layers of this encoder are not those of the decoder, to begin with."
+                "no-warm-decoder", "because the decoder's layers cannot start from the layers of this encoder."
             )
         return pairs
 

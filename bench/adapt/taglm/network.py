@@ -38,7 +38,8 @@ class Reading(parts.Reading):
         if encoder.depth == 0 and settings.layers != "embedding":
             raise NotApplicable(
                 "no-context",
-                "because this model's vectors know of no context; layers=embedding has the tagger read them alone.",
+                "because this model's vectors do not depend on context. Set layers=embedding to give the tagger "
+                "these vectors alone.",
             )
         first, second = settings.widths(encoder.width)
         self.normalise = keras.layers.LayerNormalization(center=False, scale=False, epsilon=1e-6, name="normalise")

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.adapt.shapes import StackShape
 
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.adapted import Adapted
     from ptmbench.bench.adapt.course import Bookmark, Course
     from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.predictor import Trained
+    from ptmbench.bench.adapt.transforms import Chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +34,11 @@ class Material:
     seed: int
     rows: Mapping[str, Sequence["InputRow"]] = field(default_factory=dict)
     """Rows of the splits "train" and "selection"; empty for a transform that trains nothing."""
-    score: Callable[[], float] = lambda: 0.0
-    """Returns the current score of the network on the selection split; higher is better."""
+    score: Callable[..., float] = lambda predictor=None: 0.0
+    """Returns the current score on the selection split, of ``predictor`` or of another one that it is given; higher is
+    better."""
+    chain: "tuple[Chosen, ...]" = ()
+    """The transforms of the output: those of ``predictor``, and this one."""
     bookmark: "Bookmark"
     """Saves and resumes the training of the transform."""
 
@@ -48,6 +53,8 @@ class Transformed(NamedTuple):
     """Names of the arrays that were pruned or quantised."""
     course: "Course | None" = None
     """Steps, costs and curve of its training; None without training."""
+    shape: StackShape | None = None
+    """The shape of the encoder's stack, where the transform has made it smaller."""
 
 
 @runtime_checkable
@@ -61,9 +68,10 @@ class Transform(Protocol):
     version: int
     """Raised when a change makes another predictor from the same input."""
     compression: str
-    """The survey's kind of compression: a key of `leaderboard.survey.COMPRESSION`."""
+    """The survey's kind of compression: a key of `leaderboard.survey.reported.COMPRESSION`."""
     rebuilds: bool
-    """Whether the transformed network has other layers than the adapted one, made by `prepare`."""
+    """Whether the transformed network has layers of other kinds than the adapted one, made by `prepare`. Fewer layers,
+    heads or inner dimensions are what `Transformed.shape` is for."""
     final: bool
     """Whether it must be the last transform of a chain, because no other one can train or change its weights."""
 

@@ -30,6 +30,13 @@ def tables(adapted: Adapted) -> list[Any]:
     return list({id(one): one for one in found if id(one) in known}.values())
 
 
+def lookups(adapted: Adapted) -> list[Table]:
+    """The layers of the `tables` of ``adapted`` if all uses of these pass their seam: none under a decoder, whose
+    output layer may share a table."""
+    known = _known(adapted)
+    return [] if adapted.decoding else [one for one in _layers(adapted, Table) if id(one.table) in known]
+
+
 def heads(adapted: Adapted) -> list[Any]:
     """The matrices [I, O] that the adaptation adds around the encoder of ``adapted``; none under a decoder."""
     return [] if adapted.decoding else [variable for variable in adapted.own if len(variable.shape) == 2]

@@ -76,7 +76,7 @@ class First:
         if network.log_likelihood is None:
             raise NotApplicable("not-a-language-model", "because only a language model is fine-tuned this way.")
         if form is Form.GENERATION:
-            raise NotApplicable("no-head", "because generation has no head to learn before the layers below it.")
+            raise NotApplicable("no-head", "because generation has no new head that could be trained first.")
         self.network, self.vocabulary = network, vocabulary
         self.step = RatedStep(network.loss, network.loss.trainable_variables, **options)
         self.output = table.path if (table := parts.token_table(network.encoder)) is not None else ""

@@ -35,7 +35,7 @@ def quantised(material: Material) -> Transformed:
     layers = kernels.products(source)
     tables = kernels.names(source, kernels.tables(source)) if material.settings.embeddings else ()
     if not layers and not tables:
-        raise NotApplicable("no-kernels", "because this model multiplies by no kernel that could be quantised.")
+        raise NotApplicable("no-kernels", "because this model has no kernels that could be quantised.")
     if any(layer.extensions("kernel") for layer in layers):
         raise NotApplicable(
             "changed-kernels",
@@ -48,5 +48,5 @@ def quantised(material: Material) -> Transformed:
         weights[f"{name}_scale"] = np.squeeze(np.asarray(scales), 0)
     for name in tables:
         codes, scales = keras.quantizers.AbsMaxQuantizer(axis=-1)(weights.pop(name), to_numpy=True)
-        weights |= packing.rows_as_codes(name, np.asarray(codes), np.asarray(scales))
+        weights |= packing.as_codes(name, np.asarray(codes), np.asarray(scales))
     return Transformed(weights, (*changed, *tables))

@@ -22,12 +22,13 @@ No engine here computes faster with zeros in place; what becomes smaller is the 
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.settings import SettingError, one_of, positive, setting, share, switch
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.further import to_the_end
 
 _PATTERN = re.compile(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})")
 
@@ -120,10 +121,7 @@ class Prune:
         return f"pruned {100 * settings.sparsity:g} %{pattern}" if settings.sparsity else "trained further"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        rate = settings.learning_rate or adaptation.learning_rate
-        patience = 10**12  # it trains to the end: a model is pruned when all steps are done
-        changes = {"epochs": settings.epochs, "max_steps": settings.max_steps, "learning_rate": rate}
-        return replace(adaptation, **changes, patience=patience)
+        return to_the_end(settings, adaptation)  # a model is pruned when all steps are done
 
     def transformed(self, material: Material) -> Transformed:
         from ptmbench.bench.adapt.transforms.prune.network import pruned

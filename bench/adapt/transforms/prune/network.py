@@ -1,7 +1,6 @@
 """Pruning in TensorFlow: the Toolkit's masks on variables of Keras 3, and the training that they are part of."""
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,24 +13,11 @@ from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.transforms import kernels
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.prune import Settings
+from ptmbench.bench.adapt.transforms.toolkit import toolkit
 from ptmbench.bench.engine.cost import phase
-from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.errors import NotApplicable
-
-
-def toolkit() -> Any:
-    """The pruning part of the TensorFlow Model Optimization Toolkit.
-
-    When it is imported it asks for Keras 2 by an environment variable. TensorFlow reads that when its own Keras is
-    first used, so this is done before; child processes would read it too, so it is taken back.
-    """
-    version, before = tf.keras.__version__, os.environ.get("TF_USE_LEGACY_KERAS")
-    import tensorflow_model_optimization as tfmot
-
-    if before is None and version.startswith("3."):
-        os.environ.pop("TF_USE_LEGACY_KERAS", None)
-    return tfmot.sparsity.keras
 
 
 class Masks:
@@ -44,7 +30,7 @@ class Masks:
     def __init__(self, variables: Sequence[tf.Variable], settings: Settings, end: int):
         import tf_keras
 
-        sparsity = toolkit()
+        sparsity = toolkit().sparsity.keras
 
         class Carrier(tf_keras.layers.Layer, sparsity.PrunableLayer):
             def get_prunable_weights(self) -> list[tf.Variable]:
@@ -109,32 +95,23 @@ class MaskedStep:
         return scalars
 
 
-class Learner:
-    """What `bench.adapt.loop.train` asks of an `Adapted`, for one under ``masks``. States count from step ``end`` on:
-    weights from before it have too few zeros."""
+class PruningLearner(Learner):
+    """Trains under ``masks``. States count from step ``end`` on: weights from before it have too few zeros."""
 
     def __init__(self, adapted: Adapted, masks: Masks, end: int):
-        self._adapted, self._masks, self._end = adapted, masks, end
-        self.step = MaskedStep(adapted.step, masks)
-        self.state, self.restore, self.make = adapted.state, adapted.restore, adapted.make
-        self.training_flops = adapted.training_flops  # of the dense network: no product here skips zeros
+        super().__init__(adapted, MaskedStep(adapted.step, masks))  # FLOPs are dense: no product here skips zeros
+        self._masks, self._end = masks, end
 
     def ready(self, step: int) -> bool:
         return step >= self._end
 
-    def turn(self, steps: int, settings: Any) -> int:
-        return 0
-
-    def rate(self, step: int, steps: int, settings: Any) -> float:
-        return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
-
     def memory(self) -> list[np.ndarray]:
-        return [*self._masks.memory(), *self._adapted.memory()]
+        return [*self._masks.memory(), *super().memory()]
 
     def recall(self, memory: Sequence[np.ndarray]) -> None:
         count = 1 + len(self._masks.values)
         self._masks.recall(memory[:count])
-        self._adapted.recall(memory[count:])
+        super().recall(memory[count:])
 
 
 def pruned(material: Material) -> Transformed:
@@ -159,7 +136,7 @@ def pruned(material: Material) -> Transformed:
     adapted.step.reset()
     masks = Masks([variable.value for variable in variables], settings, end)
     with phase("train"):
-        learner = Learner(adapted, masks, end)
+        learner = PruningLearner(adapted, masks, end)
         course = loop.train(learner, rows, material.training, material.seed, material.score, material.bookmark)
     arrays, changed = adapted.arrays(), kernels.names(adapted, variables)
     _check_sparsity({name: arrays[name] for name in changed}, settings)
@@ -181,7 +158,7 @@ def zeros_in(shape: Sequence[int], settings: Settings) -> int:
 def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
     found = [one.kernel for one in kernels.products(adapted)]
     if not found and not settings.embeddings:
-        raise NotApplicable("no-kernels", "because this model multiplies by no kernel that could be pruned.")
+        raise NotApplicable("no-kernels", "because this model has no kernels that could be pruned.")
     if settings.embeddings:
         found += kernels.tables(adapted)
     learning = {id(variable) for variable in adapted.learning}

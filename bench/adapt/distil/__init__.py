@@ -1,0 +1,95 @@
+"""Distillation: a student learns a task from the gold answers and from what an adapted teacher says of the same texts.
+
+Hinton, Vinyals and Dean (2015), "Distilling the Knowledge in a Neural Network", section 2. With the student's logits z,
+the teacher's logits v, and equation 1 for both,
+
+    q_i = exp(z_i / T) / sum_j exp(z_j / T)        p_i = exp(v_i / T) / sum_j exp(v_j / T)
+    soft = T^2 sum_i p_i log(p_i / q_i)            loss = alpha soft + (1 - alpha) hard
+
+``hard`` is the loss of fine-tuning, at temperature 1. The gradients of soft targets shrink by 1 / T^2; the factor T^2
+keeps the two terms in proportion whatever the temperature. The paper writes the cross-entropy of p and q, which
+differs from the divergence by the entropy of p, a constant.
+
+``match=logits`` is the loss of Tang, Lu, Liu, Mou, Vechtomova and Lin (2019), "Distilling Task-Specific Knowledge from
+BERT into Simple Neural Networks", section 3.2: soft = sum_i (z_i - v_i)^2. It has no temperature.
+
+Forms: in classification the sums run over the classes of the task, and the loss is a mean over texts. In tagging it is
+a mean over words, at their first tokens. In regression soft = (z - v)^2 over the one score, under either ``match``.
+
+The student is the model of the row, with its pre-trained or its random weights. So a small pre-trained Transformer is
+"pre-trained distillation" (Turc et al., 2019, "Well-Read Students Learn Better"), and a row of a recurrent model with
+random weights is BERT-to-LSTM (Tang et al.). The teacher (``teacher=bert-mini``) is a row too: it is fine-tuned on the
+same task with the same seed, once for all its students, with the settings of `finetune` in this run. It is asked once
+about each training example, without dropout, and not about other texts: data are not augmented. Tang et al. and Turc
+et al. do ask it about many more texts, and gain most of their improvement from these.
+
+Controls: ``alpha=0`` is the student alone, trained as long; no teacher is trained then, and the scores are those of
+`finetune`. ``shuffle=examples`` deals what the teacher says out to other training examples. ``shuffle=labels``
+deals it out among examples with the same gold answer: what is left is what the teacher says of a class on average.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """Settings of fine-tuning, with the teacher and how much it counts."""
+
+    teacher: str = settings.setting(
+        "bert-mini", "a model and its size, such as bert-mini", lambda value: re.fullmatch(r"[\w.-]+-\w+", value)
+    )
+    """The model and size that teaches: "bert-mini", or "random-bert-mini" for one with random weights."""
+    alpha: float = settings.setting(0.5, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
+    """Weight of the teacher in the loss; 0 is the student alone."""
+    temperature: float = settings.positive(2.0, baked=True)
+    """T, the temperature of the softmax of teacher and student in training."""
+    match: str = settings.one_of("probabilities", "probabilities", "logits", baked=True)
+    """What of the teacher is matched: probabilities by their divergence, or logits by squared differences."""
+    shuffle: str = settings.one_of("", "", "examples", "labels")
+    """A control: what the teacher says is dealt out to other training examples, of all or of the same gold answer."""
+    crf: int = settings.setting(0, "0: tags are judged one by one", lambda value: value == 0, sparing=True)
+
+    def of(self, task: str) -> "Own":
+        """A student alone has no teacher."""
+        return self if self.alpha else replace(self, teacher="")
+
+
+class Distil(Adaptation):
+    summary = "all weights of a student learn from the gold answers and from a fine-tuned teacher (soft targets)"
+    teaching = "finetune"
+    settings = Own
+    heads = {form: f"heads.{form}" for form in (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)}
+
+    def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
+        from ptmbench.bench.adapt.finetune.network import Reading
+
+        return Reading(encoder, settings)
+
+    def taught(
+        self, teacher: Any, rows: Sequence[Any], examples: Sequence[Any], settings: Any, seed: int
+    ) -> tuple[Sequence[Any], float]:
+        from ptmbench.bench.adapt.distil.targets import taught
+
+        read, outputs, flops = teacher.read(examples, during="teach")
+        return taught(rows, read, outputs, settings.shuffle, seed), flops
+
+    def loss(self, adapted: Any, numbers: Any, batch: Mapping[str, Any], seed: Any) -> Any:
+        """Batches without the array ``teacher`` have the loss of fine-tuning: the teacher is not asked about texts
+        outside of the training set."""
+        from ptmbench.bench.adapt.distil.network import soft
+
+        hard, own = super().loss(adapted, numbers, batch, seed), adapted.settings
+        if "teacher" not in batch:
+            return hard
+        return own.alpha * soft(numbers, batch, own.temperature, own.match) + (1 - own.alpha) * hard
+
+
+ADAPTATION = Distil()

@@ -1,0 +1,87 @@
+"""What a teacher says of training rows, as an array of each row, in NumPy.
+
+A row gets the array ``teacher``: the logits [C] of a text, the score [] of a text in standard units, or the logits
+[C, T] of the tokens of a sentence. Tokens are the last axis because batches are filled up along it.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ptmbench.bench.adapt.heads import InputRow
+from ptmbench.bench.errors import NotApplicable
+
+_GOLD = ("label", "score", "tags")
+"""Arrays with gold answers, one of which each row has: of classification, regression and tagging."""
+
+
+def taught(
+    rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int
+) -> list[InputRow]:
+    """``rows`` with what the teacher says of them: its ``outputs`` for the rows ``read``, which it made of the same
+    examples. With ``shuffle``, "examples" or "labels", rows get what it says of other rows (`dealt`).
+
+    Raises `NotApplicable` if teacher and student cut the examples into other rows, or if there are no labels to shuffle
+    by.
+    """
+    if len(rows) != len(read) or not all(map(_alike, rows, read)):
+        raise NotApplicable(
+            "other-rows",
+            "because teacher and student see the training examples in other rows: their tokenizers or the settings "
+            "length, context or train_limit differ.",
+        )
+    if not rows:
+        return []
+    if "tags" in rows[0].arrays:
+        return _tags_taught(rows, outputs, shuffle, seed)
+    if "label" in rows[0].arrays:
+        said = [np.asarray(output, np.float32) for output in outputs]  # [C] each
+    else:
+        said = [np.float32(output[0]) for output in outputs]
+    if shuffle:
+        said = [said[place] for place in dealt([_key(row, shuffle) for row in rows], seed)]
+    return [replace(row, arrays={**row.arrays, "teacher": one}) for row, one in zip(rows, said, strict=True)]
+
+
+def dealt(keys: Sequence[Hashable], seed: int) -> np.ndarray:
+    """A random permutation int [N] of the places of ``keys`` that maps each place to one with the same key."""
+    rng, order = np.random.default_rng([seed, 6]), np.arange(len(keys))
+    groups: dict[Hashable, list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(key, []).append(place)
+    for places in groups.values():
+        order[places] = rng.permutation(places)
+    return order
+
+
+def _tags_taught(rows: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int) -> list[InputRow]:
+    """``rows`` of tagging, of which words are shuffled and not whole sentences."""
+    said = [np.array(output[: len(row.arrays["tags"])], np.float32) for row, output in zip(rows, outputs, strict=True)]
+    if shuffle:
+        words = [(number, place) for number, row in enumerate(rows) for place in row.arrays["places"]]
+        keys = [int(rows[number].arrays["tags"][place]) if shuffle == "labels" else 0 for number, place in words]
+        source = [said[number][place].copy() for number, place in words]
+        for (number, place), chosen in zip(words, dealt(keys, seed), strict=True):
+            said[number][place] = source[chosen]
+    return [replace(row, arrays={**row.arrays, "teacher": one.T}) for row, one in zip(rows, said, strict=True)]
+
+
+def _alike(row: InputRow, other: InputRow) -> bool:
+    """Whether both rows are about the same example, with the same gold answers in the same places and units."""
+    names = [name for name in _GOLD if name in row.arrays]
+    return row.example == other.example and all(
+        name in other.arrays and np.array_equal(row.arrays[name], other.arrays[name]) for name in names
+    )
+
+
+def _key(row: InputRow, shuffle: str) -> Hashable:
+    """What rows have in common whose teacher's answers may be exchanged: the answers on offer and, for "labels", the
+    gold answer. Raises `NotApplicable` for scores, of which hardly two are equal."""
+    if "score" in row.arrays:
+        if shuffle == "labels":
+            raise NotApplicable(
+                "no-labels", "because the gold scores of a regression task are no labels to shuffle by."
+            )
+        return ()
+    return tuple(row.note), int(row.arrays["label"]) if shuffle == "labels" else None

@@ -1,0 +1,60 @@
+"""Further training of an adapted network by a transform: its settings, and what the training loop asks for.
+
+No TensorFlow: plans and cost estimates read the settings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.engine.rates import rate_at
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ptmbench.bench.adapt.adapted import Adapted
+
+
+def further(own: Any, adaptation: Settings) -> Settings:
+    """The settings of the ``adaptation`` with ``epochs``, ``max_steps`` and ``learning_rate`` of a transform's ``own``
+    settings; a learning rate of 0 stands for the adaptation's."""
+    rate = own.learning_rate or adaptation.learning_rate
+    return replace(adaptation, epochs=own.epochs, max_steps=own.max_steps, learning_rate=rate)
+
+
+def to_the_end(own: Any, adaptation: Settings) -> Settings:
+    """`further`, with all steps done whatever the scores are."""
+    return replace(further(own, adaptation), patience=10**12)
+
+
+class Learner:
+    """What `bench.adapt.loop.train` asks of an ``adapted`` network that is trained further: one stage, with warm-up.
+
+    ``step`` replaces the step of the network. Subclasses save and restore what else their training changes.
+    """
+
+    def __init__(self, adapted: "Adapted", step: Any = None):
+        self.adapted, self.step = adapted, step or adapted.step
+        self.make, self.training_flops = adapted.make, adapted.training_flops
+
+    def ready(self, step: int) -> bool:
+        return self.adapted.ready(step)
+
+    def turn(self, steps: int, settings: Settings) -> int:
+        return 0
+
+    def rate(self, step: int, steps: int, settings: Settings) -> float:
+        return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
+
+    def state(self) -> "list[np.ndarray]":
+        return self.adapted.state()
+
+    def restore(self, state: "Sequence[np.ndarray]") -> None:
+        self.adapted.restore(state)
+
+    def memory(self) -> "list[np.ndarray]":
+        return self.adapted.memory()
+
+    def recall(self, memory: "Sequence[np.ndarray]") -> None:
+        self.adapted.recall(memory)

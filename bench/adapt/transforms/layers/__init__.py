@@ -1,0 +1,108 @@
+"""Whole layers are taken out of the network.
+
+Sajjad et al. (2023), "On the Effect of Dropping Layers of Pre-trained Transformer Models" (first called "Poor Man's
+BERT", 2020), section 3: top layers are removed, or bottom ones, or the ones in the middle ("symmetric"), or every other
+one from the top down ("even alternate"). They remove layers before fine-tuning; here the adapted model loses them, and
+``epochs`` trains the smaller network further. Fan, Grave and Joulin (2020), "Reducing Transformer Depth on Demand with
+Structured Dropout", section 3.2, remove every other layer in the same way, from networks that were trained with
+LayerDrop.
+
+Where all layers share their weights (ALBERT), the one block is applied less often: FLOPs fall, parameters stay.
+``by=random`` removes as many layers that are drawn: what a choice is worth is the difference.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt.settings import SettingError, one_of, setting, share
+from ptmbench.bench.adapt.settings import Settings as Adapting
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.shrinking import Further
+from ptmbench.bench.errors import NotApplicable
+
+
+def _is_list(value: str) -> bool:
+    if not re.fullmatch(r"|[1-9]\d{0,2}(\.[1-9]\d{0,2})*", value):
+        return False
+    numbers = [int(one) for one in value.split(".") if one]
+    return numbers == sorted(set(numbers))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Further):
+    """What ``layers:name=value`` may change."""
+
+    share: float = share(0.5)
+    """Share of the layers that are removed, rounded down."""
+    by: str = one_of("top", "top", "bottom", "middle", "alternate", "random")
+    """Which layers go; "alternate" is every other one from the top down."""
+    keep: str = setting("", "numbers of layers from 1 with a . between them, in their order, or empty", _is_list)
+    """The layers that stay: "1.2.5"; empty for the choice of ``share`` and ``by``."""
+
+    def __post_init__(self) -> None:
+        if self.keep and (self.share, self.by) != (0.5, "top"):
+            raise SettingError(f"keep={self.keep} names the layers that stay. Leave out share and by.")
+
+    def kept(self, layers: int, seed: int) -> list[int]:
+        """The numbers, from 0, of those of ``layers`` that stay. Raises `NotApplicable` where there are too few."""
+        if self.keep:
+            found = [int(one) - 1 for one in self.keep.split(".")]
+            if found[-1] >= layers:
+                raise NotApplicable(
+                    "few-layers", f"because the model has {layers} layers, and keep={self.keep} names more."
+                )
+            return found
+        count = int(self.share * layers + 1e-9)
+        gone = {
+            "top": range(layers - count, layers),
+            "bottom": range(count),
+            "middle": range((layers - count) // 2, (layers - count) // 2 + count),
+            "alternate": range(layers - 1, -1, -2)[:count],
+        }
+        if self.by == "random":
+            import numpy as np
+
+            chosen = set(np.random.default_rng([seed, 4]).permutation(layers)[:count].tolist())
+        else:
+            chosen = set(gone[self.by])
+        if len(chosen) < count:
+            raise NotApplicable(
+                "few-layers",
+                f"because {count} of {layers} layers are to be removed, but every other one is {len(chosen)}. Set a "
+                "lower share.",
+            )
+        return [layer for layer in range(layers) if layer not in chosen]
+
+
+class Layers:
+    """`bench.adapt.transforms.contract.Transform`; trains where ``epochs`` asks for it."""
+
+    summary = "whole layers are taken out"
+    settings = Settings
+    version = 1
+    compression = "pruning"
+    rebuilds = False
+    final = False
+
+    def label(self, settings: Settings) -> str:
+        told = {"alternate": "every other one", "random": "drawn"}.get(settings.by, settings.by)
+        which = f"{100 * settings.share:g} % of layers removed, {told}"
+        return (f"layers {settings.keep.replace('.', ', ')} kept" if settings.keep else which) + settings.told()
+
+    def training(self, settings: Settings, adaptation: Adapting) -> Adapting | None:
+        return settings.of(adaptation) if settings.epochs else None
+
+    def transformed(self, material: Material) -> Transformed:
+        from ptmbench.bench.adapt.course import Course
+        from ptmbench.bench.adapt.transforms import units
+
+        adapted = material.predictor.network
+        kept = material.settings.kept(units.shape_of(adapted).layers, material.seed)
+        return units.finished(material, *units.with_layers(adapted, kept), Course())
+
+    def prepare(self, adapted: Any, settings: Settings) -> None:
+        """Nothing: the shape of the stack is all that the network needs."""
+
+
+TRANSFORM = Layers()

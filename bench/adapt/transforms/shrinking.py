@@ -1,0 +1,103 @@
+"""Removal of units, heads or neurons, from the blocks of an encoder: its settings, and the transform.
+
+Transforms that are made of this are instances of `UnitRemoval`, which differ in what they remove. TensorFlow and NumPy
+are imported by the removal alone.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ptmbench.bench.adapt.settings import Settings as Adapting
+from ptmbench.bench.adapt.settings import one_of, setting, share
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.further import further
+
+
+@dataclass(frozen=True, kw_only=True)
+class Further:
+    """Settings of the training after layers or units were removed."""
+
+    epochs: int = setting(0)
+    """Passes over the training examples after the removal; 0 for no further training."""
+    max_steps: int = setting(0)
+    """Training steps at most; 0 is no limit."""
+    learning_rate: float = setting(0.0)
+    """Peak learning rate; 0 for the adaptation's."""
+
+    def of(self, adaptation: Adapting) -> Adapting:
+        """The settings of the further training."""
+        return further(self, adaptation)
+
+    def told(self) -> str:
+        """The end of a label."""
+        return f", {self.epochs} more epoch{'s' * (self.epochs > 1)}" if self.epochs else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal(Further):
+    """Settings of a removal of units."""
+
+    share: float = share(0.5)
+    """Share of the units that are removed, rounded down."""
+    by: str = one_of("importance", "importance", "random")
+    """Which units stay: the most important ones, or some that are drawn."""
+    examples: int = setting(1000)
+    """Training examples that importance is measured on; 0 for all."""
+
+    def training(self, adaptation: Adapting) -> Adapting | None:
+        """The settings of the transform's training. Importance alone costs what a pass over its examples costs."""
+        if self.epochs:
+            return self.of(adaptation)
+        if self.by == "random":
+            return None
+        limit = min(self.examples or adaptation.train_limit, adaptation.train_limit or self.examples)
+        return replace(adaptation, epochs=1, max_steps=0, train_limit=limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitRemoval:
+    """`bench.adapt.transforms.contract.Transform` that removes units of each block; trains where ``epochs`` asks for
+    it."""
+
+    summary: str
+    part: str
+    """The field of `bench.adapt.shapes.StackShape` that becomes smaller: "heads" or "inner"."""
+    noun: str
+    """What the units are called on the board."""
+    together: bool
+    """Whether the units of all blocks are ranked together, or those of each block."""
+    settings: type = Removal
+    version: int = 1
+    compression: str = "pruning"
+    rebuilds: bool = False
+    final: bool = False
+
+    def label(self, settings: Removal) -> str:
+        chosen = ", drawn" if settings.by == "random" else ""
+        return f"{100 * settings.share:g} % of {self.noun} removed{chosen}{settings.told()}"
+
+    def training(self, settings: Removal, adaptation: Adapting) -> Adapting | None:
+        return settings.training(adaptation)
+
+    def transformed(self, material: Material) -> Transformed:
+        import numpy as np
+
+        from ptmbench.bench.adapt.course import Course
+        from ptmbench.bench.adapt.transforms import units
+
+        settings, adapted = material.settings, material.predictor.network
+        shape, spent = units.shape_of(adapted), Course()
+        rng = np.random.default_rng([material.seed, 4])
+        if settings.by == "random":
+            scores = [rng.random(count) for count in getattr(shape, self.part)]
+        else:
+            rows = material.rows["train"]
+            if 0 < settings.examples < len(rows):
+                rows = [rows[i] for i in np.sort(rng.permutation(len(rows))[: settings.examples])]
+            scores = units.importance(adapted, rows, self.part)
+            spent.tokens, spent.flops = sum(row.tokens for row in rows), 3 * adapted.forward_flops(rows)
+        kept = units.best(scores, settings.share, self.together)
+        return units.finished(material, *units.without(adapted, self.part, kept), spent)
+
+    def prepare(self, adapted: Any, settings: Removal) -> None:
+        """Nothing: the shape of the stack is all that the network needs."""

@@ -1,0 +1,190 @@
+"""Heads of attention and neurons of feed-forward layers: how important each is, and the network without some of them.
+
+Michel, Levy and Neubig (2019), "Are Sixteen Heads Really Better than One?", section 4.1: a head h is gated by a factor
+xi_h, which is 1, and its importance is how much the loss would change with it,
+
+    I_h = E_x |dL(x) / dxi_h| = E_x |Att_h(x)^T dL(x) / dAtt_h(x)|                                (equation 2)
+
+where x is a training example, Att_h(x) all that the head gives for it, and L(x) its loss. What a feed-forward layer
+activates is gated in the same way, with one factor for each neuron. The importances of a block are divided by the root
+of the sum of their squares, as in the authors' code, so that blocks can be compared. The authors' code takes the
+magnitude for each token of x and adds up after that; here it is taken as the equation has it. Losses of a batch are
+means, so L(x) is the loss of a batch times its examples.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import loop, shapes
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.course import Course
+from ptmbench.bench.adapt.heads import InputRow, stack
+from ptmbench.bench.adapt.shapes import StackShape
+from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.further import Learner
+from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.errors import NotApplicable
+
+Chosen = Sequence[np.ndarray]
+"""Of each block, the numbers of the units that stay, in their order."""
+
+
+def shape_of(adapted: Adapted) -> StackShape:
+    """The shape of the stack of ``adapted``. Raises `NotApplicable` where it cannot be another one."""
+    config = getattr(adapted.network.encoder, "config", None)
+    if reason := shapes.obstacle(config):
+        raise NotApplicable("other-blocks", f"because {reason}")
+    if adapted.decoding:
+        raise NotApplicable("decoder", "because a decoder answers this task, and only encoders are made smaller.")
+    if adapted.reading.branches:
+        raise NotApplicable(
+            "branches", f"because the adaptation {adapted.adaptation.name} answers from every layer of the network."
+        )
+    for block in adapted.network.encoder.stack.blocks:
+        parts = (block, block.attention, *_products(block))
+        if any(part.extensions(seam) for part in parts for seam in part.SEAMS):
+            raise NotApplicable(
+                "extended-blocks", f"because the adaptation {adapted.adaptation.name} adds weights to the blocks."
+            )
+    return shapes.of(config.stack)
+
+
+class Tap(keras.layers.Layer):
+    """An extension that changes nothing and remembers what passes through it while a graph is traced."""
+
+    def __init__(self) -> None:
+        super().__init__(autocast=False)
+        self.seen: list[tf.Tensor] = []
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        self.seen.append(x)
+        return x
+
+
+def importance(adapted: Adapted, rows: Sequence[InputRow], part: str, batch: int = 32) -> list[np.ndarray]:
+    """Of each block, the importance of its units, float64 [U]: heads, or inner dimensions, as ``part`` says."""
+    blocks = adapted.network.encoder.stack.blocks
+    units = getattr(shape_of(adapted), part)
+    places = [block.attention.projection if part == "heads" else block.feed_forward.outer for block in blocks]
+    taps = [Tap() for _ in places]
+    for place, tap in zip(places, taps, strict=True):
+        place.attach("input", tap)
+
+    def slopes(batch: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """dL / dxi of each example of ``batch``, [B, U] of each block."""
+        with tf.GradientTape() as tape:
+            loss = adapted.loss(batch)
+        every = tape.gradient(loss, [tap.seen for tap in taps])  # a shared block is passed through several times
+        examples = tf.shape(batch["tokens"])[0]
+        found = []
+        for tap, gradients, count in zip(taps, every, units, strict=True):
+            products = tf.add_n([x * g for x, g in zip(tap.seen, gradients, strict=True) if g is not None])
+            split = tf.reshape(products, [examples, -1, count, products.shape[-1] // count])
+            found.append(tf.cast(examples, tf.float32) * tf.reduce_sum(tf.cast(split, tf.float32), axis=[1, 3]))
+        return found
+
+    try:
+        specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in stack(rows[:1]).items()}
+        traced = Traced(lambda: tf.function(slopes, autograph=False).get_concrete_function(specs))
+        totals = [np.zeros(count) for count in units]
+        for begin in range(0, len(rows), batch):
+            found = traced({name: tf.convert_to_tensor(x) for name, x in stack(rows[begin : begin + batch]).items()})
+            totals = [total + np.abs(one.numpy()).sum(0) for total, one in zip(totals, found, strict=True)]
+    finally:
+        for place, tap in zip(places, taps, strict=True):
+            place.detach("input", tap)
+    return [total / np.linalg.norm(total) if total.any() else total for total in totals]
+
+
+def best(scores: Sequence[np.ndarray], share: float, together: bool) -> list[np.ndarray]:
+    """Of each block, the units that stay when the ``share`` with the lowest ``scores`` is removed, rounded down; of all
+    blocks ``together``, or of each block by itself. The best unit of a block always stays, as in the authors' code with
+    ``--at_least_x_heads_per_layer 1``. Raises `NotApplicable` where this leaves too few to remove."""
+    if not together:
+        return [best([one], share, True)[0] for one in scores]
+    places = [(block, unit) for block, one in enumerate(scores) for unit in range(len(one))]
+    count = int(share * len(places) + 1e-9)
+    safe = {(block, int(np.argmax(one))) for block, one in enumerate(scores)}
+    ranked = [place for place in sorted(places, key=lambda at: scores[at[0]][at[1]]) if place not in safe]
+    if count > len(ranked):
+        raise NotApplicable(
+            "few-units",
+            f"because {count} of {len(places)} are to be removed, and one of each of {len(scores)} blocks stays. Set a "
+            "lower share.",
+        )
+    gone = set(ranked[:count])
+    return [np.array([u for u in range(len(one)) if (b, u) not in gone], int) for b, one in enumerate(scores)]
+
+
+def without(adapted: Adapted, part: str, kept: Chosen) -> tuple[dict[str, np.ndarray], StackShape]:
+    """The weights of ``adapted`` with only the ``kept`` units of each block, and the shape of that network."""
+    shape, weights = shape_of(adapted), adapted.arrays()
+    for number, (block, chosen) in enumerate(zip(adapted.network.encoder.stack.blocks, kept, strict=True)):
+        if part == "heads":
+            size = block.attention.projection.config.inputs // shape.heads[number]
+            inputs, outputs, copies = block.attention.query_key_value, block.attention.projection, 3
+        else:
+            size, inputs, outputs = 1, block.feed_forward.inner, block.feed_forward.outer
+            copies = 2 if block.feed_forward.config.gated else 1
+        rows = (chosen[:, None] * size + np.arange(size)).ravel()
+        columns = np.concatenate([rows + copy * outputs.config.inputs for copy in range(copies)])
+        changed = ((inputs.kernel, 1, columns), (inputs.bias, 0, columns), (outputs.kernel, 0, rows))
+        for variable, axis, places in changed:
+            if variable is not None:
+                (name,) = kernels.names(adapted, [variable])
+                weights[name] = np.take(weights[name], places, axis=axis)
+    return weights, replace(shape, **{part: tuple(len(chosen) for chosen in kept)})
+
+
+def with_layers(adapted: Adapted, kept: Sequence[int]) -> tuple[dict[str, np.ndarray], StackShape]:
+    """The weights of ``adapted`` with only the ``kept`` layers, and the shape of that network. A block that is shared
+    is applied as often as there are kept layers."""
+    shape, weights, stack = shape_of(adapted), adapted.arrays(), adapted.network.encoder.stack
+    shape_left = replace(shape, layers=len(kept))
+    if stack.config.shared:
+        return weights, shape_left
+    moved = {}
+    for number, block in enumerate(stack.blocks):
+        for variable in block.variables:
+            (name,) = kernels.names(adapted, [variable])
+            array = weights.pop(name)
+            if number in kept:
+                place = f"{stack.path}/layer_{kept.index(number)}"
+                moved[place + variable.path.removeprefix(block.path)] = array
+    left = {part: tuple(getattr(shape, part)[number] for number in kept) for part in ("heads", "inner")}
+    return weights | moved, replace(shape_left, **left)
+
+
+def finished(material: Material, weights: Mapping[str, np.ndarray], shape: StackShape, spent: Course) -> Transformed:
+    """The smaller network with these ``weights``, after as much further training as the settings of ``material`` ask
+    for. ``spent`` is the cost so far. Raises `NotApplicable` if the adaptation has weights for removed parts."""
+    smaller = replace(material.predictor, weights=weights, shape=shape)
+    expected = {name: tuple(variable.shape) for name, variable in smaller.learning.named()}
+    if expected != {name: array.shape for name, array in weights.items() if name in expected}:
+        raise NotApplicable(
+            "weights-by-layer",
+            f"because the adaptation {material.predictor.method} has weights of its own for each layer.",
+        )
+    if not material.settings.epochs:
+        return Transformed(weights, (), spent, shape)
+    adapted = smaller.network
+    adapted.holder = None
+    adapted.step.reset()
+    learner, rows = Learner(adapted), material.rows["train"]
+    with phase("train"):
+        course = loop.train(
+            learner, rows, material.training, material.seed, lambda: material.score(smaller), material.bookmark
+        )
+    return Transformed(adapted.arrays(), (), spent.then(course), shape)
+
+
+def _products(block: Any) -> Iterator[Any]:
+    yield from (block.attention.query_key_value, block.attention.projection)
+    yield from (block.feed_forward.inner, block.feed_forward.outer)

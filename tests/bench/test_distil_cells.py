@@ -1,0 +1,112 @@
+"""Cells of students: the teacher in their records, and a student that is killed and resumed."""
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.errors import OK
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
+from ptmbench.bench.runs.teachers import AdaptedTeacher
+from ptmbench.leaderboard.records import record
+from ptmbench.models.text.tokenizers import Tokenizer
+from tests.bench import asking
+from tests.bench.cells import SHAPE, SHORT, make
+from tests.bench.processes import PATIENCE, ROOT, wait_for
+
+TEACHER = "distil:teacher=random-bert-tiny"
+
+
+@pytest.mark.slow
+def test_a_student_has_its_teacher_in_its_record(world, tmp_path):
+    usual = {"suite": "demo", "data": world, "models": ("bert",), "baselines": False, "jobs": 1, "threads": 1}
+    usual |= {"tasks": ("sst2", "conll2003"), "seeds": 1, "budget": Budget(steps=3), "out": tmp_path}
+    usual |= {"settings": {"max_steps": 3, "length": 32}, "recipe": SHORT, "sizes": ("tiny",), "vocabulary": 300}
+    ways = (TEACHER, f"{TEACHER}+shuffle=examples", "distil:alpha=0", "finetune")
+    assert asking.run_suite(**usual, adaptations=ways) == OK
+    found = {}
+    for one in map(record.read, (tmp_path / "records").glob("*.json")):
+        assert one.status == "ok", one.reason
+        found[one.task["name"], one.adaptation["name"]] = one
+    assert len(found) == 2 * 4
+    for task in usual["tasks"]:
+        taught, shuffled, alone, tuned = (found[task, way] for way in ways)
+        assert (alone.scores, alone.curve, alone.cost["flops"]) == (tuned.scores, tuned.curve, tuned.cost["flops"])
+        about = taught.adaptation["teacher"]
+        assert about == shuffled.adaptation["teacher"] and "teacher" not in alone.adaptation
+        assert (about["name"], about["size"], about["adaptation"]) == ("random-bert", "tiny", "finetune")
+        assert len(about["weights_sha256"]) == 64 and about["pretraining"] is None and about["cost"]["steps"] == 3
+        assert taught.cost["flops"] == alone.cost["flops"] + taught.cost["flops_teacher"] > alone.cost["flops"]
+        assert [one["loss"] for one in taught.curve] != [one["loss"] for one in alone.curve]
+        assert taught.key != shuffled.key and taught.cost["flops"] == shuffled.cost["flops"]
+    assert not (tmp_path / "intermediate").exists()  # teachers are not kept
+
+
+def student(**changes):
+    return make("sst2", "bert", "distil", **{"epochs": 4, "batch": 8, "learning_rate": 3e-3} | changes)
+
+
+def context_of(data, out, teacher=None, **more):
+    vocabulary = Tokenizer.load(corpora.tokenizer([data / "corpus"], "wordpiece", 400))
+    if teacher is not None:
+        more["teacher"] = AdaptedTeacher(adapted=checkpoint.read(teacher), weights=None, about={"name": "random-bert"})
+    return Context(data=data, out=out, shape=SHAPE, tokenizer=vocabulary, **more)
+
+
+def summary(result):
+    assert result.status == "ok", result.reason
+    cost = {name: result.cost[name] for name in ("steps", "tokens", "flops", "flops_teacher", "flops_evaluate")}
+    kept = {"scores": dict(result.scores), "curve": list(result.curve), "sha": result.predictions["sha256"]}
+    return json.loads(json.dumps(kept | cost))
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import tests.bench.test_distil_cells as here
+here.alone(*map(Path, sys.argv[1:]))
+"""
+
+
+def alone(data: Path, out: Path, teacher: Path):
+    """A student in a process of its own, which saves after every step."""
+    result = cells.run(student(), context_of(data, out, teacher, unfinished=out / "unfinished", save_every=0.0))
+    (out / "answers.json").write_text(json.dumps(summary(result)))
+
+
+@pytest.mark.slow
+def test_a_killed_student_ends_the_same(world, tmp_path):
+    """By a signal that nothing can catch. The teacher is asked again, and says the same."""
+    adapting = dataclasses.replace(make("sst2", "bert", "finetune", seed=7), limit=48)
+    cells.adapt(adapting, context_of(world, tmp_path / "teacher"))
+    (teacher,) = (tmp_path / "teacher" / "adapted").iterdir()
+    straight = summary(cells.run(student(), context_of(world, tmp_path / "straight", teacher)))
+    assert straight["steps"] == 24 and straight["flops_teacher"] > 0
+
+    def begin():
+        with open(tmp_path / "log", "a") as log:
+            command = [sys.executable, "-c", SCRIPT, world, killed, teacher]
+            return subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
+
+    def come():
+        found = (killed / "unfinished").glob("training-1/step-*/manifest.json")
+        return max((int(path.parent.name.rpartition("-")[2]) for path in found), default=0)
+
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    process = begin()
+    wait_for(lambda: come() >= 5 or process.poll() is not None)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
+    assert 5 <= come() < 24
+    assert begin().wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
+    assert "The cell goes on at step" in (tmp_path / "log").read_text()
+    assert json.loads((killed / "answers.json").read_text()) == straight

@@ -51,13 +51,15 @@ def nearest(name: str) -> str:
 
 @click.group(cls=Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ptmbench", prog_name="ptmbench")
-@click.option("--debug", is_flag=True, help="Show tracebacks; may stand anywhere (or set PTMBENCH_DEBUG=1).")
+@click.option(
+    "--debug", is_flag=True, help="Show tracebacks; allowed anywhere in the command (or set PTMBENCH_DEBUG=1)."
+)
 @click.option(
     "--plugin",
     "plugins",
     multiple=True,
     metavar="DIR",
-    help="Folder with own models, tasks or adaptations; may repeat and stand anywhere.",
+    help="Folder with your own models, tasks or adaptations; allowed anywhere in the command, and repeatedly.",
 )
 @click.pass_context
 def commands(ctx: click.Context, debug: bool, plugins: Sequence[str]) -> None:

@@ -49,7 +49,7 @@ class NoDecoder(NotApplicable):
     """A model that cannot write meets a task that wants it to."""
 
     def __init__(self) -> None:
-        super().__init__("no-decoder", "because this model has no decoder to write with.")
+        super().__init__("no-decoder", "because this model has no decoder to generate text with.")
 
 
 STATUSES = {
@@ -66,8 +66,8 @@ STATUSES = {
     "ptmbench.models.text.tokenizers.TokenizerError": ENVIRONMENT,
     "ptmbench.models.published.PublishedError": ENVIRONMENT,
     "ptmbench.bench.engine.checkpoint.CheckpointError": ENVIRONMENT,
-    "ptmbench.leaderboard.baseline.BaselineError": BASELINE,
-    "ptmbench.leaderboard.record.RecordError": ENVIRONMENT,
+    "ptmbench.leaderboard.records.baseline.BaselineError": BASELINE,
+    "ptmbench.leaderboard.records.record.RecordError": ENVIRONMENT,
 }
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

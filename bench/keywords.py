@@ -1,18 +1,28 @@
 """Options by name: flat keywords to the nested options objects of `bench.options`.
 
-The command line and the functions of `ptmbench` build their options here, so both know the same names.
+The command line and the functions of `ptmbench` build their options here, so both know the same names. Error messages
+name the flags of the command line; the functions of `ptmbench` raise them with the names of keywords (`spoken`).
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
 
+from ptmbench.bench import errors
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import UsageError
+from ptmbench.bench.options import CHANGES, SEVERAL
 
 Options = TypeVar("Options")
 UNITS = tuple(one.name for one in fields(Budget))
+_OTHER_NAMES = {"set": ("settings", "recipe"), "workers": ("jobs",)}
+"""Keywords of flags whose name is neither the keyword nor its singular."""
+_FLAG = re.compile(r"--(?P<no>no-)?(?P<flag>[a-z][a-z-]*)(?: (?P<value>\w+=[^\s,;]*[^\s,;.]|\d[\de+.]*\b))?")
+"""A flag in a sentence. Its value is taken for one where it cannot be a word of the sentence."""
+_QUOTED_FLAG = re.compile(r"`--(?P<no>no-)?(?P<flag>[a-z][a-z-]*)(?: (?P<value>[^`]*))?`")
 
 
 def built(kind: type[Options], values: Mapping[str, Any]) -> Options:
@@ -23,7 +33,6 @@ def built(kind: type[Options], values: Mapping[str, Any]) -> Options:
     """
     values, known = dict(values), names_of(kind)
     if "budget" in known:
-        known = (*known, *UNITS)
         units = {name: amount for name in UNITS if (amount := values.pop(name, None)) is not None}
         if units and "budget" in values:
             raise UsageError(f"Give either budget or {next(iter(units))}, not both.")
@@ -36,11 +45,59 @@ def built(kind: type[Options], values: Mapping[str, Any]) -> Options:
 
 
 def names_of(kind: type) -> tuple[str, ...]:
-    """The names of all options of ``kind``, with the options of its groups in place of the groups."""
+    """The keywords of ``kind``: the names of all its options, with the options of its groups in place of the groups,
+    and the units of a budget."""
     found: list[str] = []
     for one in fields(kind):
         found += names_of(one.default_factory) if is_dataclass(one.default_factory) else [one.name]
-    return tuple(found)
+    return (*found, *UNITS) if "budget" in found and UNITS[0] not in found else tuple(found)
+
+
+@contextmanager
+def keywords_in_errors(names: Collection[str]) -> Iterator[None]:
+    """Errors with a sentence for the user leave the block with `spoken` messages. ``names`` are the caller's
+    keywords."""
+    try:
+        yield
+    except Exception as error:
+        if errors.status(error) != errors.UNEXPECTED and error.args and isinstance(error.args[0], str):
+            error.args = (spoken(error.args[0], names), *error.args[1:])
+        raise
+
+
+def spoken(message: str, names: Collection[str]) -> str:
+    """``message`` with the keywords ``names`` in place of the flags of the command line.
+
+    Other flags, and commands in backticks, stay as they are:
+
+    >>> spoken("Give --corpus, --set length=64 or `run --keep`.", ("corpus", "settings", "keep"))
+    'Give `corpus`, `settings={"length": 64}` or `run --keep`.'
+    """
+
+    def keyword(found: re.Match[str]) -> str:
+        flag = found["flag"].replace("-", "_")
+        known = [name for name in (flag, f"{flag}s", *_OTHER_NAMES.get(flag, ())) if name in names]
+        return f"`{known[0]}{_value(known[0], found)}`" if known else found[0]
+
+    parts = re.split(r"(`[^`]*`)", message)  # quoted parts are at odd places
+    return "".join((_QUOTED_FLAG if i % 2 else _FLAG).sub(keyword, part) for i, part in enumerate(parts))
+
+
+def _value(name: str, found: re.Match[str]) -> str:
+    """The assignment of a flag's value to the keyword ``name``, such as '=["bert"]'; "" without a value."""
+    value = found["value"]
+    if found["no"]:
+        return "=False"
+    if value is None:
+        return ""
+    if name in CHANGES:
+        key, _, changed = value.partition("=")
+        return f'={{"{key}": {_literal(changed)}}}'
+    return f"=[{_literal(value)}]" if name in SEVERAL else f"={_literal(value)}"
+
+
+def _literal(text: str) -> str:
+    return text if re.fullmatch(r"-?\d[\d.e+-]*", text) else f'"{text}"'
 
 
 def _grouped(kind: type[Options], values: Mapping[str, Any]) -> Options:

@@ -1,7 +1,7 @@
 """Options of runs, evaluations, pre-trainings and predictions, as frozen dataclasses.
 
-The command line builds them from its arguments. A Python program passes them to `ptmbench.run`, `ptmbench.evaluate`,
-`ptmbench.pretrain` and `ptmbench.predict`. None means the default of the suite. A wrong value is a `UsageError`; names
+The command line builds them from its arguments. A Python program passes them to the function of `ptmbench` that has the
+name of the command. None means the default of the suite. A wrong value is a `UsageError`; names
 of models, tasks and adaptations are looked up later, when the run is planned.
 """
 
@@ -36,11 +36,15 @@ BOUNDS = {
 """Minimum and maximum of whole numbers. A plan holds a cell for each seed in memory; Keras and NumPy take seeds of 32
 bits; several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
-_PATHS = ("data", "out", "checkpoint", "tuned")
+_PATHS = ("data", "out", "checkpoint", "tuned", "adapter", "predictions")
 _SEVERAL_PATHS = ("corpus", "extra_encoders", "checkpoints", "bases", "teachers")
+SEVERAL = (*_NAMES, *_SEVERAL_PATHS)
+"""Options that are sequences."""
+CHANGES = ("settings", "recipe")
+"""Options that are mappings of settings to values."""
 
 
-class _Checked:
+class Checked:
     """Checks the values of a group of options and converts strings to paths."""
 
     def __post_init__(self) -> None:
@@ -48,7 +52,7 @@ class _Checked:
             value = getattr(self, name)
             if value is None:
                 continue
-            if name in (*_NAMES, *_SEVERAL_PATHS) and isinstance(value, str | Path):
+            if name in SEVERAL and isinstance(value, str | Path):
                 raise UsageError(f"{name} is a sequence, such as ({str(value)!r},), not {str(value)!r}.")
             if name in CHOICES and value not in CHOICES[name]:
                 raise UsageError(f"{name} is one of {', '.join(CHOICES[name])}, not {value!r}.")
@@ -65,7 +69,7 @@ class _Checked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellOptions(_Checked):
+class CellOptions(Checked):
     """Selects the cells of each model: tasks x adaptations x seeds."""
 
     tasks: Sequence[str] | None = None
@@ -87,11 +91,11 @@ class CellOptions(_Checked):
     def arguments(self) -> list[str]:
         """Arguments for the command that repeats one cell, without its task, adaptation, transform, condition and
         seed."""
-        return [*_changes("--set", self.settings), *_given("--limit", self.limit)]
+        return [*_changes("--set", self.settings), *given("--limit", self.limit)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(_Checked):
+class TrainingOptions(Checked):
     """Pre-training: corpus, tokenizer, budget, recipe and initial checkpoints."""
 
     budget: Budget | Sequence[Budget] = Budget()
@@ -126,17 +130,17 @@ class TrainingOptions(_Checked):
         bases = [part for folder in self.bases for part in ("--base", str(folder))]
         bases += [part for folder in self.teachers for part in ("--teacher", str(folder))]
         corpus = ["--corpus", *map(str, self.corpus)] if self.corpus else []
-        tokens = [*_given("--tokenizer", self.tokenizer), *_given("--vocabulary", self.vocabulary)]
+        tokens = [*given("--tokenizer", self.tokenizer), *given("--vocabulary", self.vocabulary)]
         budget = self.budgets[0].flag().split() if len(self.budgets) == 1 else []
-        seed = _given("--pretraining-seed", self.pretraining_seed)
+        seed = given("--pretraining-seed", self.pretraining_seed)
         if not seed and self.pretraining_seeds == 1:
             seed = ["--pretraining-seeds", "1"]
-        tuned = _given("--tuned", self.tuned)
+        tuned = given("--tuned", self.tuned)
         return [*bases, *corpus, *tokens, *tuned, *budget, *seed, *_changes("--recipe", self.recipe)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerOptions(_Checked):
+class WorkerOptions(Checked):
     """Workers: their number, threads, place, devices and time limit."""
 
     jobs: int | None = None
@@ -160,11 +164,11 @@ class WorkerOptions(_Checked):
     def arguments(self) -> list[str]:
         """Arguments for the command that repeats one cell."""
         strategy = ["--strategy", self.strategy] if self.strategy != "one" else []
-        return [*strategy, *_given("--threads", self.threads)]
+        return [*strategy, *given("--threads", self.threads)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions(_Checked):
+class OutputOptions(Checked):
     """Output folder of a run, and what is kept in it."""
 
     out: Path | None = None
@@ -182,7 +186,7 @@ class OutputOptions(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(_Checked):
+class RunOptions(Checked):
     """A run of ``suite``, with changes to it."""
 
     suite: str
@@ -206,7 +210,7 @@ class RunOptions(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(_Checked):
+class TuneOptions(Checked):
     """A search for the pre-training recipe of each model of ``suite``, or for the settings of its ``adaptations``, with
     as many trials for each."""
 
@@ -228,9 +232,9 @@ class TuneOptions(_Checked):
     seeds: int | None = None
     """Seeds of each trial of an adaptation on the last rung; None for 5."""
     trials: int = 10
-    """Trials of each model; the first one has the model's own settings."""
+    """Number of trials of each model; the first one has the model's own settings."""
     factor: int = 3
-    """One trial in so many goes on to the next rung, with so many times the budget or the seeds."""
+    """Factor N of successive halving: one trial in N goes on to the next rung, with N times the budget or the seeds."""
     share: float | None = None
     """Pre-trainings: budget of the last rung, as a share of the budget that is tuned for; None for 0.25."""
     held_out: int | None = None
@@ -266,7 +270,7 @@ class TuneOptions(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(_Checked):
+class EvaluateOptions(Checked):
     """An evaluation of the pre-trained model in the folder ``checkpoint``."""
 
     checkpoint: Path
@@ -283,11 +287,11 @@ class EvaluateOptions(_Checked):
     def command(self) -> str:
         """The command that repeats one cell, without the arguments that select the cell."""
         extra = [part for folder in self.extra_encoders for part in ("--extra-encoder", str(folder))]
-        return _command("evaluate", str(self.checkpoint), self, [*extra, *_given("--suite", self.suite)])
+        return _command("evaluate", str(self.checkpoint), self, [*extra, *given("--suite", self.suite)])
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(_Checked):
+class PretrainOptions(Checked):
     """A pre-training of ``model``, which writes a checkpoint to the folder ``out``."""
 
     model: str
@@ -308,7 +312,7 @@ class PretrainOptions(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(_Checked):
+class PredictOptions(Checked):
     """Predictions of adapted models for one split of their tasks."""
 
     checkpoints: Sequence[Path]
@@ -320,14 +324,15 @@ class PredictOptions(_Checked):
 
 
 def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, more: Sequence[str]) -> str:
-    data = _given("--data", options.data)
+    data = given("--data", options.data)
     keep = ["--keep"] if options.output.keep else []
     return shlex.join(
         ["ptmbench", name, subject, *data, *more, *options.cells.arguments(), *options.workers.arguments(), *keep]
     )
 
 
-def _given(flag: str, value: object) -> list[str]:
+def given(flag: str, value: object) -> list[str]:
+    """The arguments ``flag`` and ``value``; none for None."""
     return [] if value is None else [flag, str(value)]
 
 

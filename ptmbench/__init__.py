@@ -42,15 +42,16 @@ if TYPE_CHECKING:
 
     from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.options import EvaluateOptions, PredictOptions, PretrainOptions, RunOptions, TuneOptions
+    from ptmbench.bench.runs.external.options import AdapterOptions, RecordOptions
 
-__all__ = ["encode", "evaluate", "load", "predict", "pretrain", "results", "run", "score", "tune"]
+__all__ = ["encode", "evaluate", "load", "predict", "pretrain", "record", "results", "run", "score", "tune"]
 
 
 def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
     """Run a suite; returns all records of its folder as `results` does.
 
     ``options`` are those of `ptmbench.bench.options.RunOptions` and its groups, such as ``models``, ``tasks``,
-    ``seeds``, ``data``, ``flops`` and ``out``. What is not given is the suite's own.
+    ``seeds``, ``data``, ``flops`` and ``out``. The suite gives the values of all other options.
 
     ``attrs["exit_status"]`` is the exit status of ``ptmbench run``: 0, or 1 when a cell failed. A dry run prints the
     plan and returns no lines.
@@ -60,7 +61,7 @@ def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "
     from ptmbench.bench.options import RunOptions
 
     asked = _asked(RunOptions, suite, options, "suite")
-    with _working(verbose, asked.dry_run):
+    with _working(verbose, asked, asked.dry_run):
         from ptmbench.bench.runs.run import run_suite
 
         status = run_suite(asked)
@@ -82,7 +83,7 @@ def tune(suite: "str | TuneOptions", *, verbose: bool = True, **options: Any) ->
     from ptmbench.bench.options import TuneOptions
 
     asked = _asked(TuneOptions, suite, options, "suite")
-    with _working(verbose, asked.dry_run):
+    with _working(verbose, asked, asked.dry_run):
         from ptmbench.bench.runs.tuning import tables
         from ptmbench.bench.runs.tuning.tune import tune as work
 
@@ -94,23 +95,58 @@ def tune(suite: "str | TuneOptions", *, verbose: bool = True, **options: Any) ->
 
 
 def evaluate(
-    checkpoint: "str | PathLike[str] | EvaluateOptions", *, verbose: bool = True, **options: Any
+    checkpoint: "str | PathLike[str] | EvaluateOptions | AdapterOptions | None" = None,
+    *,
+    verbose: bool = True,
+    **options: Any,
 ) -> "pd.DataFrame":
     """Adapt a pre-trained checkpoint to tasks and score it; returns what `run` returns.
 
     ``options`` are those of `ptmbench.bench.options.EvaluateOptions`, such as ``tasks``, ``adaptations``, ``seeds``,
     ``data``, ``keep`` and ``out``.
+
+    With ``adapter``, a Python file, in place of a checkpoint, the trained Keras model of another project is scored.
+    ``options`` are then those of `ptmbench.bench.runs.external.options.AdapterOptions`: ``tasks`` is required;
+    ``data``, ``seeds``, ``seed``, ``limit`` and ``out`` are optional.
     """
     from pathlib import Path
 
+    from ptmbench.bench.errors import UsageError
     from ptmbench.bench.options import EvaluateOptions
+    from ptmbench.bench.runs.external.options import AdapterOptions
 
+    if checkpoint is not None and "adapter" in options:
+        raise UsageError("Give either checkpoint, the folder of a checkpoint, or adapter, a Python file, not both.")
+    if isinstance(checkpoint, AdapterOptions) or "adapter" in options:
+        outside = _asked(AdapterOptions, checkpoint, options)
+        with _working(verbose, outside):
+            from ptmbench.bench.runs.external import evaluation
+
+            status, folder = evaluation.evaluate(outside)
+        return _finished(status, False, folder)
     asked = _asked(EvaluateOptions, checkpoint, options, "checkpoint")
-    with _working(verbose, asked.dry_run):
+    with _working(verbose, asked, asked.dry_run):
         from ptmbench.bench.runs.run import evaluate as work
 
         status = work(asked)
     return _finished(status, asked.dry_run, asked.output.out or Path("runs") / asked.checkpoint.name)
+
+
+def record(task: "str | RecordOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
+    """Record predictions of an external system for the reported split of a task; returns the record as `results` does.
+
+    ``options`` are those of `ptmbench.bench.runs.external.options.RecordOptions`: ``predictions`` (a file), ``name``
+    and ``out`` are required; ``data``, ``seed``, ``fixed``, ``parameters``, ``flops`` and ``note`` are optional.
+    """
+    from ptmbench.bench.runs.external.options import RecordOptions
+
+    asked = _asked(RecordOptions, task, options, "task")
+    with _working(verbose, asked):
+        from ptmbench.bench.runs.external import predictions
+        from ptmbench.leaderboard.records import record as records
+        from ptmbench.leaderboard.scores import frames
+
+        return frames.records([records.read(predictions.record(asked))])
 
 
 def pretrain(model: "str | PretrainOptions", *, verbose: bool = True, **options: Any) -> "Checkpoint":
@@ -122,7 +158,7 @@ def pretrain(model: "str | PretrainOptions", *, verbose: bool = True, **options:
     from ptmbench.bench.options import PretrainOptions
 
     asked = _asked(PretrainOptions, model, options, "model")
-    with _working(verbose):
+    with _working(verbose, asked):
         from ptmbench.bench.engine import checkpoint
         from ptmbench.bench.runs.pretrain import pretrain_command
 
@@ -198,7 +234,7 @@ def predict(
     if texts is not None and (options or not one or isinstance(texts, str)):
         raise UsageError("texts are a sequence of texts for one checkpoint, without other options.")
     asked = _asked(PredictOptions, (checkpoints,) if one else checkpoints, options, "checkpoints")
-    with _working(verbose):
+    with _working(verbose, asked):
         import pandas as pd
 
         from ptmbench.bench.runs import predict as work
@@ -236,17 +272,18 @@ def score(
 def results(folder: "str | PathLike[str]", *, by: str = "record") -> "pd.DataFrame":
     """The records below a run folder as a frame.
 
-    ``by="record"`` gives a line for each record (`ptmbench.leaderboard.frames.records` explains the columns),
+    ``by="record"`` gives a line for each record (`ptmbench.leaderboard.scores.frames.records` explains the columns),
     ``by="mean"`` a line for each model, task and adaptation with the mean over seeds and its interval as on the board
-    (`ptmbench.leaderboard.frames.means`).
+    (`ptmbench.leaderboard.scores.frames.means`).
 
-    Raises `ptmbench.leaderboard.record.RecordError` where no run wrote. Damaged records are left out, and named in
-    ``attrs["damaged"]``.
+    Raises `ptmbench.leaderboard.records.record.RecordError` where no run wrote. Damaged records are left out, and named
+    in ``attrs["damaged"]``.
     """
     from pathlib import Path
 
     from ptmbench.bench.errors import UsageError
-    from ptmbench.leaderboard import frames, store
+    from ptmbench.leaderboard.records import store
+    from ptmbench.leaderboard.scores import frames
 
     made = {"record": frames.records, "mean": frames.means}
     if by not in made:
@@ -257,33 +294,39 @@ def results(folder: "str | PathLike[str]", *, by: str = "record") -> "pd.DataFra
     return frame
 
 
-def _asked(kind: type, given: Any, options: dict[str, Any], first: str) -> Any:
-    """The options of ``kind``: ``given`` itself, or those of its keyword ``first`` and other keywords."""
+def _asked(kind: type, given: Any, options: dict[str, Any], first: str = "") -> Any:
+    """The options of ``kind``: ``given`` itself, or the options that keywords give. Its keyword ``first`` has the value
+    ``given`` unless that is None."""
     from ptmbench.bench.errors import UsageError
-    from ptmbench.bench.keywords import built
+    from ptmbench.bench.keywords import built, keywords_in_errors, names_of
 
     if not isinstance(given, kind):
-        return built(kind, {first: given} | options)
+        with keywords_in_errors(names_of(kind)):
+            return built(kind, ({} if given is None else {first: given}) | options)
     if options:
         raise UsageError(f"Give either {kind.__name__} or keywords ({', '.join(options)}), not both.")
     return given
 
 
 @contextmanager
-def _working(verbose: bool, printing: bool = False) -> Iterator[None]:
-    """Prepares the process for TensorFlow, and keeps stdout free of all that is not asked for by ``printing``."""
+def _working(verbose: bool, asked: Any = None, printing: bool = False) -> Iterator[None]:
+    """Prepares the process for TensorFlow, keeps stdout empty unless ``printing``, and has errors name the keywords of
+    the options ``asked``."""
     from contextlib import nullcontext
 
     from ptmbench.bench import console, environment
+    from ptmbench.bench.keywords import keywords_in_errors, names_of
 
     environment.prepare()
-    with console.silenced(not verbose), nullcontext() if printing else console.stdout_aside():
+    names = () if asked is None else names_of(type(asked))
+    stdout = nullcontext() if printing else console.stdout_aside()
+    with console.silenced(not verbose), stdout, keywords_in_errors(names):
         yield
 
 
 def _finished(status: int, dry: bool, out: "PathLike[str]") -> "pd.DataFrame":
     """The results below ``out``, none after a dry run, with the exit status of the command that made them."""
-    from ptmbench.leaderboard import frames
+    from ptmbench.leaderboard.scores import frames
 
     frame = frames.records(()) if dry else results(out)
     frame.attrs["exit_status"] = status

@@ -103,7 +103,7 @@ def load_all(tell: Callable[[str], None]) -> list[Task]:
 
 
 def check_headline(task: Task) -> Task:
-    """``task``; `BrokenTask` where its headline is none of its metrics' values, which is looked up before training."""
+    """``task``; raises `BrokenTask` if its headline is not a value of its metrics."""
     from ptmbench.tasks import _contract
 
     return _contract.check_headline(task, path(task.name.partition("-")[0]))

@@ -49,7 +49,7 @@ def check(task: Any, name: str, path: Path) -> Task:
     """``task``, which is called ``name`` and stands in the file ``path``; `BrokenTask` names all that is wrong."""
     found = list(_mistakes(task, name)) if isinstance(task, Task) else ["It has no TASK, a tasks.task.Task."]
     if found:
-        raise BrokenTask(f"{path} is no task's file. {' '.join(found)}")
+        raise BrokenTask(f"{path} does not define a task. {' '.join(found)}")
     return task
 
 
@@ -104,7 +104,7 @@ def _contents(task: Task) -> Iterator[str]:
             if not isinstance(names, tuple) or not names or not all(isinstance(one, str) for one in names):
                 yield f"TASK.files[{split!r}] is a tuple of file names, not {names!r:.80}."
         if task.report not in task.files:
-            yield f"TASK.report is {task.report!r}, which is none of the splits {', '.join(map(str, task.files))}."
+            yield f"TASK.report is {task.report!r}, which is not one of the splits {', '.join(map(str, task.files))}."
     if isinstance(task.labels, tuple):
         if len(set(task.labels)) < len(task.labels):
             yield "TASK.labels has a label twice."

@@ -29,7 +29,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         question = label(path, line, entry(path, line, record, "question"), tuple(CONNECTIVES))
         gold = entry(path, line, record, "label", int) if split != "test" else None
         if gold not in (None, 0, 1):
-            raise malformed(path, line, f"the label {gold} is none of 0, 1.")
+            raise malformed(path, line, f"the label {gold} is not one of 0, 1.")
         context = f"{premise.strip().removesuffix('.')} {CONNECTIVES[question]}"
         yield Example(id=str(entry(path, line, record, "idx", int)), inputs=(context, first, second), gold=gold)
 

@@ -63,7 +63,7 @@ def relations(path: Path) -> dict[str, list[Marked]]:
             try:
                 found.setdefault(relation, []).append(_marked(row))
             except (IndexError, KeyError, TypeError, ValueError) as error:
-                what = f"not in FewRel's format ({error!r:.80}). Fetch the official file again, or mend it."
+                what = f"not in FewRel's format ({error!r:.80}). Fetch the official file again, or correct it."
                 raise DataError(f"{path}, {relation}, sentence {number}: {what}") from error
     return found
 

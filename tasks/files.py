@@ -97,7 +97,9 @@ class _Unpacked(io.RawIOBase):
         count = self._gzip.readinto(buffer)
         self._room -= count
         if self._room < 0:
-            raise _TooLarge(f"the gzip stream unpacks to more than {RATIO} times its size, which no text does.")
+            raise _TooLarge(
+                f"the gzip stream unpacks to more than {RATIO} times its size, which is too much for a text."
+            )
         return count
 
 
@@ -154,7 +156,7 @@ def comma_rows(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
         try:
             (fields,) = csv.reader([text], strict=True)
         except (csv.Error, ValueError) as error:
-            raise malformed(path, number, f"these are no comma-separated values ({error}).") from error
+            raise malformed(path, number, f"these are not comma-separated values ({error}).") from error
         if len(fields) != width:
             raise malformed(path, number, f"{len(fields)} comma-separated fields where {width} were expected.")
         yield number, [field.replace("\\n", "\n") for field in fields]
@@ -230,14 +232,14 @@ def entry(path: Path, line: int, record: dict[str, Any], key: str, kind: type = 
 def label(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
     """``value`` if it is one of ``labels``."""
     if value not in labels:
-        raise malformed(path, line, f"the label {value!r:.60} is none of {_listed(labels)}.")
+        raise malformed(path, line, f"the label {value!r:.60} is not one of {_listed(labels)}.")
     return value
 
 
 def numbered(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
     """The label whose number, counted from 1, is ``value``."""
     if value not in map(str, range(1, len(labels) + 1)):
-        raise malformed(path, line, f"the class {value!r:.60} is no number from 1 to {len(labels)}.")
+        raise malformed(path, line, f"the class {value!r:.60} is not a number from 1 to {len(labels)}.")
     return labels[int(value) - 1]
 
 

@@ -48,7 +48,9 @@ def _pieces(path: Path, row: dict) -> Iterator[str]:
                 yield from (Piece(sentence, (title, number)) for number, sentence in enumerate(sentences))
                 yield "\n"
             case _:
-                raise malformed(path, 1, f"question {row.get('_id')}: a paragraph is no [title, [sentence, ...]].")
+                raise malformed(
+                    path, 1, f"question {row.get('_id')}: a paragraph is not a list [title, [sentence, ...]]."
+                )
 
 
 def _facts(path: Path, key: str, found: Any) -> list[tuple[str, int]]:

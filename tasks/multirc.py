@@ -29,7 +29,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
             for answer in _objects(path, line, question, "answers"):
                 gold = entry(path, line, answer, "label", int) if split != "test" else None
                 if gold not in (None, 0, 1):
-                    raise malformed(path, line, f"the label {gold} is none of 0, 1.")
+                    raise malformed(path, line, f"the label {gold} is not one of 0, 1.")
                 yield Example(
                     id=f"{asked}-{entry(path, line, answer, 'idx', int)}",
                     inputs=(text, f"{entry(path, line, question, 'question')} {entry(path, line, answer, 'text')}"),

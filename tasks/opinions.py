@@ -28,7 +28,9 @@ def read(subtask: str, folder: Path, split: str) -> Iterator[Example]:
             found = list(_examples(subtask, number, words, aspects, opinions, polarities))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             what = f"{error}" if isinstance(error, ValueError) else f"not in BARTABSA's format ({error!r:.80})"
-            raise DataError(f"{path}, sentence {number}: {what}. Fetch the official file again, or mend it.") from error
+            raise DataError(
+                f"{path}, sentence {number}: {what}. Fetch the official file again, or correct it."
+            ) from error
         for example in found:
             key = (words, example.gold.given) if subtask == "aoe" and split == "train" else example.id
             before = merged.get(key, example)
@@ -39,7 +41,7 @@ def read(subtask: str, folder: Path, split: str) -> Iterator[Example]:
 
 def _examples(subtask: str, number: int, words: tuple, aspects: list, opinions: list, said: list) -> Iterator[Example]:
     if odd := next((one for one in said if one not in (*LABELS, "CON")), None):
-        raise ValueError(f"the polarity {odd!r:.40} is none of {', '.join(LABELS)}, CON")
+        raise ValueError(f"the polarity {odd!r:.40} is not one of {', '.join(LABELS)}, CON")
     if subtask in ("pair", "triplet") and len(aspects) != len(opinions):
         raise ValueError(f"there are {len(aspects)} aspects but {len(opinions)} opinions, which are no pairs")
     clear = [place for place, polarity in enumerate(said) if polarity in LABELS]

@@ -24,7 +24,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         raise malformed(path, 1, f"a list of chats was expected, not {type(content).__name__}.")
     for index, record in enumerate(content, start=1):
         if not isinstance(record, dict):
-            raise malformed(path, 1, f"chat {index} is no object.")
+            raise malformed(path, 1, f"chat {index} is not an object.")
         dialogue, summary = (entry(path, 1, record, key) for key in ("dialogue", "summary"))
         dialogue = dialogue.replace("\r\n", "\n")
         yield Example(id=str(record.get("id", index)), inputs=(dialogue,), gold=(summary.strip(),))

@@ -46,7 +46,9 @@ def read(folder: Path, split: str) -> Iterator[Example]:
             said = _opinions(text, entry["opinions"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             what = f"{error}" if isinstance(error, ValueError) else f"not in SentiHood's format ({error!r:.80})"
-            raise DataError(f"{path}, text {position}: {what}. Fetch the official file again, or mend it.") from error
+            raise DataError(
+                f"{path}, text {position}: {what}. Fetch the official file again, or correct it."
+            ) from error
         for place, name in PLACES.items():
             if place == "LOCATION2" and place not in text:
                 continue
@@ -68,7 +70,7 @@ def _opinions(text: str, opinions: list[dict]) -> dict[tuple[str, str], str]:
         if place not in PLACES or place not in text:
             raise ValueError(f"the text does not name {place!r:.40}")
         if sentiment not in LABELS[1:]:
-            raise ValueError(f"the sentiment {sentiment!r:.40} is none of 'Positive', 'Negative'")
+            raise ValueError(f"the sentiment {sentiment!r:.40} is not one of 'Positive', 'Negative'")
         if said.setdefault((place, aspect), sentiment) != sentiment:
             raise ValueError(f"there are two sentiments about {aspect!r:.40} of {place}")
     return said

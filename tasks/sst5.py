@@ -30,7 +30,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     for position, (line, tree) in enumerate(rows):
         words = [_WRITTEN.get(word, word.replace("\\/", "/")) for word in _LEAF.findall(tree)]
         if not _is_tree(tree):
-            raise malformed(path, line, f"{tree!r:.60} is no tree with labels from 0 to 4.")
+            raise malformed(path, line, f"{tree!r:.60} is not a tree with labels from 0 to 4.")
         yield Example(id=str(position), inputs=(" ".join(words),), gold=tree[1])
 
 

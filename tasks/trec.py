@@ -34,7 +34,7 @@ def questions(path: Path) -> Iterator[tuple[int, str, str, str]]:
             continue
         row = _ROW.fullmatch(text.replace("\xf0", " "))
         if not row:
-            raise malformed(path, line, f"{text!r:.60} is no 'COARSE:fine question'.")
+            raise malformed(path, line, f"{text!r:.60} is not a 'COARSE:fine question'.")
         yield line, row[1], row[2], row[3].strip()
 
 

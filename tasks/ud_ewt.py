@@ -42,7 +42,7 @@ def read_layer(folder: Path, split: str, *, layer: str) -> Iterator[Example]:
     for line, name, document, words in sentences(path):
         gold = tags(words)
         if unknown := next((tag for tag in gold if tag not in allowed), None):
-            raise malformed(path, line, f"{unknown!r:.40} in this sentence is no tag of Universal Dependencies 2.")
+            raise malformed(path, line, f"{unknown!r:.40} in this sentence is not a tag of Universal Dependencies 2.")
         yield Example(id=name, inputs=tuple(word for word, *_ in words), gold=gold, group=document)
 
 

@@ -67,7 +67,7 @@ def predict(name: str, task: Task, train: Sequence[Example], examples: Sequence[
     """Predictions of the row ``name``; `NotApplicable` where it has no meaning for the form or the task."""
     predictor = _module(name).PREDICTORS.get(task.form)
     if predictor is None:
-        raise NotApplicable("no-baseline", f"because {name} has no meaning for a {task.form} task.")
+        raise NotApplicable("no-baseline", f"because {name} does not apply to {task.form} tasks.")
     return predictor(task, train, examples)
 
 
@@ -86,5 +86,5 @@ def _module(name: str) -> ModuleType:
     if wanted is not None and not (callable(wanted) and fits(wanted, 1)):
         found.append("by_default is a function (task).")
     if found:
-        raise BrokenFile(f"{path} is no baseline's file. {' '.join(found)}")
+        raise BrokenFile(f"{path} does not define a baseline. {' '.join(found)}")
     return module

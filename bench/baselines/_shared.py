@@ -20,7 +20,7 @@ def most_common(values: Sequence[Any]) -> Any:
 def check_targets(train: Sequence[Example]) -> None:
     """`NotApplicable` where no training example has a text that could be written."""
     if not any(example.gold for example in train):
-        raise NotApplicable("no-targets", "because nothing in its training set says what is to be written.")
+        raise NotApplicable("no-targets", "because its training set has no target texts.")
 
 
 def classified(shares_of: Shares, task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:

@@ -16,7 +16,7 @@ def by_default(task: Task) -> bool:
 
 def _less(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
     if not attributes.named(task):
-        raise NotApplicable("no-baseline", "because delete has no meaning where texts have no label to exchange.")
+        raise NotApplicable("no-baseline", "because delete applies only to texts with labels that can be exchanged.")
     return attributes.without(task, train, examples)
 
 

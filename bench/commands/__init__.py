@@ -15,7 +15,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("commands.runs", "Run a suite: pre-train its models, adapt them to its tasks, build the board."),
-    "tune": Command("commands.runs", "Tune the pre-training of a suite's models, with as many trials for each."),
+    "tune": Command(
+        "commands.runs", "Tune the pre-training of a suite's models, with the same number of trials for each."
+    ),
     "pretrain": Command("commands.runs", "Pre-train one model on a corpus and save a checkpoint."),
     "evaluate": Command("commands.runs", "Adapt one checkpoint to tasks and score it."),
     "score": Command("commands.files", "Score a file of predictions against an official gold file."),
@@ -30,6 +32,6 @@ COMMANDS = {
     "ls": Command("commands.names", "List models, objectives, tasks, adaptations or suites."),
     "info": Command("commands.names", "Show a model's card, a task's sheet, a suite, a checkpoint and so on."),
     "data": Command("commands.data", "Make the embedded data, fetch official data, list or check a folder, tokenise."),
-    "perf": Command("perf", "Measure speed on this machine, also of a peer."),
+    "perf": Command("perf", "Measure speed on this machine, and compare it with other libraries."),
     "doctor": Command("commands.machine", "Examine this machine and installation."),
 }

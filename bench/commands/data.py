@@ -21,7 +21,7 @@ def data() -> None:
 
 @data.command()
 @click.argument("folder", type=Location("folder"))
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the world.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the generated microworld.")
 def make(folder: Path, seed: int) -> None:
     """Write the microworld into FOLDER: a raw corpus and data for every form, in the official layouts."""
     from ptmbench.tasks.microworld import make as work
@@ -32,7 +32,7 @@ def make(folder: Path, seed: int) -> None:
 
 @data.command("ls")
 @click.argument("folder", type=Existing("data folder", folder=True), required=False)
-@click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout: one entry per task and split.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list: one entry per task and split.")
 def ls(folder: Path | None, as_json: bool) -> None:
     """Show which tasks' files lie in FOLDER; without FOLDER, which files each task takes and where they come from."""
     rows = list(_expected() if folder is None else _present(folder))
@@ -101,12 +101,14 @@ def annotate(
     for given in vectors:
         layer, equals, folder = given.partition("=")
         if not (layer and equals and folder):
-            raise UsageError(f"--vectors {given} names no vectors. Write a layer, = and a folder: entities=wikidata.")
+            raise UsageError(
+                f"--vectors {given} does not name vectors. Write a layer, = and a folder: entities=wikidata."
+            )
         folders[layer] = Path(folder)
     for default in defaults:
         layer, equals, symbols = default.partition("=")
         if not (layer and equals and symbols):
-            raise UsageError(f"--default {default} is no annotation. Write a layer, = and a symbol: languages=en.")
+            raise UsageError(f"--default {default} is not an annotation. Write a layer, = and a symbol: languages=en.")
         found[layer] = symbols.split(",") if "," in symbols else symbols
     if not found and lines is None and alignments is None:
         raise UsageError("There is nothing to annotate. Give --default LAYER=SYMBOL, --lines or --alignments.")
@@ -125,9 +127,9 @@ def annotate(
     type=Existing("corpus file"),
     multiple=True,
     metavar="FILE...",
-    help="Count also the examples that occur in these text files, folders of them, or tokenised corpora.",
+    help="Also count the examples that occur in these text files, folders of them, or tokenised corpora.",
 )
-@click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout: one entry per task and split.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list: one entry per task and split.")
 def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
     """Read every split of every task in FOLDER: rows, fingerprint, problems, and what the report split has in common
     with training data (docs/overlap.md). Exit status 4 if any is malformed.
@@ -179,15 +181,16 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
     "folder",
     type=Location("folder"),
     required=True,
-    help="Data folder; made if new.",
+    help="Data folder; created if it does not exist.",
 )
-@click.option("--again", is_flag=True, help="Fetch also what is there already.")
+@click.option("--again", is_flag=True, help="Fetch files again that are already there.")
 @click.option(
     "--timeout",
     type=Number(min=1, max=86400),
     default=30.0,
     show_default=True,
-    help="Seconds a server may be silent. Over twice as many it must send 1024 bytes a second.",
+    help="Seconds without data before a download is stopped. Over twice this time, the mean rate must be 1024 bytes "
+    "per second.",
 )
 def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> None:
     """Fetch the official files of each TASK into a data folder, check their sums, unpack them.
@@ -207,14 +210,14 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
 )
 @click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True, help="Size of the vocabulary.")
 @click.option(
-    "--like", type=Existing("tokenised corpus", folder=True), help="Take the tokenizer of this corpus instead."
+    "--like", type=Existing("tokenised corpus", folder=True), help="Use the tokenizer of this corpus instead."
 )
 @click.option(
     "--deduplicate",
     type=click.Choice(("exact", "near")),
-    help="Leave out documents that repeat an earlier one, word for word or in four fifths of their five-word runs.",
+    help="Leave out documents that repeat an earlier one: all of it, or four fifths of their word 5-grams.",
 )
-@click.option("--processes", type=JOBS, help="Processes; one per core if not given.")
+@click.option("--processes", type=JOBS, help="Number of processes (default: one per core).")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the tokenised corpus.")
 def tokenise(
     files: tuple[Path, ...],
@@ -255,7 +258,7 @@ def tokenise(
 @click.argument("name", metavar="NAME", type=Name("corpora"))
 @click.option("--data", "folder", type=Existing("data folder", folder=True), required=True, help="Data folder.")
 @click.option("--out", type=Location("folder"), help="Folder of the corpus (default: corpora/NAME in the data folder).")
-@click.option("--json", "as_json", is_flag=True, help="The manifest as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def corpus(name: str, folder: Path, out: Path | None, as_json: bool) -> None:
     """Make the corpus of the recipe NAME from the sources in a data folder. `ls corpora` lists them.
 

@@ -19,20 +19,20 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 
 @click.command()
 @click.argument("task", type=Name("tasks"))
-@click.option("--gold", type=Existing("gold file"), required=True, help="The official file with the answers.")
+@click.option("--gold", type=Existing("gold file"), required=True, help="Official file with the answers.")
 @click.option(
     "--predictions",
     type=Existing("file of predictions"),
     required=True,
-    help="In the task's official format, which `info TASK` tells, or as `predict` writes them.",
+    help="Predictions in the task's official format (see `info TASK`), or as `predict` writes them.",
 )
 @click.option(
     "--na-prob-file",
     "no_answer",
     type=Existing("file of no-answer scores"),
-    help="SQuAD 2.0: {question id: score of there being no answer}, as its script takes it.",
+    help="SQuAD 2.0 only: JSON file {question id: no-answer score}, as the official script reads it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_json: bool) -> None:
     """Score a file of predictions of TASK as its official scorer does."""
     from ptmbench.bench.scoring.score_files import score as work
@@ -52,37 +52,44 @@ def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_j
     "--predictions",
     type=Existing("file of predictions"),
     required=True,
-    help="Predictions of the reported split, in a format that `score` takes.",
+    help="Predictions for the reported split, in a format that `score` reads.",
 )
 @click.option("--name", required=True, help="Name of the system on the board.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed that the system was trained with.")
-@click.option("--out", type=Location("folder"), required=True, help="Run folder that gets the record.")
+@click.option("--out", type=Location("folder"), required=True, help="Run folder to write the record to.")
 @click.option("--data", type=Existing("data folder", folder=True), help="Data folder (default: the microworld).")
-@click.option("--fixed", is_flag=True, help="One system that is not trained again: `gate` then compares one seed.")
-@click.option("--parameters", type=Number(min=1, max=1e15), help="Parameters of the system; shown as declared.")
-@click.option("--flops", type=ABOVE_ZERO, help="FLOPs of all its training; shown as declared.")
-@click.option("--note", help="A line about the system; shown as declared.")
+@click.option(
+    "--fixed", is_flag=True, help="The system is fixed and has no other seeds: `gate` then compares one seed."
+)
+@click.option(
+    "--parameters", type=Number(min=1, max=1e15), help="Number of parameters of the system; shown as declared."
+)
+@click.option("--flops", type=ABOVE_ZERO, help="FLOPs of the system's whole training; shown as declared.")
+@click.option("--note", help="Note of one line about the system; shown as declared.")
 def record(**options: Any) -> int:
     """Record predictions of TASK that were made elsewhere.
 
     They are scored as `score` does, and sealed as a record of the external division. Records of several seeds give an
-    interval over seeds. `board`, `gate` and `accept` read them as any others.
+    interval over seeds. `board`, `gate` and `accept` read them like all other records.
     """
     environment.prepare()
+    from ptmbench.bench.runs.external.options import RecordOptions
     from ptmbench.bench.runs.external.predictions import record as work
 
-    names = ("parameters", "flops", "note")
-    declared = {name: value for name in names if (value := options.pop(name)) is not None}
-    if "parameters" in declared:  # 110e6 is a whole number
-        declared["parameters"] = round(declared["parameters"])
-    return work(task_name=options.pop("task"), declared=declared, **options)
+    click.echo(work(RecordOptions(**options)))
+    return OK
 
 
 @click.command()
 @click.argument("checkpoints", metavar="CHECKPOINT...", type=Existing("checkpoint"), nargs=-1, required=True)
-@click.option("--split", default="test", show_default=True, help="The split to predict.")
-@click.option("--data", type=Existing("data folder", folder=True), help="Data folder; has to be given.")
-@click.option("--out", type=Location("folder"), required=True, help="Folder; GLUE and SuperGLUE also give a zip.")
+@click.option("--split", default="test", show_default=True, help="Split to predict.")
+@click.option("--data", type=Existing("data folder", folder=True), help="Data folder (required).")
+@click.option(
+    "--out",
+    type=Location("folder"),
+    required=True,
+    help="Output folder; for GLUE and SuperGLUE, a zip file for the server is written too.",
+)
 def predict(**options: Any) -> int:
     """Predict a split with fine-tuned checkpoints: lines {"id": ..., "prediction": ...}, which `score` takes, and for
     test splits of GLUE and SuperGLUE the zip that the server takes."""
@@ -95,8 +102,10 @@ def predict(**options: Any) -> int:
 
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
-@click.option("--input", "source", type=Existing("input file"), required=True, help="Text, one example a line.")
-@click.option("--out", type=Location("file"), required=True, help="The .npz file to write.")
+@click.option(
+    "--input", "source", type=Existing("input file"), required=True, help="Text file with one example per line."
+)
+@click.option("--out", type=Location("file"), required=True, help="Output file (.npz).")
 @click.option("--batch", type=BATCH, default=32, show_default=True, help="Lines per batch.")
 def encode(**options: Any) -> int:
     """Write the hidden vectors that CHECKPOINT gives to each line."""
@@ -108,17 +117,17 @@ def encode(**options: Any) -> int:
 
 @click.command()
 @click.argument("folders", metavar="FOLDER...", type=Existing("run folder", folder=True), nargs=-1, required=True)
-@click.option("--out", type=Location("folder"), help="Folder of the pages; without it the tables go to stdout.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Print the tables on stdout.")
-@click.option("--exports", is_flag=True, help="With --out: every format as files, in OUT/exports.")
+@click.option("--out", type=Location("folder"), help="Output folder of the pages (default: print the tables).")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Print the tables in this format.")
+@click.option("--exports", is_flag=True, help="With --out: write files of every export format to OUT/exports.")
 @click.option(
     "--data",
     type=Existing("data folder", folder=True),
     help="With --out: data folder whose texts are shown with the predictions. Do not publish such a board.",
 )
 def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool, data: Path | None) -> None:
-    """Build the board from the records below FOLDER...: with --out one static page, or one per run of a folder of runs;
-    tables on stdout otherwise."""
+    """Build the board from the records below FOLDER...: with --out as a static page (or one page per run
+    of a folder of runs), otherwise as tables on stdout."""
     from ptmbench.bench.runs.catalogue import catalogue
     from ptmbench.bench.runs.texts import reader
     from ptmbench.leaderboard import board as work

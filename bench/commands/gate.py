@@ -47,14 +47,16 @@ def points(common: str) -> Callable[[click.Context, click.Parameter, Sequence[st
 @click.command()
 @click.argument("base", type=Location())
 @click.argument("head", type=Location())
-@click.option("--strict", is_flag=True, help="Status 3 instead of 0 for inconclusive and for pass on average.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with status 3 instead of 0 for the verdicts inconclusive and pass on average."
+)
 @click.option(
     "--margin",
     "chosen",
     multiple=True,
     metavar="TASK=POINTS",
     callback=points("macro"),
-    help="Margin of a task, or of the mean of all tasks (macro), in points of the headline metric; may repeat.",
+    help="Margin of a task, or of the mean of all tasks (macro), in points of the headline metric; may be repeated.",
 )
 @click.option(
     "--pretraining-sd",
@@ -62,13 +64,18 @@ def points(common: str) -> Callable[[click.Context, click.Parameter, Sequence[st
     multiple=True,
     metavar="TASK=POINTS",
     callback=points("all"),
-    help="Standard deviation of a task's score between pre-trainings, or of every task's (all), in points (default: by "
-    "metric). Used where HEAD's pre-training gave other weights and no side has several pre-trainings; may repeat.",
+    help="Standard deviation of a task's score between pre-trainings, or of the scores of every task (all), in "
+    "points (default: by metric). Used if HEAD was pre-trained again and neither side has several "
+    "pre-trainings; may be repeated.",
 )
-@click.option("--json", "json_file", type=Location("file"), help="Write all of it as JSON.")
-@click.option("--junit", type=Location("file"), help="Write JUnit XML, a test case per cell.")
-@click.option("--markdown", type=Location("file"), help="Write a comment for people.")
-@click.option("--github", is_flag=True, help="Add to the step's summary and print annotations.")
+@click.option("--json", "json_file", type=Location("file"), help="Write the comparison as JSON.")
+@click.option("--junit", type=Location("file"), help="Write the comparison as JUnit XML, with one test case per cell.")
+@click.option(
+    "--markdown", type=Location("file"), help="Write the comparison as Markdown, for a comment on a pull request."
+)
+@click.option(
+    "--github", is_flag=True, help="Add the comparison to the step summary of GitHub Actions, and print annotations."
+)
 def gate(
     base: Path,
     head: Path,
@@ -90,8 +97,8 @@ def gate(
     if not Path(head).is_dir():
         raise EnvironmentProblem(f"There is no folder {head}, so nothing was measured. Give the --out of a run.")
     from ptmbench.bench.scoring import rescore
-    from ptmbench.leaderboard import gate_report
-    from ptmbench.leaderboard.gate import gate as work
+    from ptmbench.leaderboard.gate import report as gate_report
+    from ptmbench.leaderboard.gate.gate import gate as work
 
     found = work(base, head, rescore.scored, chosen, stated)
     for path, text in ((json_file, gate_report.to_json), (junit, gate_report.to_junit)):
@@ -109,27 +116,29 @@ def gate(
 
 @click.command()
 @click.argument("records", type=Location())
-@click.option("--reason", required=True, help="Why these scores are right; it is kept with them.")
+@click.option("--reason", required=True, help="Reason why these scores are right; stored in the baseline.")
 @click.option(
     "--baseline",
     type=Location("folder"),
     default=Path("baseline"),
     show_default=True,
-    help="Folder of the baseline, to be committed; an older baseline there is replaced.",
+    help="Folder of the baseline, for you to commit; an older baseline in it is replaced.",
 )
 @click.option(
     "--without-predictions",
     is_flag=True,
-    help="Records alone: predictions quote the data, which not every licence lets one publish.",
+    help="Leave out predictions. They quote the data, and not every licence allows you to publish that.",
 )
 @click.option(
-    "--add", is_flag=True, help="Keep the older baseline's records; replace only those of the same cells and seeds."
+    "--add",
+    is_flag=True,
+    help="Keep the records of the older baseline; replace only records of the same cells and seeds.",
 )
 def accept(records: Path, reason: str, baseline: Path, without_predictions: bool, add: bool) -> None:
     """Make the records of the run folder RECORDS the baseline that `gate` compares with."""
     if not reason.strip():
         raise UsageError("A baseline needs a reason: say with --reason why these scores are right.")
-    from ptmbench.leaderboard.baseline import accept as work
+    from ptmbench.leaderboard.records.baseline import accept as work
 
     warn = partial(click.echo, err=True)
     made: Any = work(records, baseline, reason, predictions=not without_predictions, warn=warn, add=add)

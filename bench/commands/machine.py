@@ -6,7 +6,7 @@ from ptmbench.bench.errors import ENVIRONMENT, OK
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="A JSON list of findings on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of findings.")
 def doctor(as_json: bool) -> int:
     """Examine this machine and installation. Exit status 4 when something that is needed is missing."""
     from dataclasses import asdict

@@ -93,7 +93,7 @@ def _plugin_of(kind: str, name: str) -> str:
 @click.option("--extension", metavar="TERM", help="Models only: an extension, such as multilingual.")
 @click.option("--in", "anywhere", metavar="TERM", help="Models only: a term of the survey's figure 3, on any axis.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object on stdout: kind to a list of names and summaries."
+    "--json", "as_json", is_flag=True, help="Print one JSON object: for each kind, a list of names and summaries."
 )
 def ls(kind: str | None, as_json: bool, **asked: str | None) -> None:
     """List models, objectives, tasks, adaptations, transforms, conditions, suites or corpora; all without KIND. Models
@@ -129,9 +129,9 @@ def ls(kind: str | None, as_json: bool, **asked: str | None) -> None:
     type=VOCABULARY,
     default=8192,
     show_default=True,
-    help="Vocabulary that parameters count.",
+    help="Vocabulary size for the number of parameters.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(name: str, vocabulary: int, as_json: bool) -> None:
     """Show everything about NAME: a model's card and sizes, a task's sheet, an adaptation's, transform's or condition's
     settings, an objective, a suite, a corpus; or what the checkpoint in the folder NAME is."""
@@ -146,7 +146,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
     if not sheets:
         every = sorted({name for kind in FOLDERS for name in names(kind)})
         near = difflib.get_close_matches(name.lower(), every, n=3) or every[:8]
-        raise UsageError(f"There is nothing called '{name}'. Nearest: {', '.join(near)}. `ptmbench ls` shows all.")
+        raise UsageError(f"There is no name '{name}'. Nearest: {', '.join(near)}. `ptmbench ls` shows all.")
     if as_json:
         from ptmbench.bench.commands.files import dumps
 

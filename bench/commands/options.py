@@ -55,7 +55,9 @@ class Location(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if value == "":  # Path("") is the working directory, and --out "$UNSET" would overwrite files there
-            raise UsageError(f"{param.get_error_hint(ctx) if param else 'A path'} is empty. Is a variable not set?")
+            raise UsageError(
+                f"{param.get_error_hint(ctx) if param else 'A path'} is empty. Check that the variable is set."
+            )
         path = Path(os.path.expanduser(value))  # shells leave the ~ of --out=~/runs alone
         if path.name in ("", ".."):  # files next to it, and its row on the board, are named after it
             path = path.resolve()
@@ -207,23 +209,27 @@ set_option = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     callback=settings,
-    help="Change a setting of the adaptations; may repeat.",
+    help="Change a setting of the adaptations; may be repeated.",
 )
 _WORKERS = (
-    click.option("--jobs", "--workers", "jobs", type=JOBS, help="Workers; one per core if not given."),
+    click.option("--jobs", "--workers", "jobs", type=JOBS, help="Number of workers (default: one per core)."),
     click.option(
         "--threads",
         type=THREADS,
-        help="Threads of each worker; the cores shared out if not given. Scores repeat exactly with as many.",
+        help="Threads per worker (default: the number of cores divided by the number of workers). Scores repeat "
+        "exactly with the same number.",
     ),
     click.option(
         "--executor",
         type=click.Choice(CHOICES["executor"]),
         default="local",
         show_default=True,
-        help="Where workers live: processes here, or a Ray cluster.",
+        help="Where workers run: as processes of this machine, or on a Ray cluster.",
     ),
-    click.option("--ray-address", help="The Ray cluster; else RAY_ADDRESS, else one started here."),
+    click.option(
+        "--ray-address",
+        help="Address of the Ray cluster (default: RAY_ADDRESS, or a cluster that is started on this machine).",
+    ),
     save_option,
 )
 """Options of all commands that deal work to workers."""
@@ -233,9 +239,9 @@ def worker_options(function: Callable) -> Callable:
     """Adds the options of workers and output of ``tune``."""
     for option in (
         *_WORKERS,
-        click.option("--retry", is_flag=True, help="Run the trials again that failed before."),
+        click.option("--retry", is_flag=True, help="Run failed trials again."),
         click.option("--dry-run", is_flag=True, help="Print the rungs with their cost estimates; run nothing."),
-        click.option("--out", type=Location("folder"), help="Folder of the tuning; a tuning that is there is resumed."),
+        click.option("--out", type=Location("folder"), help="Output folder of the tuning; a tuning in it is resumed."),
     ):
         function = option(function)
     return function
@@ -274,7 +280,7 @@ def cell_options(function: Callable) -> Callable:
             "chain of transforms, such as prune:sparsity=0.8+int8; `ls transforms` lists all.",
         ),
         named("--adaptation", "adaptations", help="How models are adapted to tasks; `ls adaptations` lists all."),
-        click.option("--out", type=Location("folder"), help="Folder of the run; a run that is there is resumed."),
+        click.option("--out", type=Location("folder"), help="Output folder of the run; a run in it is resumed."),
         click.option("--seed", type=SEED, help="A single seed instead of --seeds."),
         click.option("--seeds", type=SEEDS, help="Number of seeds per cell; they count from 0."),
         click.option(
@@ -297,7 +303,7 @@ def pretraining_options(function: Callable) -> Callable:
             type=Existing("checkpoint"),
             multiple=True,
             metavar="CHECKPOINT",
-            help="Checkpoint of the same model and size to continue from; its tokenizer is used; may repeat.",
+            help="Checkpoint of the same model and size to continue from; its tokenizer is used; may be repeated.",
         ),
         click.option(
             "--teacher",
@@ -305,7 +311,7 @@ def pretraining_options(function: Callable) -> Callable:
             type=Existing("checkpoint"),
             multiple=True,
             metavar="CHECKPOINT",
-            help="Checkpoint of the teacher of a student such as distilbert; its tokenizer is used; may repeat.",
+            help="Checkpoint of the teacher of a student such as distilbert; its tokenizer is used; may be repeated.",
         ),
         click.option("--vocabulary", type=VOCABULARY, metavar="N", help="Size of the vocabulary."),
         click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer."),

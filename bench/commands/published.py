@@ -11,9 +11,11 @@ from ptmbench.bench.commands.options import EXAMPLES, Existing, Location
 @click.command("import")
 @click.argument("source", metavar="SOURCE", type=Existing("folder or file"))
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
-@click.option("--name", help="What its row on the board is called; the name of SOURCE if not given.")
-@click.option("--model", help="Whose table word vectors are; word2vec or glove, by their layout.")
-@click.option("--vocabulary", type=EXAMPLES, metavar="N", help="Take only the first N word vectors of a file.")
+@click.option("--name", help="Name of the checkpoint's row on the board (default: the name of SOURCE).")
+@click.option(
+    "--model", help="Model of a file of word vectors (default: word2vec or glove, by the layout of the file)."
+)
+@click.option("--vocabulary", type=EXAMPLES, metavar="N", help="Read only the first N word vectors of a file.")
 def import_(**options: Any) -> int:
     """Make a checkpoint of the published model in SOURCE, which every other command takes.
 
@@ -30,7 +32,10 @@ def import_(**options: Any) -> int:
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
 @click.option(
-    "--out", type=Location("folder"), required=True, help="The folder to write, new or empty; for word vectors a file."
+    "--out",
+    type=Location("folder"),
+    required=True,
+    help="Output folder, new or empty; for word vectors, the output file.",
 )
 def export(**options: Any) -> int:
     """Write CHECKPOINT as a folder that transformers loads: config.json, model.safetensors, tokenizer.json.

@@ -29,7 +29,7 @@ from ptmbench.bench.commands.options import (
     worker_options,
 )
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.keywords import built
+from ptmbench.bench.keywords import built, names_of
 from ptmbench.bench.options import (
     BOUNDS,
     STRATEGIES,
@@ -52,21 +52,21 @@ from ptmbench.bench.options import (
     type=click.Choice(("one", "mirrored", "tpu")),
     default="one",
     show_default=True,
-    help="Devices that each pre-training uses: one, or all of this machine, which then has one worker.",
+    help="Devices of each pre-training: one, or all devices of this machine with a single worker.",
 )
 @click.option(
     "--recipe",
     multiple=True,
     metavar="KEY=VALUE",
     callback=settings,
-    help="Change a setting of pre-training, such as batch=256; may repeat.",
+    help="Change a setting of pre-training, such as batch=256; may be repeated.",
 )
 @click.option(
     "--pretraining-seeds",
     type=PRETRAINING_SEEDS,
-    help="Number of pre-trainings of each model with each budget, with seeds counted from 0.",
+    help="Number of pre-trainings per model and budget; their seeds count from 0.",
 )
-@click.option("--pretraining-seed", type=SEED, help="This one seed of pre-training, in place of --pretraining-seeds.")
+@click.option("--pretraining-seed", type=SEED, help="Single seed of pre-training, in place of --pretraining-seeds.")
 @click.option(
     "--tuned",
     type=Existing("result of a tuning"),
@@ -91,61 +91,62 @@ def run(**options: Any) -> int:
 
 @click.command(cls=Spread)
 @click.argument("suite", type=Name("suites"))
-@named("--models", help="Models to tune; those of the suite if not given.")
+@named("--models", help="Models to tune (default: the models of the suite).")
 @named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
 @click.option(
-    "--data", type=Existing("data folder", folder=True), help="Data folder; the embedded microworld if not given."
+    "--data", type=Existing("data folder", folder=True), help="Data folder (default: the embedded microworld)."
 )
-@named("--adaptation", "adaptations", help="Tune these adaptations on each task, not the pre-trainings.")
-@named("--tasks", help="Tasks that adaptations are tuned on; those of the suite if not given.")
+@named("--adaptation", "adaptations", help="Tune these adaptations on each task, instead of the pre-trainings.")
+@named("--tasks", help="Tasks that adaptations are tuned on (default: the tasks of the suite).")
 @set_option
 @click.option("--limit", type=EXAMPLES, help="Use only the first N examples of each split of a task.")
 @click.option("--no-baselines", "baselines", flag_value=False, default=True, help="Leave out random twins.")
-@click.option("--seeds", type=SEEDS, help="Seeds of each trial of an adaptation on the last rung; 5 if not given.")
+@click.option("--seeds", type=SEEDS, help="Seeds of each trial of an adaptation on the last rung (default: 5).")
 @click.option(
     "--trials",
     type=click.IntRange(*BOUNDS["trials"]),
     default=TuneOptions.trials,
     show_default=True,
-    help="Trials of each model; the first one has the model's own settings.",
+    help="Number of trials of each model; the first one has the model's own settings.",
 )
 @click.option(
     "--factor",
     type=click.IntRange(*BOUNDS["factor"]),
     default=TuneOptions.factor,
     show_default=True,
-    help="One trial in so many goes on to the next rung, with so many times the budget or the seeds.",
+    help="Factor N of successive halving: one trial in N goes on to the next rung, with N times the budget or the "
+    "seeds.",
 )
 @click.option(
     "--share",
     type=Number(min=0, max=1, min_open=True),
-    help="Pre-trainings: budget of the last rung, as a share of the budget that is tuned for; 0.25 if not given.",
+    help="Pre-trainings: budget of the last rung, as a share of the budget that is tuned for (default: 0.25).",
 )
 @click.option(
     "--held-out",
     type=click.IntRange(*BOUNDS["held_out"]),
     metavar="N",
-    help="What no trial trains on and all are measured on: tokens of the corpus (32,768 if not given, a twentieth at "
-    "most) or training examples of each task (1,000 if not given, a fifth at most).",
+    help="Size of the held-out part that compares the trials: tokens of the corpus (default: 32,768, at most a "
+    "twentieth), or training examples of each task (default: 1,000, at most a fifth).",
 )
-@click.option("--seed", type=SEED, default=TuneOptions.seed, show_default=True, help="Which settings are tried.")
+@click.option("--seed", type=SEED, default=TuneOptions.seed, show_default=True, help="Seed of the choice of settings.")
 @click.option(
     "--recipe",
     multiple=True,
     metavar="KEY=VALUE",
     callback=settings,
-    help="Change a setting of all trials, such as length=64; may repeat.",
+    help="Change a setting of all trials, such as length=64; may be repeated.",
 )
 @click.option(
     "--tuned",
     type=Existing("result of a tuning"),
     metavar="FOLDER",
-    help="With --adaptation: pre-train each model with the recipe that is found in this folder.",
+    help="With --adaptation: pre-train each model with the recipe in this folder.",
 )
 @worker_options
 @pretraining_options
 def tune(**options: Any) -> int:
-    """Tune the pre-training of SUITE's models, with as many trials for each.
+    """Tune the pre-training of SUITE's models, with the same number of trials for each.
 
     Searches learning rate, batch and warm-up by successive halving on held-out text. With --adaptation NAME, searches
     learning rate, batch and epochs of this adaptation for each model, random twin and task, on training examples that
@@ -180,7 +181,7 @@ def tune(**options: Any) -> int:
     multiple=True,
     metavar="KEY=VALUE",
     callback=settings,
-    help="Change a setting of the recipe, such as dropout=0.1; may repeat.",
+    help="Change a setting of the recipe, such as dropout=0.1; may be repeated.",
 )
 @pretraining_options
 def pretrain(**options: Any) -> int:
@@ -207,7 +208,7 @@ def pretrain(**options: Any) -> int:
     "extra_encoders",
     type=Existing("checkpoint"),
     multiple=True,
-    help="Checkpoint of an extra encoder, for --adaptation stacked; may repeat.",
+    help="Checkpoint of an extra encoder, for --adaptation stacked; may be repeated.",
 )
 @click.option(
     "--suite",
@@ -235,11 +236,12 @@ def evaluate(**options: Any) -> int:
 
 def _evaluate_adapter(adapter: Path, options: dict[str, Any]) -> int:
     from ptmbench.bench.runs.external.evaluation import check_alone, evaluate
+    from ptmbench.bench.runs.external.options import AdapterOptions
 
-    used = ("tasks", "out", "data", "seeds", "seed", "limit")
     flags = {"conditions": "condition", "transforms": "transform", "adaptations": "adaptation", "settings": "set"}
     unused = ("extra_encoders", "suite", *flags, "keep", "dry_run", "retry", "ray_address")
     check_alone(**{flags.get(name, name).replace("_", "-"): options[name] for name in unused})
     if not options["tasks"]:
         raise UsageError("--adapter needs the tasks that the model was made for: name them with --tasks.")
-    return evaluate(adapter=adapter, **{name: options[name] for name in used})
+    used = {name: options[name] for name in names_of(AdapterOptions) if name != "adapter"}
+    return evaluate(AdapterOptions(adapter=adapter, **used))[0]

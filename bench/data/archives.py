@@ -68,7 +68,7 @@ def _zipped(file: IO[bytes], name: str, most_files: int, too_many: str) -> Itera
                 yield info.filename, None
                 continue
             if info.flag_bits & 1:
-                raise UnpackError(f"{name} holds {info.filename} encrypted; ask the owner for the key.")
+                raise UnpackError(f"{name} holds {info.filename} encrypted. Ask the owner of the data for the key.")
             kind = stat.S_IFMT(info.external_attr >> 16)
             if kind not in (0, stat.S_IFREG):  # 0: packed on a system without such modes
                 raise refused(name, info.filename, "no regular file")
@@ -97,7 +97,7 @@ def _check_directory(file: IO[bytes], name: str, most_files: int, too_many: str)
         if wide[56:60] == b"PK\6\7" and wide[:4] == b"PK\6\6":  # the larger format, with its own record and locator
             size, last = struct.unpack_from("<Q", wide, 40)[0], last - 76
     if size > min(DIRECTORY, last):
-        raise UnpackError(f"{name} has a directory of {size} bytes; that is not the data set. It was removed.")
+        raise UnpackError(f"{name} has a directory of {size} bytes, which no data set has. It was removed.")
     file.seek(last - size)
     directory, at, count = file.read(size), 0, 0
     while directory[at : at + 4] == b"PK\1\2" and at + 46 <= size:
@@ -113,7 +113,7 @@ def _tarred(file: IO[bytes], name: str, most: int) -> Iterator[tuple[str, IO[byt
         packed = tarfile.TarFile(fileobj=bounded, mode="r")
     except tarfile.ReadError as error:
         raise UnpackError(
-            f"{name} is neither a zip nor a tar file; the address may have changed. Nothing was kept."
+            f"{name} is neither a zip nor a tar file, and was removed. The address may have changed."
         ) from error
     while (info := packed.next()) is not None:
         packed.members.clear()  # which would grow with every member

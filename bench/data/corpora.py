@@ -202,7 +202,7 @@ def tokenise(
     if like is not None:
         (model,) = tokenised([like]) or (None,)
         if model is None:
-            raise CorpusError(f"{like} is no tokenised corpus. Make one with `ptmbench data tokenise`.")
+            raise CorpusError(f"{like} is not a tokenised corpus. Make one with `ptmbench data tokenise`.")
         kind, size, path = model.about["kind"], model.about["vocabulary"], model.folder / corpora.TOKENIZER
     else:
         path = tokenizer(files, kind, size)

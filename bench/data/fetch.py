@@ -52,7 +52,7 @@ def fetch(names: Sequence[str], data: Path, *, again: bool = False, timeout: flo
     for task in asked:
         lacking = _missing(task, data, ("train", task.report)) if task.downloads else None
         if lacking is not None:
-            raise FetchError(f"{lacking} What was fetched does not hold it; see {task.source.url} for the files.")
+            raise FetchError(f"{lacking} The fetched files do not contain it; see {task.source.url} for the files.")
     if refused:
         raise MissingData(" ".join(refused))
     return written
@@ -76,7 +76,7 @@ def get(one: Download, data: Path, *, timeout: float = 30.0, where: str = "") ->
                 told = "its publisher's" if one.sha256 else f"the one that {data / sums.LOCK} has from the first fetch"
                 raise FetchError(
                     f"{one.url}: the file that came has SHA-256 {found['sha256']}, but {told} is {sha256}. It was "
-                    f"changed or damaged; nothing was kept. Try again later, or look at {where or 'its home page'}."
+                    f"changed or damaged, so it was not kept. Try again later, or look at {where or 'its home page'}."
                 )
             target = data / one.to
             if one.unpack:
@@ -132,7 +132,7 @@ def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: floa
         if size is not None and total is not None and total != size:
             raise FetchError(
                 f"{url}: the server has a file of {total} bytes, but the published one has {size}. It is another "
-                f"version; nothing was kept. Look at {where or 'its home page'}."
+                f"version, so it was not kept. Look at {where or 'its home page'}."
             )
         strong = answer.headers["ETag"] or ""
         validator = strong if strong and not strong.startswith("W/") else answer.headers["Last-Modified"] or ""
@@ -195,7 +195,9 @@ def _held(part: Path, url: str) -> Iterator[IO[bytes]]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise FetchError(f"{url} is being fetched into this folder by another process.") from error
+            raise FetchError(
+                f"{url} is being fetched into this folder by another process. Wait until that ends."
+            ) from error
         yield file
 
 

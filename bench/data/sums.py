@@ -39,7 +39,7 @@ def read(data: Path) -> dict[str, Any]:
             if not isinstance(one["size"], int) or not all(isinstance(text, str) for text in texts):
                 raise TypeError("types")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} is not the JSON that an earlier fetch wrote. Mend or remove it.") from error
+        raise DataError(f"{path} is not the JSON that an earlier fetch wrote. Correct or remove it.") from error
     return found
 
 

@@ -41,7 +41,7 @@ def unpack(
     name = name or archive.name
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".unpack-", dir=folder))
-    too_many = f"{name} holds more than {most_files} files and folders; that is not the data set. It was removed."
+    too_many = f"{name} holds more than {most_files} files and folders; which is not the data set. It was removed."
     try:
         written: list[PurePosixPath] = []
         folders: set[PurePosixPath] = set()
@@ -61,13 +61,14 @@ def unpack(
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
             except (FileExistsError, NotADirectoryError) as error:
-                raise refused(name, member, "a file and a folder of one name") from error
+                raise refused(name, member, "a file and a folder with the same name") from error
             with target.open("wb") as file:
                 while piece := stream.read(_PIECE):
                     room -= len(piece)
                     if room < 0:
                         raise UnpackError(
-                            f"{name} unpacks to more than {most_bytes} bytes; that is not the data set. It was removed."
+                            f"{name} unpacks to more than {most_bytes} bytes; which is not the data set. It was "
+                            "removed."
                         )
                     file.write(piece)
             written.append(path)

@@ -136,7 +136,9 @@ def opened(request: urllib.request.Request, timeout: float, where: str) -> Itera
         if isinstance(error.reason, TimeoutError):
             raise Broken(f"{url}: no answer within {timeout:g} s.") from error
         if isinstance(error.reason, socket.gaierror):
-            raise FetchError(f"{url}: the name of the server is not known here. Is there a network?") from error
+            raise FetchError(
+                f"{url}: the name of the server cannot be resolved. Check the network connection."
+            ) from error
         if isinstance(error.reason, ssl.SSLCertVerificationError):
             raise FetchError(f"{url}: the server's certificate is not valid, so it is not trusted.") from error
         raise Broken(f"{url}: no connection ({error.reason}).") from error
@@ -146,7 +148,7 @@ def opened(request: urllib.request.Request, timeout: float, where: str) -> Itera
         raise Broken(f"{url}: no answer within {timeout:g} s.") from error
     except (http.client.InvalidURL, ValueError) as error:
         which = f"{url} leads to {redirects.place!r:.200}, which" if redirects.place else f"{url!r:.200}"
-        raise FetchError(f"{which} is no address of a file ({error}). Nothing was kept. {look}") from error
+        raise FetchError(f"{which} is not the address of a file ({error}). Nothing was kept. {look}") from error
     except (http.client.HTTPException, ConnectionError) as error:
         raise Broken(f"{url}: the connection broke ({type(error).__name__}).") from error
     with answer:
@@ -180,8 +182,8 @@ def refuse_headers(url: str, headers: Any, where: str) -> None:
         packed = coding in ("gzip", "x-gzip") and urlsplit(url).path.lower().endswith((".gz", ".tgz"))
         if coding not in plain and not packed:
             raise FetchError(
-                f"{url}: the server sent the file encoded ({name}: {coding:.40}), though it was asked not to. Nothing "
-                f"was kept. Fetch it by another program, or look at {where or 'its home page'}."
+                f"{url}: the server sent the file encoded ({name}: {coding:.40}), though it was asked not to, so it "
+                f"was not kept. Fetch it with another program, or look at {where or 'its home page'}."
             )
 
 

@@ -117,7 +117,9 @@ def write(
 def check_free(folder: Path) -> None:
     """`CheckpointError` where `write` would refuse ``folder``: to be told before hours of training, not after."""
     if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CheckpointError(f"{folder} exists and is no checkpoint, so it is not overwritten. Give another folder.")
+        raise CheckpointError(
+            f"{folder} exists and is not a checkpoint, so it is not overwritten. Give another folder."
+        )
 
 
 def read(folder: Path) -> Checkpoint:

@@ -94,7 +94,7 @@ def check_same_step(step: int, strategy: Any) -> None:
     steps = sorted(set(gathered.numpy().tolist()))
     if len(steps) > 1:
         raise EnvironmentProblem(
-            f"The workers do not find the same training state: theirs are of the steps {', '.join(map(str, steps))}. "
+            f"The workers found different training states, of the steps {', '.join(map(str, steps))}. "
             "Give an --out that all of them see, on a shared file system."
         )
 
@@ -114,7 +114,7 @@ def peers(strategy: Any) -> Iterator[None]:
             raise
         raise WorkerLost(
             "Another worker of this job has stopped or cannot be reached, so this one stops too. Start all workers "
-            "again with the same command: they go on from the last training state."
+            "again with the same command; they resume from the last training state."
         ) from error
 
 
@@ -168,8 +168,8 @@ def _multiworker() -> Any:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (ValueError, tf.errors.OpError) as error:
         raise EnvironmentProblem(
-            f"The cluster in TF_CONFIG cannot be joined: {str(error).splitlines()[0]}. Are all workers started, and "
-            "is each address free and reachable?"
+            f"The cluster in TF_CONFIG cannot be joined: {str(error).splitlines()[0]}. Check that all workers are "
+            "started, and that each address is free and reachable."
         ) from error
 
 
@@ -183,6 +183,6 @@ def _tpu() -> Any:
     except (ValueError, tf.errors.OpError) as error:
         raise EnvironmentProblem(
             f'No TPU was found: {str(error).splitlines()[0].rstrip(".")}. On a TPU machine set TPU_NAME ("local" for '
-            "its own chips); anywhere else leave --strategy away."
+            "its own chips); anywhere else leave --strategy out."
         ) from error
     return tf.distribute.TPUStrategy(resolver)

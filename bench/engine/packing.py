@@ -3,19 +3,23 @@
 A packed array NAME is stored as several arrays:
 
     NAME#mask, NAME#values, NAME#shape    one bit for each entry, the non-zero entries, the shape
-    NAME#codes, NAME#scales               int8 codes [R, D] and one scale for each row, float32 [R, 1]
+    NAME#codes, NAME#scales               int8 codes [R, D], and float32 scales [P, Q] of blocks of R/P x D/Q codes
+    NAME#levels, NAME#lowest,             codes of 1 to 8 bits, less the lowest of their block, one after another; the
+    NAME#layout, NAME#steps               lowest codes int16 [P, Q]; the number of bits, R and D; values of a code of 1
 
 Other arrays keep their names. The codes of a pruned table lack their zeros too, as NAME#codes#mask and so on.
 `bench.runs.answers` packs the weights of transformed models, and `bench.adapt.predictor` unpacks them.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
 _MASK, _VALUES, _SHAPE, _CODES, _SCALES = "#mask", "#values", "#shape", "#codes", "#scales"
+_LEVELS, _LOWEST, _LAYOUT, _STEPS = "#levels", "#lowest", "#layout", "#steps"
 _SCALE = "_scale"
 
 
@@ -40,17 +44,32 @@ def sparse(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def without_zeros(arrays: Arrays, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """``arrays`` with those called ``names`` packed by `sparse`; of a table of codes, its codes."""
-    packed = {name + _CODES if name + _CODES in arrays else name for name in names}
+    """``arrays`` with those called ``names`` packed by `sparse`; of a matrix of codes, its codes. Levels stay whole."""
+    packed = {name + _CODES if name + _CODES in arrays else name for name in names if name + _LEVELS not in arrays}
     found = {name: array for name, array in arrays.items() if name not in packed}
     for name in sorted(packed):
         found |= sparse(name, arrays[name])
     return found
 
 
-def rows_as_codes(name: str, codes: np.ndarray, scales: np.ndarray) -> dict[str, np.ndarray]:
-    """Packs a table [R, D] of values ``codes / scales``: int8 ``codes`` [R, D], float32 ``scales`` [R, 1]."""
+def as_codes(name: str, codes: np.ndarray, scales: np.ndarray) -> dict[str, np.ndarray]:
+    """Packs a matrix of values ``codes / scales``: int8 ``codes`` [R, D], float32 ``scales`` [P, Q], each for a block
+    of R/P x D/Q codes."""
     return {name + _CODES: codes, name + _SCALES: scales}
+
+
+def as_levels(name: str, codes: np.ndarray, steps: np.ndarray, bits: int) -> dict[str, np.ndarray]:
+    """Packs a matrix of values ``codes * steps``, with ``bits`` bits for each code: ``codes`` [R, D], float32 ``steps``
+    [P, Q] as the scales of `as_codes`. Raises `ValueError` if the codes of a block are too far apart."""
+    blocks = [(size, codes.shape[axis] // size) for axis, size in enumerate(steps.shape)]
+    lowest = codes.reshape([size for pair in blocks for size in pair]).min((1, 3)).astype(np.int16)  # [P, Q]
+    levels = codes - _spread(lowest, codes.shape)
+    if levels.max() >= 2**bits:
+        raise ValueError(f"{name} has codes that are {levels.max()} apart, which {bits} bits cannot hold.")
+    each = np.unpackbits(levels.astype(np.uint8).reshape(-1, 1), axis=1)[:, 8 - bits :]
+    layout = np.array([bits, *codes.shape], np.int64)
+    packed = {name + _LEVELS: np.packbits(each), name + _LOWEST: lowest, name + _LAYOUT: layout}
+    return packed | {name + _STEPS: steps}
 
 
 def unpacked(arrays: Arrays) -> dict[str, np.ndarray]:
@@ -63,11 +82,16 @@ def unpacked(arrays: Arrays) -> dict[str, np.ndarray]:
             filled = np.zeros(int(np.prod(shape)), values.dtype)
             filled[np.unpackbits(arrays[name], count=filled.size).astype(bool)] = values
             whole[own] = filled.reshape(shape)
-    found = {name: array for name, array in whole.items() if not name.endswith((_CODES, _SCALES))}
-    for name, codes in whole.items():
+    packed = (_CODES, _SCALES, _LEVELS, _LOWEST, _LAYOUT, _STEPS)
+    found = {name: array for name, array in whole.items() if not name.endswith(packed)}
+    for name, array in whole.items():
         if name.endswith(_CODES):
             own = name.removesuffix(_CODES)
-            found[own] = codes.astype(np.float32) / whole[own + _SCALES]
+            found[own] = array.astype(np.float32) / _spread(whole[own + _SCALES], array.shape)
+        elif name.endswith(_LEVELS):
+            own = name.removesuffix(_LEVELS)
+            codes = _codes(whole, own)
+            found[own] = codes.astype(np.float32) * _spread(whole[own + _STEPS], codes.shape)
     return found
 
 
@@ -78,6 +102,9 @@ def size_of(arrays: Arrays, name: str) -> Size:
     if name + _MASK in arrays:
         values, entries = arrays[name + _VALUES], int(np.prod(arrays[name + _SHAPE]))
         return Size(entries, entries - values.size, 8 * values.itemsize)
+    if name + _LEVELS in arrays:
+        codes = _codes(arrays, name)
+        return Size(codes.size, codes.size - int(np.count_nonzero(codes)), int(arrays[name + _LAYOUT][0]))
     stored = arrays.get(name + _CODES, arrays.get(name))
     return Size(stored.size, stored.size - int(np.count_nonzero(stored)), 8 * stored.itemsize)
 
@@ -90,6 +117,21 @@ def size_of_all(arrays: Arrays) -> Size:
     entries = sum(size.entries for size in found)
     bits = sum(size.entries * size.bits for size in found) / max(1, entries)
     return Size(entries, sum(size.zeros for size in found), bits)
+
+
+def _codes(arrays: Arrays, name: str) -> np.ndarray:
+    """The codes int16 [R, D] that `as_levels` packed under ``name``."""
+    bits, *shape = arrays[name + _LAYOUT].tolist()
+    each = np.unpackbits(arrays[name + _LEVELS], count=bits * math.prod(shape)).reshape(-1, bits)
+    levels = np.packbits(np.pad(each, ((0, 0), (8 - bits, 0))), axis=1).reshape(shape)
+    return levels + _spread(arrays[name + _LOWEST], shape)
+
+
+def _spread(of_blocks: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """Numbers [P, Q] of blocks as an array of this ``shape``."""
+    for axis, size in enumerate(shape):
+        of_blocks = np.repeat(of_blocks, size // of_blocks.shape[axis], axis)
+    return of_blocks
 
 
 def _is_scale(name: str, sizes: Mapping[str, Size]) -> bool:

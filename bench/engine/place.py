@@ -34,7 +34,7 @@ def alone(out: Path) -> Iterator[None]:
             lock.acquire(timeout=0)
     except Timeout:
         raise EnvironmentProblem(
-            f"Another pre-training is at work in {out}. Wait for its end, or give another --out."
+            f"Another pre-training is writing to {out}. Wait until it ends, or give another --out."
         ) from None
     try:
         check_unfinished(out)  # by another one, while this one started

@@ -99,8 +99,8 @@ def check_step(batch: int, length: int, problem: type[Exception]) -> None:
     """Raises ``problem`` if a step of ``batch`` rows of ``length`` tokens is larger than `MOST_TOKENS`."""
     if batch * length > MOST_TOKENS:
         raise problem(
-            f"A batch of {batch} rows of {length} tokens has {batch * length} tokens; at most {MOST_TOKENS} make a "
-            "step. Take a smaller batch or length."
+            f"A batch of {batch} rows of {length} tokens has {batch * length} tokens; a step has at most "
+            f"{MOST_TOKENS}. Use a smaller batch or length."
         )
 
 

@@ -24,7 +24,7 @@ def check_finished(done: int, steps: int | None) -> None:
         planned = "an unknown number of" if steps is None else steps
         raise Unfinished(
             f"The training ended after {done} of {planned} steps, so its result is not kept. "
-            "The same command goes on from the last training state."
+            "The same command resumes from the last training state."
         )
 
 

@@ -166,11 +166,16 @@ def _children_seconds() -> float:
 @click.command("corpus")
 @click.argument("files", type=Existing("corpus file"), nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--megabytes", type=COUNT, multiple=True, default=(25, 250), show_default=True, help="Sizes of text; may repeat."
+    "--megabytes",
+    type=COUNT,
+    multiple=True,
+    default=(25, 250),
+    show_default=True,
+    help="Sizes of text; may be repeated.",
 )
-@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Turns of each side.")
-@click.option("--processes", type=JOBS, help="Processes of ours; one per core if not given.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Number of turns per side.")
+@click.option("--processes", type=JOBS, help="Processes of ptmbench (default: one per core).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
     files: tuple[Path, ...], megabytes: tuple[int, ...], rounds: int, processes: int | None, as_json: bool
 ) -> int:

@@ -54,7 +54,7 @@ def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **option
     """Seconds from a BERT checkpoint to MRPC's score, as a Markdown table."""
     peers.check(peer_python)
     from ptmbench.bench.engine import checkpoint as checkpoints
-    from ptmbench.leaderboard import store
+    from ptmbench.leaderboard.records import store
     from ptmbench.models.text.tokenizers import Vocabulary
 
     about = checkpoints.read(checkpoint).about

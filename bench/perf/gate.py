@@ -4,7 +4,8 @@
 
 It prints four tables. *A/A gates* have no change: they compare two sets of seeds of one recipe, with predictions drawn
 like those of the cells in RUN, and 2 % of the seeds diverge. A row "real" deals the real seeds of RUN to both sides at
-random, where there are ten or more of a cell; such gates share seeds, so they are fewer than they look. *A/A gates with
+random, where there are ten or more of a cell; such gates share seeds, so they are fewer than they look. In the row
+"seeds in pairs" both sides have the same seeds of the same weights, which the gate compares one by one. *A/A gates with
 other weights* pre-train each model anew for each side; pre-training moves all cells of a model by one amount. *Whole
 gates* have a planted drop in one cell or in all. *Drops* are single cells with a planted drop, with the share of
 intervals that hold the true drop.
@@ -28,12 +29,21 @@ from ptmbench.bench.commands.options import COUNT, SEED, Existing
 from ptmbench.bench.errors import OK, EnvironmentProblem
 from ptmbench.bench.perf.table import Table
 from ptmbench.bench.scoring import rescore
-from ptmbench.leaderboard import gate, margins, sides
-from ptmbench.leaderboard.comparison import Drop, mixed_t, over_pretrainings, with_pretraining
-from ptmbench.leaderboard.gate_cost import Time
-from ptmbench.leaderboard.record import Record
-from ptmbench.leaderboard.resampling import Scored
-from ptmbench.leaderboard.verdicts import INCONCLUSIVE, ON_AVERAGE, PASS, REGRESSION, Verdict, fisher, guards, mean_drop
+from ptmbench.leaderboard.gate import gate, margins, sides
+from ptmbench.leaderboard.gate.comparison import Drop, mixed_t, over_pretrainings, with_pretraining
+from ptmbench.leaderboard.gate.cost import Time
+from ptmbench.leaderboard.gate.resampling import Scored
+from ptmbench.leaderboard.gate.verdicts import (
+    INCONCLUSIVE,
+    ON_AVERAGE,
+    PASS,
+    REGRESSION,
+    Verdict,
+    fisher,
+    guards,
+    mean_drop,
+)
+from ptmbench.leaderboard.records.record import Record
 
 OWN = Path(__file__).parents[2] / "tests" / "regress"
 DIVERGING = 0.02
@@ -114,13 +124,13 @@ class Cell:
 @click.command("gate")
 @click.option(
     "--records", type=Existing("run folder", folder=True), default=OWN, show_default="tests/regress of this project",
-    help="A run whose predictions are imitated.",
+    help="Run whose predictions the simulation imitates.",
 )  # fmt: skip
-@click.option("--gates", type=COUNT, default=400, show_default=True, help="Gates of each kind.")
-@click.option("--trials", type=COUNT, default=400, show_default=True, help="Cells per planted drop.")
-@click.option("--seeds", type=click.IntRange(min=2, max=1000), default=5, show_default=True, help="Seeds a side.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the simulation.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--gates", type=COUNT, default=400, show_default=True, help="Number of simulated gates of each kind.")
+@click.option("--trials", type=COUNT, default=400, show_default=True, help="Number of cells for each planted drop.")
+@click.option("--seeds", type=click.IntRange(min=2, max=1000), default=5, show_default=True, help="Seeds on each side.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the simulation.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_json: bool) -> int:
     """How often the gate raises a false alarm, and which drops it sees."""
     side = sides.read(records)
@@ -134,6 +144,8 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
     table.add({"kind": "simulated", "cells": len(many), **simulated(rng, many, gates, seeds)})
     if found := real(rng, side, gates, seeds):
         table.add({"kind": "real", **found})
+    paired = simulated(rng, many, gates, seeds, paired=True)
+    table.add({"kind": "simulated, seeds in pairs", "cells": len(many), **paired})
     _begin(as_json)
     rng, table = np.random.default_rng([seed, 1]), Table(WEIGHTS, as_json)
     for number in (3, 10):
@@ -227,12 +239,14 @@ def simulated(
     stated: float | None = None,
     pretrainings: int = 1,
     diverging: float = DIVERGING,
+    paired: bool = False,
 ) -> dict[str, Any]:
     """Shares of verdicts over ``gates`` gates; cells of one task share its examples.
 
     ``one`` and ``every`` are drops in points, planted in the first cell and in all cells. ``pretraining`` is the true
     standard deviation between pre-trainings, ``stated`` the one that the gate is told, ``pretrainings`` their number on
     each side; from two on the gate measures the deviation. ``diverging`` is the share of seeds that diverge.
+    ``paired``: seeds are compared one by one, where as many are left on both sides.
     """
     verdicts = []
     for _ in range(gates):
@@ -246,17 +260,18 @@ def simulated(
                 [cell.draw(rng, seeds - away, easiness[cell.task], drop) for drop in own]
                 for away, own in zip(gone, lost, strict=True)
             ]
-            found.append(_with_diverged(_judged(cell, _drop(sides_, stated)), gone, seeds))
+            found.append(_with_diverged(_judged(cell, _drop(sides_, stated, paired)), gone, seeds))
         verdicts.append(_verdict(found))
     return {"seeds": seeds, **_shares(verdicts)}
 
 
-def _drop(sides_: Sequence[Sequence[np.ndarray]], stated: float | None) -> Drop:
-    """The drop between two sides of one or more pre-trainings, each [seeds, N], as `leaderboard.drops` takes it."""
+def _drop(sides_: Sequence[Sequence[np.ndarray]], stated: float | None, paired: bool) -> Drop:
+    """The drop between two sides of one or more pre-trainings, each [seeds, N], as `leaderboard.gate.drops` takes
+    it."""
     if len(sides_[0]) > 1:
         means = [np.stack([scores.mean(axis=0) for scores in own]) for own in sides_]
         return over_pretrainings(mixed_t(means[0], means[1], paired=False, pooled=True))
-    drop = mixed_t(sides_[0][0], sides_[1][0], paired=False)
+    drop = mixed_t(sides_[0][0], sides_[1][0], paired=paired and len(sides_[0][0]) == len(sides_[1][0]))
     return drop if stated is None else with_pretraining(drop, stated)
 
 

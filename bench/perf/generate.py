@@ -138,12 +138,16 @@ def _writes(name: str) -> bool:
 
 @click.command("generate")
 @peers.peer_option("transformers")
-@click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, by commas.")
-@click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
-@click.option("--batch", type=BATCH, default=16, show_default=True, help="Sources that are written for at once.")
-@click.option("--length", type=LENGTH, default=64, show_default=True, help="Tokens of the longest source.")
-@click.option("--tokens", type=COUNT, default=48, show_default=True, help="Tokens of a text at most.")
-@click.option("--beam", type=BEAM, default=4, show_default=True, help="Hypotheses of each source.")
+@click.option(
+    "--models", "names", default=",".join(MODELS), show_default=True, help="Encoder-decoders, separated by commas."
+)
+@click.option("--sizes", default="mini", show_default=True, help="Sizes, separated by commas.")
+@click.option("--batch", type=BATCH, default=16, show_default=True, help="Number of sources per batch.")
+@click.option("--length", type=LENGTH, default=64, show_default=True, help="Length of the longest source in tokens.")
+@click.option(
+    "--tokens", type=COUNT, default=48, show_default=True, help="Maximum length of a generated text in tokens."
+)
+@click.option("--beam", type=BEAM, default=4, show_default=True, help="Number of hypotheses per source.")
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:

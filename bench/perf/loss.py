@@ -106,11 +106,15 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 @peers.interpreter
 @click.option("--size", default="tiny", show_default=True)
 @click.option("--steps", type=COUNT, default=4000, show_default=True)
-@click.option("--turns", type=COUNT, default=20, show_default=True, help="Evaluations; the two sides train in turns.")
+@click.option(
+    "--turns", type=COUNT, default=20, show_default=True, help="Number of evaluations; the two sides train in turns."
+)
 @click.option("--batch", type=BATCH, default=16, show_default=True)
 @click.option("--length", type=LENGTH, default=64, show_default=True)
 @click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True)
-@click.option("--learning-rate", type=ABOVE_ZERO, default=1e-3, show_default=True, help="Peak rate of both.")
+@click.option(
+    "--learning-rate", type=ABOVE_ZERO, default=1e-3, show_default=True, help="Peak learning rate of both sides."
+)
 @click.option("--threads", type=THREADS, default=2, show_default=True)
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--svg", type=Location("file"), help="Also draw both curves into this file.")

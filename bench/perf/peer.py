@@ -18,7 +18,7 @@ _PEERS = Path(__file__).parent / "peers"
 
 def peer_option(peer: str) -> Callable[[Callable], Callable]:
     """Decorates a command that can also measure ``peer`` with the options that ask for it."""
-    asked = click.option("--peer", type=click.Choice((peer,)), help="Peer to measure too.")
+    asked = click.option("--peer", type=click.Choice((peer,)), help="Peer to measure in addition.")
     return lambda command: asked(interpreter(command))
 
 
@@ -31,10 +31,16 @@ def interpreter(command: Callable) -> Callable:
 def turns(command: Callable) -> Callable:
     """Options of a command whose workers are measured in turns."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
-        click.option("--seconds", type=ABOVE_ZERO, default=5.0, show_default=True, help="Length of a turn, about."),
-        click.option("--rounds", type=COUNT, default=5, show_default=True, help="Turns of each worker."),
-        click.option("--threads", type=THREADS, default=2, show_default=True, help="Threads of each worker."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
+        click.option(
+            "--seconds",
+            type=ABOVE_ZERO,
+            default=5.0,
+            show_default=True,
+            help="Approximate length of a turn in seconds.",
+        ),
+        click.option("--rounds", type=COUNT, default=5, show_default=True, help="Number of turns per worker."),
+        click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads per worker."),
     ):
         command = option(command)
     return command

@@ -112,8 +112,8 @@ COLUMNS = {
 
 @click.command("pretrain")
 @peers.peer_option("transformers")
-@click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Models, by commas.")
-@click.option("--sizes", default="mini", show_default=True, help="Sizes, by commas.")
+@click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Models, separated by commas.")
+@click.option("--sizes", default="mini", show_default=True, help="Sizes, separated by commas.")
 @click.option("--batch", type=BATCH, default=32, show_default=True, help="Sequences per step.")
 @click.option("--length", type=LENGTH, default=128, show_default=True, help="Tokens per sequence.")
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")

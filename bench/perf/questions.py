@@ -159,21 +159,30 @@ COLUMNS = {
     "--corpus",
     multiple=True,
     type=Existing("corpus file"),
-    help="Text in UTF-8, a sentence a line; what `run words` reads of the data folder if not given.",
+    help="Text in UTF-8, one sentence per line (default: the text that `run words` reads from the data folder).",
 )
-@click.option("--peer", multiple=True, type=click.Choice(sorted(set(PEERS.values()))), help="Whom to ask; may repeat.")
+@click.option(
+    "--peer",
+    multiple=True,
+    type=click.Choice(sorted(set(PEERS.values()))),
+    help="Peer to measure in addition; may be repeated.",
+)
 @peers.interpreter
-@click.option("--models", "names", default=",".join(PEERS), show_default=True, help="Models, by commas.")
-@click.option("--epochs", type=COUNT, default=10, show_default=True, help="Times through the text.")
-@click.option("--rounds", type=COUNT, default=50, show_default=True, help="Times through GloVe's counts, ours.")
-@click.option("--iterations", type=COUNT, default=1000, show_default=True, help="The same, mittens.")
+@click.option("--models", "names", default=",".join(PEERS), show_default=True, help="Models, separated by commas.")
+@click.option("--epochs", type=COUNT, default=10, show_default=True, help="Number of epochs over the text.")
+@click.option(
+    "--rounds", type=COUNT, default=50, show_default=True, help="Number of epochs over GloVe's counts in ptmbench."
+)
+@click.option("--iterations", type=COUNT, default=1000, show_default=True, help="Number of iterations of mittens.")
 @click.option("--seeds", type=SEEDS, default=3, show_default=True)
-@click.option("--rate", type=ABOVE_ZERO, default=0.1, show_default=True, help="Of Adagrad at the beginning, ours.")
-@click.option("--width", type=WIDTH, default=100, show_default=True, help="Numbers per vector.")
-@click.option("--batch", type=BATCH, default=4, show_default=True, help="Rows per step, ours.")
-@click.option("--length", type=LENGTH, default=128, show_default=True, help="Words per row, ours.")
+@click.option(
+    "--rate", type=ABOVE_ZERO, default=0.1, show_default=True, help="Initial learning rate of Adagrad in ptmbench."
+)
+@click.option("--width", type=WIDTH, default=100, show_default=True, help="Dimension of the vectors.")
+@click.option("--batch", type=BATCH, default=4, show_default=True, help="Rows per training step of ptmbench.")
+@click.option("--length", type=LENGTH, default=128, show_default=True, help="Words per row in ptmbench.")
 @click.option("--threads", type=THREADS, default=2, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(data: Path, corpus: tuple[Path, ...], peer: tuple[str, ...], names: str, as_json: bool, **case: Any) -> int:
     """How well vectors of words answer questions, as a Markdown table."""
     chosen = names.split(",")

@@ -64,10 +64,12 @@ COLUMNS = {
 @click.option("--model", default="bert", show_default=True)
 @click.option("--size", default="mini", show_default=True)
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
-@click.option("--threads", type=THREADS, default=2, show_default=True, help="Threads of each worker.")
-@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Turns of each worker.")
-@click.option("--seconds", type=ABOVE_ZERO, default=4.0, show_default=True, help="Length of a turn, about.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads per worker.")
+@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Number of turns per worker.")
+@click.option(
+    "--seconds", type=ABOVE_ZERO, default=4.0, show_default=True, help="Approximate length of a turn in seconds."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(as_json: bool, **settings: Any) -> int:
     """Tokens per second at other lengths, batches, replicas and corpora, as a Markdown table."""
     table = Table(COLUMNS, as_json)

@@ -42,8 +42,10 @@ COLUMNS = {
 
 
 @click.command("strategies")
-@click.option("--models", "names", default=",".join(models.names()), show_default=True, help="Models, by commas.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option(
+    "--models", "names", default=",".join(models.names()), show_default=True, help="Models, separated by commas."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(names: str, as_json: bool) -> int:
     """How far a training ends from that of one device, however its batches are split."""
     chosen = names.split(",")

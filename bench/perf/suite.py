@@ -22,7 +22,7 @@ from ptmbench.bench.engine.cost import OTHER
 from ptmbench.bench.errors import OK, EnvironmentProblem
 from ptmbench.bench.perf.table import Table
 from ptmbench.bench.runs.execute import TIMES
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.records.store import load
 
 USEFUL = ("train", "select", "evaluate")
 WHAT = {
@@ -137,7 +137,7 @@ def rows(found: Spent) -> Iterator[dict[str, Any]]:
 
 @click.command("suite")
 @click.argument("run_folder", type=Existing("run folder", folder=True))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(run_folder: Path, as_json: bool) -> int:
     """Where the wall time of the run in RUN_FOLDER went, as a Markdown table."""
     table = Table(COLUMNS, as_json)

@@ -196,13 +196,15 @@ COLUMNS = {
     multiple=True,
     required=True,
     type=Existing("corpus file"),
-    help="Text in UTF-8, a sentence a line; words are what spaces part, without case.",
+    help="Text in UTF-8, one sentence per line; words are separated by spaces and lower-cased.",
 )
-@click.option("--models", "names", default=",".join(MODELS), show_default=True, help="word2vec and cbow, by commas.")
-@click.option("--width", type=WIDTH, default=100, show_default=True, help="Numbers per vector.")
-@click.option("--batch", type=BATCH, default=32, show_default=True, help="Rows per step, ours.")
-@click.option("--length", type=LENGTH, default=512, show_default=True, help="Words per row, ours.")
-@click.option("--xla/--no-xla", default=True, show_default=True, help="Whether our step is compiled.")
+@click.option(
+    "--models", "names", default=",".join(MODELS), show_default=True, help="word2vec and cbow, separated by commas."
+)
+@click.option("--width", type=WIDTH, default=100, show_default=True, help="Dimension of the vectors.")
+@click.option("--batch", type=BATCH, default=32, show_default=True, help="Rows per training step of ptmbench.")
+@click.option("--length", type=LENGTH, default=512, show_default=True, help="Words per row in ptmbench.")
+@click.option("--xla/--no-xla", default=True, show_default=True, help="Compile the training step of ptmbench.")
 @peers.turns
 def command(
     peer: str | None, peer_python: str, corpus: tuple[Path, ...], names: str, as_json: bool, **shape: Any

@@ -1,29 +1,28 @@
 """Adapts a model to a cell's task, predicts the reported examples, and accounts for the cost."""
 
 import importlib
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ptmbench import models, tasks
-from ptmbench.bench.adapt import load, neighbours, transforms
+from ptmbench.bench.adapt import load, neighbours, shapes, transforms
 from ptmbench.bench.adapt.contract import Predictor
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.data.overlap import Overlap
-from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.bench.runs import examples
+from ptmbench.bench.runs import examples, stored
 from ptmbench.bench.runs.examples import Parts
 from ptmbench.bench.runs.plan import Cell
+from ptmbench.bench.runs.teachers import AdaptedTeacher
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Task
@@ -45,6 +44,8 @@ class Context:
     """A model adapted to an intermediate task. The cell begins with its weights instead of ``weights``."""
     intermediate: Mapping[str, Any] = field(default_factory=dict)
     """The task of ``adapted`` and the cost of its adaptation, for the record."""
+    teacher: AdaptedTeacher | None = None
+    """The adapted model that the cell learns from; None for a cell without a teacher."""
     predictor: Checkpoint | None = None
     """The adapted model that predicts or is transformed; None for a cell that adapts the model itself."""
     spent: Mapping[str, Any] = field(default_factory=dict)
@@ -118,11 +119,6 @@ def predictor_of(
     return predictor
 
 
-def stored_bytes(found: Checkpoint) -> int:
-    """Size in bytes of the array files of a checkpoint."""
-    return sum(found.path(name).stat().st_size for name in found.files if name.endswith(".safetensors"))
-
-
 @dataclass(frozen=True)
 class _Attempt:
     """Builds, trains, restores or transforms the network of one cell, and adds up the cost."""
@@ -150,7 +146,7 @@ class _Attempt:
 
         found = self.context.adapted or self.context.weights
         if found is not None:
-            return weights_of(found)
+            return stored.weights_of(found)
         return random_weights(*self.own, self.cell.seed)
 
     def size(self) -> dict[str, int]:
@@ -160,24 +156,15 @@ class _Attempt:
         everything, embedding = (sum(part) for part in zip(*counts, strict=True))
         return {"parameters": everything, "parameters_embedding": embedding}
 
-    def measured(self, stored: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
-        """Mean bits and share of zeros of the weights in the arrays of a checkpoint, ``stored`` by file, and the bytes
-        of its files. The bytes after compression, which takes a second for 25 MB, are measured for networks that are
-        written to disk."""
-        from ptmbench.bench.engine.packing import size_of_all
+    def _parameters(self, stack: Any) -> int:
+        """Parameters of the row's own network, with its own stack or one of another shape."""
+        described = self.module.describe(self.context.shape, self.context.tokenizer.vocabulary)
+        return shapes.described(described, stack).parameters().total
 
+    def measured(self, arrays: stored.Stored) -> dict[str, Any]:
+        """What `stored.measured` says; the compressed bytes only of networks that are written to disk."""
         with phase("measure"):
-            sizes = [size_of_all(arrays) for arrays in stored.values()]
-            entries = sum(size.entries for size in sizes)
-            files = [checkpoint.content_of(arrays) for arrays in stored.values()]
-            found = {
-                "bits_per_weight": sum(size.entries * size.bits for size in sizes) / entries,
-                "zero_weights": sum(size.zeros for size in sizes) / entries,
-                "disk_bytes": sum(map(len, files)),
-            }
-            if self.context.keep:
-                found["disk_bytes_compressed"] = sum(len(zlib.compress(file)) for file in files)
-        return found
+            return stored.measured(arrays, compress=self.context.keep)
 
     def kept_at(self) -> Path:
         """The folder that ``--keep`` saves the predictor in."""
@@ -211,26 +198,31 @@ class _Attempt:
             training=training,
             seed=self.cell.seed,
             rows=rows,
-            score=lambda: self._selection_score(source, rows["selection"]),
+            score=lambda predictor=source: self._selection_score(predictor, rows["selection"]),
+            chain=(*source.chain, chosen),
             bookmark=Bookmark(self.context.unfinished, self.context.save_every),
         )
         with phase("transform"):
             made = chosen.transform.transformed(material)
+        changed = tuple(dict.fromkeys((*source.changed, *made.changed)))
+        weights = packing.without_zeros(made.weights, changed)
+        of = source.source or {"weights_sha256": found.weights_sha256, "disk_bytes": stored.bytes_of(found)}
+        more = {"chain": material.chain, "changed": changed, "source": of}
+        with phase("build"):
+            after = replace(source, weights=weights, shape=made.shape or source.shape, **more)
+        self.outcome.cost["parameters"] += self._parameters(after.shape) - self._parameters(source.shape)
         if (course := made.course) is not None:
             adapted = Course(steps=self.outcome.cost["steps"], curve=self.outcome.curve)
             self.outcome.curve = adapted.then(course).curve
             spent |= {"steps": course.steps, "tokens": course.tokens, "flops": course.flops}
-            spent["flops_evaluate"] += len(course.curve) * source.learning.forward_flops(rows["selection"])
+            if course.curve:
+                spent["flops_evaluate"] += len(course.curve) * after.learning.forward_flops(rows["selection"])
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
-        changed = tuple(dict.fromkeys((*source.changed, *made.changed)))
-        weights = packing.without_zeros(made.weights, changed)
         before = self.context.spent.get("transform", {})  # of the transforms before
         spent = {name: before.get(name, 0) + value for name, value in spent.items()}
         self.outcome.cost |= self._sizes(weights, changed, source.learning.uncounted) | {"transform": spent}
-        of = source.source or {"weights_sha256": found.weights_sha256, "disk_bytes": stored_bytes(found)}
-        with phase("build"):
-            return replace(source, weights=weights, chain=(*source.chain, chosen), changed=changed, source=of)
+        return after
 
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
         """``source`` with a codec that knows the training set; the rows for training and for model selection; and the
@@ -320,12 +312,14 @@ class _Attempt:
         with phase("encode"):
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(selection)}
             auxiliary_rows = codec.auxiliary_rows(auxiliary) if auxiliary else []
+        if self.context.teacher is not None:
+            rows["train"] = self._asked(rows["train"], method, settings)
         with phase("build"):
             given = {"own": self.own, "others": extra_encoders, "task": self.task, "seed": cell.seed}
             made = Trained(**given, method=method, settings=settings, codec=codec)
             network = made.network
             found = self.context.neighbours[: len(extra_encoders)]
-            network.reset(self.arrays, cell.seed, [weights_of(one) for one in found])
+            network.reset(self.arrays, cell.seed, [stored.weights_of(one) for one in found])
 
         def selection_score() -> float:
             return self._selection_score(made, rows["selection"])
@@ -351,6 +345,17 @@ class _Attempt:
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         return made
 
+    def _asked(self, rows: Any, method: str, settings: Settings) -> Any:
+        """The training ``rows`` with what the cell's teacher says of them. Adds the cost of asking it."""
+        from ptmbench.bench.adapt import predictor
+
+        with phase("teach"):
+            teacher = predictor.load(self.context.teacher.adapted)
+            taught, flops = load(method).taught(teacher, rows, self.parts.train, settings, self.cell.seed)
+        self.outcome.cost["flops"] = self.outcome.cost.get("flops", 0.0) + flops
+        self.outcome.cost["flops_teacher"] = flops
+        return taught
+
     def _selection_score(self, made: Any, rows: Any) -> float:
         """The current score of ``made`` on the ``rows`` of the selection split; higher is better."""
         from ptmbench.bench.adapt import loop
@@ -363,13 +368,3 @@ class _Attempt:
         found = made.codec.predictions(selection, rows, loop.outputs(network, rows, made.codec.together))
         score = judge.score([example.gold for example in selection], found)["headline"]
         return score if judge.higher_is_better else -score
-
-
-@lru_cache(maxsize=4)
-def _weights(folder: Path, sha256: str) -> dict[str, np.ndarray]:
-    return checkpoint.read(folder).arrays()
-
-
-def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
-    """The weights of a checkpoint, read once per process."""
-    return _weights(found.folder, found.weights_sha256)

@@ -16,7 +16,7 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining, without
 from ptmbench.bench.runs.tuning.trials import Trial
-from ptmbench.leaderboard.record import FOLDER, THEN, UNDER, slug
+from ptmbench.leaderboard.records.record import FOLDER, THEN, UNDER, slug
 from ptmbench.tasks.forms import Form
 
 RANDOM = "random-"
@@ -67,7 +67,7 @@ class Row:
 
     name: str
     kind: str
-    """pretrained, published, random, baseline or external (the kinds of `leaderboard.record`)."""
+    """pretrained, published, random, baseline or external (the kinds of `leaderboard.records.record`)."""
     model: str | None = None
     size: str | None = None
     division: str = "controlled"
@@ -135,6 +135,8 @@ class Cell:
     """Extra encoders (`bench.adapt.neighbours`) by name: keys as in ``pretraining``."""
     adapted: str = ""
     """Key of the `AdaptedModel` whose weights it begins with; "" for a cell that begins with its pre-training."""
+    teacher: str = ""
+    """Key of the `AdaptedModel` that it learns from: another model adapted to the same task with the same seed."""
     condition: str = ""
     """The condition under which the model predicts, with the settings asked for: "misspellings:share=0.2"."""
     condition_settings: Mapping[str, float | str] = field(default_factory=dict)
@@ -152,7 +154,7 @@ class Cell:
     @property
     def key(self) -> str:
         # A newer field with its default value is left out, so that older cells keep their keys.
-        newer = {"adaptation_version": 1, "auxiliary": {}, "neighbours": {}, "adapted": ""}
+        newer = {"adaptation_version": 1, "auxiliary": {}, "neighbours": {}, "adapted": "", "teacher": ""}
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0, "plugins": {}}
         matters = without(asdict(self), **newer, transforms=())
         del matters["predictor"], matters["chosen_by"], matters["tuning"]
@@ -164,14 +166,16 @@ class Cell:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        made = (self.tokenizer, self.pretraining, *self.neighbours.values(), self.adapted, self.predictor)
-        return tuple(filter(None, made))
+        begun = (self.tokenizer, self.pretraining, *self.neighbours.values())
+        return tuple(filter(None, (*begun, self.adapted, self.teacher, self.predictor)))
 
     def relation(self, key: str) -> str:
         if key == self.tokenizer:
             return "Its tokenizer"
         if key == self.adapted:
             return "The adaptation to its intermediate task"
+        if key == self.teacher:
+            return "Its teacher"
         if key == self.predictor:
             return "Its transform" if self.transforms else "Its adaptation"
         encoder = next((name for name, other in self.neighbours.items() if other == key), "")
@@ -257,8 +261,9 @@ class _OfCell:
 @dataclass(frozen=True, kw_only=True)
 class AdaptedModel(_OfCell):
     """A model adapted to a task, as ``cell`` trains it, for several cells. Cells of another task begin with its weights
-    (`Cell.adapted`). Cells whose training is the same (`bench.runs.plan.trained`) predict with it (`Cell.predictor`):
-    ``cell`` itself, under conditions, and with other settings for answers.
+    (`Cell.adapted`). Cells of another model learn from it (`Cell.teacher`). Cells whose training is the same
+    (`bench.runs.plan.trained`) predict with it (`Cell.predictor`): ``cell`` itself, under conditions, and with other
+    settings for answers.
 
     If no other cell needs the adapted model of a cell, the cell trains and predicts at once, without such an artefact.
     """

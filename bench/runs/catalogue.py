@@ -23,7 +23,7 @@ VOCABULARY = 8000
 
 
 def catalogue() -> dict[str, Any]:
-    """{"vocabulary", "models", "objectives", "taxonomy"} as JSON has it: what `leaderboard.lessons` shows. Broken
+    """{"vocabulary", "models", "objectives", "taxonomy"} as JSON has it: what `leaderboard.page.lessons` shows. Broken
     files are left out: the board of other models can do without."""
     cards = cards_of_models()
     names = tuple(cards)

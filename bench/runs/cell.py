@@ -19,7 +19,7 @@ from ptmbench.bench.runs.answers import Context, Outcome, predictor_of
 from ptmbench.bench.runs.examples import parts_of, parts_to_tune
 from ptmbench.bench.runs.plan import Cell
 from ptmbench.bench.scoring import score
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.records.record import Record
 from ptmbench.models.channels import CHANNELS, WIDTHS, lacking
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import few
@@ -220,7 +220,7 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
     more = {
         "signatures": outcome.signatures,
         "overlap": counts,
-        "beside": {name: dict(about) for name, about in cell.auxiliary.items()},
+        "auxiliary": {name: dict(about) for name, about in cell.auxiliary.items()},
         "training": {"examples": task.train_examples, "drawn": few.DRAWN} if task.train_examples else {},
     }
     if cell.condition:
@@ -270,10 +270,14 @@ def _plugins(cell: Cell) -> dict[str, Any]:
 
 
 def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
-    """The part ``adaptation`` of a record, with the `_pretraining` of each extra encoder and the intermediate task."""
+    """The part ``adaptation`` of a record, with the `_pretraining` of each extra encoder, the intermediate task and the
+    teacher."""
     about = {"name": cell.treatment, "version": cell.adaptation_version, "settings": dict(cell.settings)}
     found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
-    more = {"neighbours": found, "intermediate": dict(context.intermediate), "tuning": dict(cell.tuning)}
+    taught = context.teacher
+    teacher = {**taught.about, "pretraining": _pretraining(taught.weights)} if taught else {}
+    more = {"neighbours": found, "intermediate": dict(context.intermediate), "teacher": teacher}
+    more["tuning"] = dict(cell.tuning)
     return about | {name: value for name, value in more.items() if value}
 
 

@@ -38,7 +38,8 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
     except DataError:
         return None  # the record of the cell has the error
     counts, rows = {"version": overlap.VERSION, **own.counts}, set(own.overlapping)
-    stages = _stages(plan, cell.pretraining)
+    taught = plan.by_key[cell.teacher].cell.pretraining if cell.teacher else None
+    stages = _stages(plan, *filter(None, (cell.pretraining, taught)))
     if stages:
         try:
             hashes = {one.task: one.data_sha256 for one in plan.cells}
@@ -49,15 +50,15 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
             rows |= set(found.overlapping)
         except (CorpusError, OSError) as error:
             counts["corpus"] = {"unknown": f"The corpus could not be read: {error}"}
-    elif cell.pretraining is not None:
+    elif cell.pretraining or taught:
         counts["corpus"] = {"unknown": "The corpus of this checkpoint was not at hand."}
     return Overlap(counts, tuple(sorted(rows)))
 
 
-def _stages(plan: Plan, key: str | None) -> list[Pretraining]:
-    """The pre-training ``key``, its bases and its teachers, one for each text; [] if the text of one is unknown."""
+def _stages(plan: Plan, *keys: str) -> list[Pretraining]:
+    """The pre-trainings ``keys``, their bases and teachers, one for each text; [] if the text of one is unknown."""
     found: dict[str, Pretraining] = {}
-    waiting = [key] if key else []
+    waiting = list(keys)
     while waiting:
         one = plan.by_key.get(waiting.pop())
         if not isinstance(one, Pretraining):

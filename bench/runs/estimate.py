@@ -15,6 +15,7 @@ from ptmbench.bench.adapt import conditions, load, transforms
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.effort import TOKENS_PER_WORD, Cut, Network, Split
 from ptmbench.bench.adapt.neighbours import unfit as unfit_encoders
+from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.baselines import Training
 from ptmbench.bench.console import duration
 from ptmbench.bench.data import corpora
@@ -24,7 +25,7 @@ from ptmbench.bench.engine.recipe import Recipe, recipe_of
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, TransformedModel
 from ptmbench.bench.runs.examples import read, unfit
-from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.plan import Plan, teacher_row
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
@@ -184,7 +185,8 @@ def cell_cost(
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
         return 0.0, 0.0, str(error).removeprefix("because ")
-    return trained + predicted, learning * trained + answering * predicted, ""
+    asking = _asking(settings, train, cut) if trained else 0.0
+    return trained + predicted, learning * trained + answering * predicted + asking, ""
 
 
 def _cut(plan: Plan, cell: Cell) -> Cut:
@@ -205,6 +207,14 @@ def _cut(plan: Plan, cell: Cell) -> Cut:
 def _network(model: str, size: str, shape: Size | None, cut: Cut) -> Network:
     module = models.load(model)
     return Network(module, shape or sized(module, size, Recipe().length), cut.vocabulary)
+
+
+def _asking(settings: Settings, train: Split, cut: Cut) -> float:
+    """FLOPs of asking the teacher of ``settings``, if they have one, about the training set ``train`` once."""
+    if not settings.teacher:
+        return 0.0
+    row, rows = teacher_row(settings.teacher), train.rows * min(train.examples, settings.train_limit or train.examples)
+    return rows * _network(row.model, row.size, None, cut).reading(min(train.tokens, settings.length))
 
 
 def _look(name: str, data: Path, seen: dict[str, Any]) -> None:

@@ -95,7 +95,9 @@ def alone(out: Path) -> Iterator[None]:
     try:
         lock = FileLock(out / "run.lock").acquire(timeout=0)
     except Timeout:
-        raise EnvironmentProblem(f"Another run is at work in {out}. Wait for its end, or give another --out.") from None
+        raise EnvironmentProblem(
+            f"Another run is writing to {out}. Wait until it ends, or give another --out."
+        ) from None
     with lock:
         yield
 
@@ -278,7 +280,7 @@ def remove_unneeded(whole: Plan, out: Path, ended: Mapping[str, str]) -> None:
 
 def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
     """The status of a record. A damaged record is reported to ``tell`` and counts as failed."""
-    from ptmbench.leaderboard import record
+    from ptmbench.leaderboard.records import record
 
     try:
         return record.read(path).status

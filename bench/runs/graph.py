@@ -32,7 +32,7 @@ Kind = TypeVar("Kind", bound=Node)
 def ordered(nodes: Iterable[Kind]) -> tuple[Kind, ...]:
     """``nodes`` in topological order, without duplicates; the given order is kept where needs allow.
 
-    Raises `UsageError` for a need that is not among the nodes, and for needs that form a circle.
+    Raises `UsageError` for a dependency that is not among the nodes, and for dependencies that form a cycle.
     """
     known = {node.key: node for node in nodes}
     for node in known.values():
@@ -45,7 +45,7 @@ def ordered(nodes: Iterable[Kind]) -> tuple[Kind, ...]:
         TopologicalSorter({node.key: node.needs for node in known.values()}).prepare()
     except CycleError as error:
         circle = " needs ".join(known[key].title for key in reversed(error.args[1]))
-        raise UsageError(f"A plan cannot go in a circle: {circle}. Leave out one of these dependencies.") from None
+        raise UsageError(f"A plan cannot have a cycle: {circle}. Leave out one of these dependencies.") from None
     found: dict[str, Kind] = {}
     for node in known.values():
         for key in _lineage(node, known):

@@ -135,6 +135,7 @@ def cells_of(
     settings: Mapping[str, Any] | None = None,
     limit: int = 0,
     neighbour: Callable[[Row, str, str], str] | None = None,
+    teacher: Callable[[str], tuple[Row, str | None]] | None = None,
     adapted: Callable[[Cell], str] | None = None,
     conditions: Sequence[str] = (),
     transforms: Sequence[str] = (),
@@ -145,20 +146,24 @@ def cells_of(
     ``conditions``. For a network, the same cells after each of ``transforms`` come next.
 
     Cells that are trained alike share one adapted model: a cell under conditions, after transforms, with several
-    settings for answers (FastBERT's speed, the beam), and an intermediate task that is a task of the run.
+    settings for answers (FastBERT's speed, the beam), an intermediate task that is a task of the run, and a teacher
+    that is a row of the run.
 
     ``neighbour`` maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is
-    needed for adaptations with extra encoders. ``adapted`` maps a cell to the key of its adapted or transformed model;
-    it is needed wherever cells share one. ``chosen_by`` has `Cell.chosen_by` of the rows that are pre-trained several
-    times. ``tuned`` gives a cell its tuned settings; models of an intermediate task keep the untuned ones.
+    needed for adaptations with extra encoders. ``teacher`` maps the setting of that name ("bert-mini") to the row that
+    is fine-tuned as the teacher, and to the key of its pre-training. ``adapted`` maps a cell to the key of its adapted
+    or transformed model; it is needed wherever cells share one. ``chosen_by`` has `Cell.chosen_by` of the rows that are
+    pre-trained several times. ``tuned`` gives a cell its tuned settings; models of an intermediate task keep the
+    untuned ones.
     """
     if not rows or not tasks:
-        raise UsageError("There is nothing to run: name at least one model and one task.")
+        raise UsageError("The run has no cells. Name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
     asked_for = tuple(name for name, _ in variants.values())
     under, after_it = tuple(map(choose, conditions)), tuple(map(transforms_of.choose, transforms))
+    pretrainings = dict(pretraining_of)
     intermediate: set[str] = set()
-    """Keys of the cells that stand for the trainings on intermediate tasks."""
+    """Keys of the cells that stand for the trainings on intermediate tasks, and for those of teachers."""
 
     def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
         """A cell for each seed that changes the result."""
@@ -181,6 +186,7 @@ def cells_of(
             found = [trained(one) for one in drawn(row, first, plain, name, changes, "")]
             intermediate.update(one.key for one in found)
             begins = {one.seed: adapted(one) for one in found}
+        teaches = teachers_of(task, method, here.teacher) if here.teacher and fits(method, task.form) else {}
         for seed in seeds[:1] if still else seeds:
             yield Cell(
                 row=row,
@@ -192,15 +198,30 @@ def cells_of(
                 settings=chosen,
                 seed=seed,
                 tokenizer=tokenizer if row.kind != "baseline" else "",
-                pretraining=pretraining_of.get(row),
+                pretraining=pretrainings.get(row),
                 chosen_by=(chosen_by or {}).get(row, ""),
                 adaptation_version=here.VERSION,
                 limit=limit,
                 auxiliary={name: _auxiliary(name, data_sha256) for name in here.others},
                 neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},
                 adapted=begins.get(seed, ""),
+                teacher=teaches.get(seed, ""),
                 plugins=plugins.sources((row.model, *also), task.name, method),
             )
+
+    def teachers_of(task: Task, method: str, named: str) -> dict[int, str]:
+        """The keys of the teacher ``named`` of the adaptation ``method``, adapted to ``task``, by seed."""
+        if teacher is None:
+            raise UsageError(
+                f"A cell learns from the teacher {named}, which only `ptmbench run` trains. Give `run` the checkpoints "
+                "with --base, or choose another --adaptation."
+            )
+        (row, key), way = teacher(named), load_adaptation(method).teaching
+        if key is not None:
+            pretrainings[row] = key
+        found = [trained(tuned(one)) for one in drawn(row, task, way, way, {}, "")]
+        intermediate.update(one.key for one in found)
+        return {one.seed: adapted(one) for one in found}
 
     plain: dict[str, Cell] = {}
     for row in rows:
@@ -232,6 +253,21 @@ def trained(cell: Cell) -> Cell:
     )
     recorded = adaptation_settings.recorded(settings)
     return replace(cell, adaptation=f"{name}:{kept}" if kept else name, settings=recorded)
+
+
+def fits(adaptation: str, form: Form) -> bool:
+    """Whether ``adaptation`` has a head for tasks of ``form``."""
+    heads = load_adaptation(adaptation).heads
+    return heads is None or form in heads
+
+
+def teacher_row(named: str) -> Row:
+    """The row of a setting ``teacher``: "bert-mini", or "random-bert-mini". Raises `UsageError` for a baseline."""
+    name, _, size = named.rpartition("-")
+    row = Row.parse(name, size)
+    if row.model is None:
+        raise UsageError(f"teacher={named} names the baseline {name}, which cannot teach. Name a model and its size.")
+    return row
 
 
 def _learns(cell: Cell) -> bool:

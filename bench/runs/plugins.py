@@ -34,7 +34,8 @@ def use(folder: Path) -> None:
     parts = {kind: folder / kind for kind in _KINDS if (folder / kind).is_dir()}
     if not parts:
         raise EnvironmentProblem(
-            f"{folder} is no plugin: it has none of the folders {', '.join(_KINDS)}. Give the folder that holds them."
+            f"{folder} is not a plugin: it has none of the folders {', '.join(_KINDS)}. Give the folder that holds "
+            "them."
         )
     for kind, part in parts.items():
         _check_names(kind, part)
@@ -54,7 +55,7 @@ def use_installed() -> None:
         places = list(found.submodule_search_locations or ()) if found else []
         if not places:
             raise BrokenFile(
-                f"The entry point '{entry.name}' of the group {GROUP} leads to {entry.value}, which is no package. "
+                f"The entry point '{entry.name}' of the group {GROUP} leads to {entry.value}, which is not a package. "
                 "Correct the package that declares it, or uninstall it."
             )
         use(Path(places[0]))

@@ -322,7 +322,7 @@ def pretrain_command(options: PretrainOptions) -> int:
     devices = distribute.strategy_of(options.strategy)
     if budget.minutes and distribute.workers(devices) > 1:
         raise UsageError(
-            "A budget in --minutes would end at another step on every worker. Give --steps, --tokens or --flops."
+            "A budget in --minutes would end at a different step on each worker. Give --steps, --tokens or --flops."
         )
     writes = distribute.is_chief(devices)
     tell = say if writes else lambda text: None

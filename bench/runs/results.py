@@ -10,7 +10,7 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.bench.runs.tuning import records
 from ptmbench.bench.runs.tuning.trials import Trial
-from ptmbench.leaderboard.record import RecordError
+from ptmbench.leaderboard.records.record import RecordError
 from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
 
 FAILED = ".failed.json"

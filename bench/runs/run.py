@@ -57,10 +57,18 @@ def run_suite(options: RunOptions) -> int:
             """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
             return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut), draw).key
 
+        def teacher(named: str) -> tuple[Row, str | None]:
+            """The row that teaches, and the key of its pre-training, which may also be a row of the run."""
+            row = plan.teacher_row(named)
+            check_rows([row])
+            return row, training_of.other(row.model, row.size, "", draw).key if row.kind == "pretrained" else None
+
         def tuned(cell: Cell) -> Cell:
             """``cell`` with tuned settings, if there are any."""
             if training_of is None or training_of.tuned_settings is None:
                 return cell
+            if cell.row not in here:
+                return cell  # a teacher that is no row of the run
             return training_of.tuned_settings.applied(cell, designs.get(cell.row, ""))
 
         designs = {row: training_of(row.model, row.size, draw).design for row in here if row in own}
@@ -76,6 +84,7 @@ def run_suite(options: RunOptions) -> int:
             settings=asked.settings,
             limit=asked.limit or 0,
             neighbour=neighbour,
+            teacher=teacher,
             adapted=adapted,
             conditions=asked.conditions or chosen.conditions,
             transforms=asked.transforms or chosen.transforms,
@@ -152,7 +161,7 @@ def evaluate(options: EvaluateOptions) -> int:
     for other in others:
         if other not in read.values():
             raise UsageError(
-                f"No cell reads the extra encoder {other.about['model']} in {other.folder}. Add `--adaptation "
+                f"No cell uses the extra encoder {other.about['model']} in {other.folder}. Add `--adaptation "
                 f"stacked:encoders={other.about['model']}` and a tagging task, or leave --extra-encoder out."
             )
     for cell in (*cells, *(one.cell for one in adapted.models)):

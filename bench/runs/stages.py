@@ -57,7 +57,7 @@ class Trainings:
         if len({given.about["tokenizer"]["sha256"] for given in self._given}) > 1:
             options = " and ".join(f"--{name}" for name in ("base", "teacher") if getattr(asked, f"{name}s"))
             raise UsageError(
-                f"The checkpoints of {options} have different tokenizers. Run each of their models by itself."
+                f"The checkpoints of {options} have different tokenizers. Run each of their models separately."
             )
 
     def _tunings(self, given: Path) -> tuple[Tuned | None, TunedSettings | None]:

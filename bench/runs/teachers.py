@@ -1,9 +1,10 @@
 """Teachers of pre-trainings: the model that a student learns from, and checks of given teachers.
 
-`bench.runs.stages` plans them, `bench.runs.pretrain` builds them.
+`bench.runs.stages` plans them, `bench.runs.pretrain` builds them. The teacher of a cell is an `AdaptedTeacher`.
 """
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ptmbench import models
@@ -13,6 +14,17 @@ from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.errors import UsageError
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptedTeacher:
+    """Another model, adapted to the task of a cell, that the cell learns from."""
+
+    adapted: Checkpoint
+    weights: Checkpoint | None
+    """The pre-trained checkpoint that it was adapted from; None for random weights."""
+    about: Mapping[str, Any]
+    """Its row, adaptation, seal and cost, for the record."""
 
 
 def of(model: str, size: str) -> tuple[str, str] | None:
@@ -25,7 +37,8 @@ def of(model: str, size: str) -> tuple[str, str] | None:
     found = next((name for name, one in known.items() if one == wanted), None)
     if found is None:
         raise models.BrokenModel(
-            f"{models.paths()[model]}: TEACHER.size gives {wanted} for the size {size}, which is none of the SIZES of "
+            f"{models.paths()[model]}: TEACHER.size gives {wanted} for the size {size}, which is not one of the "
+            "SIZES of "
             f"{teacher.model}. Change the size of one of them."
         )
     return teacher.model, found

@@ -6,7 +6,7 @@ from typing import Any
 
 from ptmbench import tasks
 from ptmbench.bench.data.sources import Fingerprints
-from ptmbench.leaderboard.record import UNDER
+from ptmbench.leaderboard.records.record import UNDER
 from ptmbench.tasks.task import DataError, Task, UnknownTask
 
 EMBEDDED = "data"

@@ -148,7 +148,7 @@ class Worker:
                 raise Unmade(failed["status"], failed["code"], text)
 
     def _record(self, result: Any) -> None:
-        from ptmbench.leaderboard import record
+        from ptmbench.leaderboard.records import record
 
         with contextlib.suppress(record.RecordExists):  # written by a worker of an earlier, killed run
             record.write(self.out, result)
@@ -179,6 +179,7 @@ class Worker:
             weights=weights,
             neighbours=neighbours,
             **(self._intermediate(self.plan.by_key[cell.adapted]) if cell.adapted else {}),
+            **({"teacher": self._teacher(self.plan.by_key[cell.teacher])} if cell.teacher else {}),
             **(self._predictor(self.plan.by_key[cell.predictor]) if cell.predictor else {}),
         )
 
@@ -202,6 +203,17 @@ class Worker:
         about = {"task": cell.task, "version": cell.task_version, "data_sha256": cell.data_sha256}
         about |= {"adaptation": cell.adaptation, "settings": dict(cell.settings), "cost": cost}
         return {"adapted": found, "intermediate": about}
+
+    def _teacher(self, artefact: AdaptedModel) -> Any:
+        """The adapted model that a cell learns from."""
+        from ptmbench.bench.runs.teachers import AdaptedTeacher
+
+        found, cost = self._adapted(artefact)
+        cell = artefact.cell
+        about = {"name": cell.row.name, "size": cell.row.size, "weights_sha256": found.weights_sha256}
+        about |= {"adaptation": cell.adaptation, "settings": dict(cell.settings), "seed": cell.seed, "cost": cost}
+        weights = self._checkpoint(cell.pretraining) if cell.pretraining else None
+        return AdaptedTeacher(adapted=found, weights=weights, about=about)
 
     def _checkpoint(self, key: str) -> checkpoint.Checkpoint:
         """The checkpoint ``key``, pre-trained by the run or given by the user. Raises `Unmade` if it is damaged."""

@@ -85,7 +85,7 @@ def _answered(examples: list[Example], task: Task, gold: Path) -> list[Example]:
         raise DataError(f"{gold} holds no example of {task.title}.")
     for example in examples:
         if example.gold is None:
-            raise DataError(f"{gold} has no answer for {example.id}: score a split whose answers are public.")
+            raise DataError(f"{gold} has no answer for {example.id}. Score a split with public answers.")
     return examples
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ptmbench import tasks
-from ptmbench.leaderboard import resampling
-from ptmbench.leaderboard.record import UNDER, Record
+from ptmbench.leaderboard.gate import resampling
+from ptmbench.leaderboard.records.record import UNDER, Record
 from ptmbench.tasks.forms import Answer, Answers, Form, Part, Reply, Scored, Target
 from ptmbench.tasks.metrics.additive import Additive
 from ptmbench.tasks.task import DataError, Task, headline

@@ -66,7 +66,7 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
     _check_filed(task)
     ranked = task.form in (*_RANKED, Form.MINIMAL_PAIR) or task.extra.get("gold") == "folder"
     if ranked and not gold.is_dir():
-        raise DataError(f"{gold} is a file; name the folder of {task.title}, all of whose files count.")
+        raise DataError(f"{gold} is a file. Name the folder of {task.title}, because all of its files are read.")
     whole = task.form is Form.GENERATION and whole_folder(task, gold)
     if not (ranked or whole) and gold.is_dir() and Path(official(task, task.report)).suffix:  # folders have none
         raise DataError(f"{gold} is a folder; name one file of it, such as {official(task, task.report)}.")
@@ -105,7 +105,8 @@ def answered(task: Task, data: Path, predictions: Path) -> list[Any]:
 def _check_filed(task: Task) -> None:
     if task.form is Form.LANGUAGE_MODELLING:
         raise UsageError(
-            f"{task.title} has no predictions to file: its score comes from the model's own probabilities."
+            f"{task.title} has no predictions that a file could hold: its score is computed from the model's "
+            "probabilities."
         )
 
 
@@ -142,7 +143,7 @@ def _rank(example: Example, guess: Rank, predictions: Path) -> None:
         wrong = f"the rank {guess:g} of {example.id} is beyond its {last} candidates"
         raise DataError(f"{predictions}: {wrong}.")
     if guess.best is not None and guess.best not in target.candidates:
-        raise DataError(f"{predictions}: {guess.best!r:.60}, the best for {example.id}, is none of its candidates.")
+        raise DataError(f"{predictions}: {guess.best!r:.60}, the best for {example.id}, is not one of its candidates.")
 
 
 def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -176,7 +177,7 @@ def _choices(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     for line, record in json_lines(predictions, unique=True):
         key = str(entry(predictions, line, record, "idx", int))
         if key in found:
-            raise DataError(f"{predictions}, line {line}: idx {key} is there twice.")
+            raise DataError(f"{predictions}, line {line}: idx {key} appears twice.")
         found[key] = entry(predictions, line, record, "label", int)
     examples = labelled(task, gold)
     for example in examples:
@@ -197,14 +198,14 @@ def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     for line, record in json_lines(predictions, unique=True):
         key, names = entry(predictions, line, record, "id"), entry(predictions, line, record, "ranked", list)
         if key in lists:
-            raise DataError(f"{predictions}, line {line}: the id {key} is there twice.")
+            raise DataError(f"{predictions}, line {line}: the id {key} appears twice.")
         if len(set(map(str, names))) != len(names):
-            raise DataError(f"{predictions}, line {line}: a candidate is in the list twice.")
+            raise DataError(f"{predictions}, line {line}: a candidate appears twice in the list.")
         lists[key] = [str(name) for name in names]
     right, found = matched(examples, lists, gold, predictions)
     for target, names in zip(right, found, strict=True):
         if unknown := next((name for name in names if name not in target.candidates), None):
-            raise DataError(f"{predictions}: {unknown!r:.60} is no candidate of {task.title}.")
+            raise DataError(f"{predictions}: {unknown!r:.60} is not a candidate of {task.title}.")
     return right, [_place(target, names) for target, names in zip(right, found, strict=True)]
 
 
@@ -214,7 +215,7 @@ def _pairs(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     for line, record in json_lines(predictions, unique=True):
         key, scores = entry(predictions, line, record, "id"), entry(predictions, line, record, "scores", list)
         if key in found:
-            raise DataError(f"{predictions}, line {line}: the id {key} is there twice.")
+            raise DataError(f"{predictions}, line {line}: the id {key} appears twice.")
         if len(scores) != 2 or not all(map(is_number, scores)):
             raise malformed(predictions, line, f"the scores {scores!r:.60} are not two numbers.")
         found[key] = (scores[0], scores[1])
@@ -251,14 +252,14 @@ def _answers(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 def _class(example: Example, guess: str, predictions: Path) -> None:
     known = sorted({text.name for text in example.inputs if text.name})
     if guess not in known:
-        wrong = f"the class {guess!r:.60} of {example.id} is none of {', '.join(known)}"
+        wrong = f"the class {guess!r:.60} of {example.id} is not one of {', '.join(known)}"
         raise DataError(f"{predictions}: {wrong}.")
 
 
 def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list[Reply]:
     """Predictions, each with its score from ``path``. One above `_DOUBT` is "no answer"."""
     if "" not in task.labels:
-        raise UsageError(f"Every question of {task.title} has an answer: a file of no-answer scores has no use here.")
+        raise UsageError(f"Every question of {task.title} has an answer. Leave the file of no-answer scores out.")
     content = json_document(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} must be one JSON object from question ids to numbers.")
@@ -326,9 +327,9 @@ def _boundaries(path: Path) -> list[tuple[int, str]]:
 
 
 def _tag(path: Path, line: int, tag: str) -> None:
-    """Refuse what is no tag, such as a word without one: it would count as one outside of entities."""
+    """Raises an error for a string that is not a tag: it would count as a word outside of entities."""
     if not re.fullmatch(r"O|[BIES]-.+", tag):
-        raise DataError(f"{path}, line {line}: {tag!r:.60} is no tag: O, or B-, I-, E- or S- and a type, was expected.")
+        raise DataError(f"{path}, line {line}: {tag!r:.60} is not a tag. Expected: O, or B-, I-, E- or S- and a type.")
 
 
 def _alike(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -337,7 +338,7 @@ def _alike(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     found: dict[str, Example] = {}
     for example in labelled(task, predictions):
         if example.id in found:
-            raise DataError(f"{predictions}: {example.id} is there twice.")
+            raise DataError(f"{predictions}: {example.id} appears twice.")
         found[example.id] = example
     examples = labelled(task, gold)
     right, guesses = matched(examples, found, gold, predictions)

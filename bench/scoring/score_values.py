@@ -1,4 +1,4 @@
-"""Predictions as Python values, scored as a file of them is (`bench.scoring.score_files`)."""
+"""Scores predictions given as Python values, by the rules for files of predictions (`bench.scoring.score_files`)."""
 
 import json
 import math

@@ -74,11 +74,11 @@ def write_glue(predictions: Mapping[str, Sequence[str | float]], out: Path) -> R
 
 
 def check_names(predictions: Mapping[str, Any], entered: Sequence[str], benchmark: str) -> None:
-    """`UnknownTask` for a name that is none of ``entered``; `DataError` when there is no prediction at all."""
+    """`UnknownTask` for a name that is not one of ``entered``; `DataError` when there is no prediction at all."""
     for name in predictions:
         if name not in entered:
             near = difflib.get_close_matches(name, entered, n=3) or entered
-            raise UnknownTask(f"'{name}' is no task of a {benchmark} submission. Nearest: {', '.join(near)}.")
+            raise UnknownTask(f"'{name}' is not a task of a {benchmark} submission. Nearest: {', '.join(near)}.")
     if not predictions:
         raise DataError(f"There are no predictions to submit. Predict the test split of any of {', '.join(entered)}.")
 

@@ -37,7 +37,7 @@ def read(task: Task, path: Path) -> dict[str, Any]:
     for line, record in json_lines(path, unique=True):
         for key, value in _predictions(task, path, line, record):
             if key in found:
-                raise malformed(path, line, f"idx {key} is there twice.")
+                raise malformed(path, line, f"idx {key} appears twice.")
             found[key] = _value(task, path, line, value)
     return found
 
@@ -115,7 +115,7 @@ def _value(task: Task, path: Path, line: int, value: Any) -> Any:
     known = {_spelled(task, label): label for label in task.labels} | {label: label for label in task.labels}
     if not isinstance(value, str | int) or value not in known:
         shown = ", ".join(map(repr, dict.fromkeys(_spelled(task, label) for label in task.labels)))
-        raise malformed(path, line, f"the label {value!r:.60} is none of {shown}.")
+        raise malformed(path, line, f"the label {value!r:.60} is not one of {shown}.")
     return known[value]
 
 
@@ -153,7 +153,7 @@ def _check(task: Task, found: Mapping[str, Any]) -> None:
     for key, value in found.items():
         numbers = key.split("-")
         if len(numbers) != parts or not all(number.isascii() and number.isdecimal() for number in numbers):
-            raise DataError(f"{task.title}: {key!r:.60} is no idx of the official {official}.")
+            raise DataError(f"{task.title}: {key!r:.60} is not an idx of the official {official}.")
         right = {Form.SPAN: str, Form.CHOICE: int}.get(task.form)
         if (right and (not isinstance(value, right) or isinstance(value, bool))) or (
             not right and value not in task.labels

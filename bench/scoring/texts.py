@@ -59,7 +59,7 @@ def predicted(path: Path) -> dict[str, str] | list[str]:
     found = []
     for line, text in lines(path):
         if _DAMAGED.match(text):
-            raise DataError(f"{path}, line {line}: a JSON object stands among texts. {_WANTED}")
+            raise DataError(f"{path}, line {line}: a JSON object was found among texts. {_WANTED}")
         found.append(text)
     return found
 
@@ -70,9 +70,11 @@ def _by_id(path: Path) -> dict[str, str]:
         key, text = record.get("id"), record.get("prediction")
         key = str(key) if type(key) is int else key
         if not isinstance(key, str) or not isinstance(text, str):
-            raise malformed(path, line, 'the keys "id", a text or a whole number, and "prediction", a text, are due.')
+            raise malformed(
+                path, line, 'the keys "id", a text or a whole number, and "prediction", a text, were expected.'
+            )
         if key in found:
-            raise DataError(f"{path}, line {line}: the id {key} is there twice.")
+            raise DataError(f"{path}, line {line}: the id {key} appears twice.")
         found[key] = text
     return found
 

@@ -70,7 +70,7 @@ def read(task: Task, path: Path) -> dict[str, Any] | None:
         if not isinstance(key, str) or "prediction" not in record:
             raise malformed(path, line, 'the keys "id", a text, and "prediction" were expected.')
         if key in found:
-            raise DataError(f"{path}, line {line}: the id {key} is there twice.")
+            raise DataError(f"{path}, line {line}: the id {key} appears twice.")
         found[key] = _value(task, path, line, record)
     return found
 

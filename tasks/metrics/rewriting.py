@@ -38,7 +38,9 @@ class Judge:
 
         texts, labels = self.read()
         if len({label for text, label in zip(texts, labels, strict=True) if text.split()}) < 2:
-            raise DataError("A judge needs training texts of two labels, and there are those of one. Fetch all files.")
+            raise DataError(
+                "The classifier needs training texts of two labels, but the files have one. Fetch all files."
+            )
         vectorizer = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
         return vectorizer, LogisticRegression(C=4.0, max_iter=1000).fit(vectorizer.fit_transform(texts), labels)
 
@@ -47,7 +49,7 @@ def _statistics(gold: Sequence[Any], predictions: Sequence[str]) -> np.ndarray:
     """[N, 3 + 2 K]: texts that the judge finds as wanted, sources that it finds otherwise, one; then the statistics of
     BLEU with the references, and with the sources."""
     if not all(isinstance(one, Rewriting) for one in gold):
-        raise DataError("References alone do not say what was to be rewritten: name the data set's folder as gold.")
+        raise DataError("References do not include the sentences to rewrite. Name the data set's folder as gold.")
     guesses = hypotheses(predictions)
     judged = np.zeros((len(gold), 3))
     for judge in {id(one.judge): one.judge for one in gold}.values():

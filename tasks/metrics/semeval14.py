@@ -1,10 +1,10 @@
 """SemEval-2014 task 4's measures of aspect categories: subtask 3 as the organisers' script counts it, and accuracies of
-subtask 4 as Sun, Huang & Qiu (2019) do beside it.
+subtask 4 as Sun, Huang & Qiu (2019) compute them.
 
 Precision, recall and F1 are over all categories of all sentences together, whatever their polarity. Polarity is judged
 for gold categories only, in four classes, in three (without gold conflicts) and in two (positive, negative). Where the
-prediction is none of the classes in question, its likeliest one takes its place, and of equally likely ones the first;
-a prediction without probabilities (`tasks.forms.Scored` has them) finds all of those equally likely.
+prediction is not one of these classes, the likeliest of them takes its place, and of equally likely ones the first.
+A prediction without probabilities (`tasks.forms.Scored` has them) finds all of them equally likely.
 """
 
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ are not what their names say, and published figures have them so:
   predicted. Above 1/2 is Negative;
 - AUC is the mean over aspects.
 
-A prediction without probabilities (`tasks.forms.Scored` has them) counts as certain; certainty of None is none of
+A prediction without probabilities (`tasks.forms.Scored` has them) counts as certain; certainty of None is not one of
 Positive or Negative, 1/2.
 """
 

@@ -107,7 +107,7 @@ def make(folder: Path, *, seed: int = 0, scale: Sizes = DEMO) -> None:
 def _check(folder: Path) -> None:
     """Refuse to replace what is not exactly a microworld that this file wrote."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise DataError(f"{folder} is not a plain folder. Name a new or empty folder for the microworld.")
+        raise DataError(f"{folder} is not an ordinary folder. Name a new or empty folder for the microworld.")
     if not folder.exists() or not any(folder.iterdir()):
         return
     try:
@@ -118,7 +118,7 @@ def _check(folder: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         ours = False
     if not ours:
-        raise DataError(f"{folder} holds files that are no part of a microworld. Name a new or empty folder.")
+        raise DataError(f"{folder} holds files that do not belong to a microworld. Name a new or empty folder.")
 
 
 def _land(fresh: Path, folder: Path) -> None:

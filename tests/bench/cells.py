@@ -15,7 +15,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import pretrain
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.records.record import Record
 from ptmbench.models.card import Size
 from ptmbench.tasks import load
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ptmbench
 from ptmbench.bench.__main__ import main
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.records.store import load
 from ptmbench.tasks import load as loaded_task
 from ptmbench.tasks.task import Example
 
@@ -49,6 +50,8 @@ def test_the_example_of_the_page(tmp_path, world, monkeypatch):
     out = Path("runs/ours")
     assert evaluate(Path("adapter.py"), world, out, "sst2,mrpc") == 0
     found = load([out]).records
+    frame = ptmbench.evaluate(adapter="adapter.py", tasks=["sst2", "mrpc"], data=world, out="runs/function")
+    assert frame.attrs["exit_status"] == 0 and set(frame.key) == {one.key for one in found}
     scored = [one for one in found if one.task["name"] == "sst2"]
     assert [one.seed for one in scored] == [0, 1, 2] and all(one.status == "ok" for one in scored)
     examples = loaded_task("sst2").examples(world, "dev")

@@ -8,7 +8,7 @@ from ptmbench.bench.adapt.likelihood.windows import onwards
 from ptmbench.bench.options import CellOptions, OutputOptions, RunOptions, TrainingOptions
 from ptmbench.bench.runs import estimate
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.records.store import load
 from ptmbench.models.text.tokenizers import Vocabulary
 
 MODELS = ("bert", "gpt", "electra", "t5", "pegasus")

@@ -7,7 +7,7 @@ import pytest
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.commands.files import FORMATS
 from ptmbench.leaderboard import board
-from ptmbench.leaderboard.record import write
+from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import world
 
 

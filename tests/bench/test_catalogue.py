@@ -8,7 +8,7 @@ import pytest
 from ptmbench import models
 from ptmbench.bench import environment
 from ptmbench.bench.runs.catalogue import catalogue
-from ptmbench.leaderboard import lessons
+from ptmbench.leaderboard.page import lessons
 from ptmbench.models import story, taxonomy
 
 

@@ -16,7 +16,7 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import pretrain
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.tasks import load
 from tests.bench.cells import SHAPE, check_resumed, make

@@ -26,8 +26,9 @@ from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.suites import demo
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.bench.scoring import rescore, score
-from ptmbench.leaderboard import record, sides
-from ptmbench.leaderboard.arrange import arrange
+from ptmbench.leaderboard.gate import sides
+from ptmbench.leaderboard.records import record
+from ptmbench.leaderboard.scores.arrange import arrange
 from tests.bench.cells import make
 from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.test_plan import COLA, CONLL, WIKI, first_key

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ptmbench.bench.engine import checkpoint
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.text.pieces import VECTORS
 from ptmbench.tasks.microworld import documents
 from ptmbench.tasks.microworld.lexicon import lexicon

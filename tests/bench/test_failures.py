@@ -9,7 +9,7 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, settled
 from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench import asking
 from tests.bench.cells import SHORT
 from tests.bench.test_schedule import BERT, CELLS, WORDS

@@ -313,10 +313,10 @@ def test_a_branch_is_a_sixth_as_wide_and_its_heads_divide_it():
 @pytest.mark.parametrize(
     ("name", "changes", "told"),
     [
-        ("lm_lstm", {}, "not computed one at a time"),
-        ("word2vec", {}, "not computed one at a time"),
-        ("universal_transformer", {}, "not computed one at a time"),
-        ("bert", {"layers": 1}, "only one layer"),
+        ("lm_lstm", {}, "not a stack of blocks computed one at a time"),
+        ("word2vec", {}, "not a stack of blocks computed one at a time"),
+        ("universal_transformer", {}, "not a stack of blocks computed one at a time"),
+        ("bert", {"layers": 1}, "of one layer has no earlier exit"),
     ],
 )
 def test_where_no_text_can_leave_it_says_why(name, changes, told):

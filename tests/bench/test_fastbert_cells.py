@@ -18,7 +18,7 @@ from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.errors import OK
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load

@@ -83,5 +83,5 @@ def test_a_row_that_is_asked_for_by_name():
              for i in range(40)]  # fmt: skip
     asked = [Example(id="a", inputs=("sun shines", "no it snows")), Example(id="b", inputs=("Rain", "SO it is"))]
     assert baselines.predict("fasttext-classifier", task, train, asked) == [labels[1], labels[0]]
-    with pytest.raises(NotApplicable, match="because fasttext-classifier has no meaning for a regression task"):
+    with pytest.raises(NotApplicable, match="because fasttext-classifier does not apply to regression tasks"):
         baselines.predict("fasttext-classifier", load("stsb"), train, asked)

@@ -72,7 +72,7 @@ def test_data_behind_a_licence_say_where_to_ask(server: Server, tmp_path: Path, 
 def test_an_archive_without_the_task_s_files_is_said(server: Server, tmp_path: Path, made_up) -> None:
     url = server.says("/one.zip", reply(_zipped({"one/train.tsv": b"t"})))
     made_up(_task("one", Download(url=url, to="sets", unpack=True)))  # whose reported split is dev
-    with pytest.raises(FetchError, match="dev.tsv of the dev split is missing.*does not hold it"):
+    with pytest.raises(FetchError, match="dev.tsv of the dev split is missing.*do not contain it"):
         fetch(["one"], tmp_path)
 
 
@@ -167,7 +167,7 @@ def test_a_redirection_to_no_address_is_a_sentence(server: Server, tmp_path: Pat
     url = server.says("/one.zip", redirect("http://[bad/"))
     made_up(_task("one", Download(url=url, to="sets", unpack=True)))
     assert main(["data", "fetch", "one", "--data", str(tmp_path / "new")]) == 4
-    assert "is no address of a file" in capsys.readouterr().err
+    assert "is not the address of a file" in capsys.readouterr().err
 
 
 def test_tar_archives_are_unpacked_too(server: Server, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -17,10 +17,10 @@ from ptmbench.bench.perf import gate as perf
 from ptmbench.bench.runs.plan import settings_of
 from ptmbench.bench.runs.suites import regress
 from ptmbench.bench.scoring import rescore, score
-from ptmbench.leaderboard.baseline import verify
-from ptmbench.leaderboard.record import read, write
-from ptmbench.leaderboard.store import load
-from ptmbench.leaderboard.verdicts import ON_AVERAGE, PASS, REGRESSION
+from ptmbench.leaderboard.gate.verdicts import ON_AVERAGE, PASS, REGRESSION
+from ptmbench.leaderboard.records.baseline import verify
+from ptmbench.leaderboard.records.record import read, write
+from ptmbench.leaderboard.records.store import load
 from ptmbench.tasks import semeval14_restaurants, sentihood
 from ptmbench.tasks.forms import Answer, Answers, Part, Reply, Scored
 from ptmbench.tasks.task import Example
@@ -274,6 +274,15 @@ def test_false_alarms_power_and_coverage():
     assert min(row["coverage"] for row in rows.values()) >= 0.91  # 0.93 less two standard errors of 300 trials
     assert rows[5000, 5.0][REGRESSION] >= 0.98 > 0.6 > rows[300, 2.0][REGRESSION] > rows[300, 0.0][REGRESSION]
     assert rows[1000, 0.0][PASS] > 0 and rows[1000, 5.0][PASS] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_false_alarms_of_few_seeds_in_pairs(seeds):
+    """Of two seeds, degrees of freedom after Satterthwaite alone raise one in a quarter of such gates."""
+    cells = [replace(cell, sd=3.0) for cell in perf.alike(10)]
+    found = perf.simulated(np.random.default_rng(0), cells, gates=300, seeds=seeds, diverging=0.0, paired=True)
+    assert found[REGRESSION] <= 0.05
 
 
 @pytest.mark.slow

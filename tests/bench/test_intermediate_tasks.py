@@ -16,7 +16,7 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.schedule import Schedule
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench import asking, test_schedule
 from tests.bench.cells import SHORT
 from tests.bench.test_schedule import WORDS

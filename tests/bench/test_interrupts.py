@@ -9,10 +9,8 @@ import time
 import pytest
 
 from ptmbench.bench.engine import checkpoint
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench.processes import PATIENCE, ROOT, made_text, start, states, wait_for
-
-KILLS = 20
 
 
 def weights(out):
@@ -60,14 +58,14 @@ def test_an_ignored_signal_stays_ignored(text, tmp_path):
     assert not states(out)
 
 
-@pytest.mark.slow
-def test_killed_twenty_times_at_random_it_ends_with_the_same_weights(text, tmp_path, capsys):
+@pytest.mark.parametrize("kills", [pytest.param(5, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.sweep)])
+def test_killed_again_and_again_at_random_it_ends_with_the_same_weights(kills, text, tmp_path, capsys):
     """Kills fall anywhere: on start-up, between saves, and (as it saves nearly always) in the middle of a save."""
     # a fast machine does 40 steps between two kills, a few hundred when a kill meant for the start-up finds it over
     steps = ("--steps", "2000", "--save-every", "0.05")
     straight = start(text, tmp_path / "straight", *steps[:2])
     draw, out, log, half = random.Random(0), tmp_path / "killed", [], 0
-    for kill in range(KILLS):
+    for kill in range(kills):
         process = start(text, out, *steps)
         before = states(out)
         if kill % 5:  # each fifth one falls somewhere in the start-up

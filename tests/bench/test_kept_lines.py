@@ -7,7 +7,7 @@ import pytest
 
 from ptmbench import tasks
 from ptmbench.bench.scoring import rescore, score
-from ptmbench.leaderboard import examples as shown
+from ptmbench.leaderboard.page import examples as shown
 from ptmbench.tasks.task import Example
 from tests.leaderboard.made import record
 

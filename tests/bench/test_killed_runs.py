@@ -12,7 +12,8 @@ from ptmbench.bench.runs.artefacts import AdaptedModel
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.leaderboard import frames, record
+from ptmbench.leaderboard.records import record
+from ptmbench.leaderboard.scores import frames
 from tests.bench.processes import PATIENCE, ROOT, states, wait_for
 
 SCRIPT = """

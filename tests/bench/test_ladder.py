@@ -23,7 +23,8 @@ from ptmbench.bench.runs.pretrain import pretrain_command
 from ptmbench.bench.runs.results import failure_of, intact
 from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.work import Worker
-from ptmbench.leaderboard import record, tables
+from ptmbench.leaderboard import tables
+from ptmbench.leaderboard.records import record
 from ptmbench.tasks import microworld
 from tests.bench import asking
 from tests.bench.processes import ROOT, wait_for

@@ -96,5 +96,5 @@ def test_a_loop_that_ends_early_gives_no_result(ending, monkeypatch):
 
 
 def test_a_network_that_learns_from_nothing_is_not_scored():
-    with pytest.raises(NotApplicable, match="no row to learn from"):
+    with pytest.raises(NotApplicable, match="no training example is left"):
         loop.train(Counting([]), [], Settings(), 0, lambda: 1.0)

@@ -19,7 +19,7 @@ from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer

@@ -96,9 +96,9 @@ def test_the_best_candidates_come_first_and_the_reference_before_them():
     (plain,) = made.rows([example])  # not the list that it learns from: nothing of the reference is in it
     assert plain.note == choices and plain.arrays["tokens"].shape[0] == 7
     assert made.predictions([example], [plain], [np.array([0.1, 0.2, 0.9, 0.3, 0.0, 0.0, -1e9, -1e9])]) == [texts[2]]
-    with pytest.raises(NotApplicable, match="because no extraction"):
+    with pytest.raises(NotApplicable, match="because no candidates were extracted"):
         made.rows([Example(id="1", inputs=("Oil.",), gold=("Oil.",))])
-    with pytest.raises(NotApplicable, match="because what is to be written is no part of the source"):
+    with pytest.raises(NotApplicable, match="because the target text is not part of the source"):
         matching.Codec(load("multi30k"), TOKENIZER, Own(), [])
 
 

@@ -24,7 +24,7 @@ from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import Given
 from ptmbench.bench.runs.estimate import cell_cost as estimated
 from ptmbench.bench.runs.examples import auxiliary_examples, read
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_told(world):
         plan.variant("multitask:cola")
     with pytest.raises(NotApplicable, match="for classification tasks"):
         heads.of(Form.TAGGING, "multitask")
-    with pytest.raises(NotApplicable, match="no layer is shared"):
+    with pytest.raises(NotApplicable, match="it has no layers to share"):
         reading(depth=0)
 
 
@@ -259,8 +259,8 @@ def test_a_cell_learns_two_tasks_and_reports_its_own(world, tmp_path):
     found = record.read(record.write(context.out, result))
     # 44 of 48 examples of SST-2 are learnt from, 4 of them say when to stop, and all 48 of CoLA: 3 + 3 batches, twice.
     assert found.cost["steps"] == 2 * (3 + 3) + 3 and [p["step"] for p in found.curve] == [6, 12, 15]
-    assert found.task["examples"] == 48 and list(found.task["beside"]) == ["cola"]
-    assert found.task["beside"]["cola"]["data_sha256"] == fingerprint(load("cola"), world)
+    assert found.task["examples"] == 48 and list(found.task["auxiliary"]) == ["cola"]
+    assert found.task["auxiliary"]["cola"]["data_sha256"] == fingerprint(load("cola"), world)
     # What was kept answers without any training set.
     (folder,) = (tmp_path / "adapted").iterdir()
     lines = gzip.decompress((tmp_path / found.predictions["file"]).read_bytes()).splitlines()
@@ -269,6 +269,7 @@ def test_a_cell_learns_two_tasks_and_reports_its_own(world, tmp_path):
     assert [json.loads(line)["prediction"] for line in lines] == answers
 
     alone = cells.run(planned(world, "multitask", **short), context)
-    assert alone.cost["steps"] == 2 * 3 + 3 and "beside" not in alone.task and alone.cost["flops"] < found.cost["flops"]
+    assert alone.cost["steps"] == 2 * 3 + 3 and alone.cost["flops"] < found.cost["flops"]
+    assert "auxiliary" not in alone.task
     missing = cells.run(planned(world, "multitask:auxiliary=trec", **short), context)
     assert missing.status == "not_applicable" and missing.reason["text"].startswith("because TREC-6: no folder")

@@ -23,7 +23,7 @@ from ptmbench.bench.runs.executors import ray as on_ray
 from ptmbench.bench.runs.results import failure_of
 from ptmbench.bench.runs.schedule import Schedule
 from ptmbench.bench.runs.work import Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models import UnknownModel
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
@@ -220,9 +220,9 @@ def test_evaluate_takes_a_second_checkpoint(saved, world, tmp_path, monkeypatch)
         planned(extra_encoders=())
     with pytest.raises(UsageError, match=r"extra encoder word2vec.*glove is glove"):
         planned("stacked:encoders=word2vec")
-    with pytest.raises(UsageError, match=r"No cell reads the extra encoder glove.*stacked:encoders=glove"):
+    with pytest.raises(UsageError, match=r"No cell uses the extra encoder glove.*stacked:encoders=glove"):
         planned("features")
-    with pytest.raises(UsageError, match=r"No cell reads the extra encoder glove.*and a tagging task"):
+    with pytest.raises(UsageError, match=r"No cell uses the extra encoder glove.*and a tagging task"):
         planned(tasks=("cola",))
     with pytest.raises(UsageError, match="reads word tokens, but a cell asks for tokenizer=bpe"):
         planned("stacked:tokenizer=bpe")

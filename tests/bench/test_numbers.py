@@ -32,7 +32,7 @@ def test_no_setting_of_an_adaptation_is_unbounded(name, value):
 def test_batch_and_length_are_bounded_together():
     settings = defaults(Form.CLASSIFICATION, "finetune")
     assert changed(settings, {"batch": 2**16, "length": 2**8}).batch * 2**8 == MOST_TOKENS
-    with pytest.raises(SettingError, match="at most 16777216 make a step"):
+    with pytest.raises(SettingError, match="a step has at most 16777216"):
         changed(settings, {"batch": 2**16, "length": 2**9})
     for batch, length in ((2**16, 2**9), (10**22, 8), (1, 10**22), (0, 8)):
         with pytest.raises(UsageError):

@@ -15,7 +15,7 @@ import ptmbench
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK, UsageError
-from ptmbench.bench.keywords import built, names_of
+from ptmbench.bench.keywords import built, keywords_in_errors, names_of, spoken
 from ptmbench.bench.options import (
     KINDS,
     CellOptions,
@@ -29,6 +29,8 @@ from ptmbench.bench.options import (
     WorkerOptions,
 )
 from ptmbench.bench.runs import pretrain, run
+from ptmbench.bench.runs.external import predictions
+from ptmbench.bench.runs.external.options import RecordOptions
 from tests.bench import asking
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,7 +116,7 @@ def test_what_the_command_line_does_not_say_is_the_default(tmp_path, monkeypatch
     assert found == PretrainOptions(model="bert", out=tmp_path / "x")
 
 
-@pytest.mark.parametrize("kind", [RunOptions, EvaluateOptions, PretrainOptions, TuneOptions])
+@pytest.mark.parametrize("kind", [RunOptions, EvaluateOptions, PretrainOptions, TuneOptions, RecordOptions])
 def test_a_name_stands_in_one_group_only(kind):
     """The command line has one flat list of options."""
     found = names_of(kind)
@@ -165,7 +167,23 @@ def test_keywords_give_the_same_options_as_the_groups():
         (lambda: ptmbench.run("demo", task=["sst2"]), "no option 'task' in RunOptions. Nearest: tasks"),
         (lambda: ptmbench.run("demo", xyzzy=1), "no option 'xyzzy' in RunOptions. Nearest: adaptations, base"),
         (lambda: ptmbench.run(RunOptions(suite="demo"), seeds=2), r"either RunOptions or keywords \(seeds\)"),
-        (lambda: ptmbench.run("demo", steps=3, tokens=4), "--steps and --tokens exclude each other"),
+        (lambda: ptmbench.run("demo", steps=3, tokens=4), "^`steps` and `tokens` exclude each other"),
+        (lambda: ptmbench.pretrain("bert", out="no", steps=3), "^`pretrain` needs text: give .* with `corpus`"),
+        (
+            lambda: ptmbench.pretrain("bert", out="no", corpus=["a"]),
+            "one of `steps`, `tokens`, `flops`, `minutes`",
+        ),
+        (lambda: ptmbench.run("glue"), "needs data: give its folder with `data`. `ptmbench data ls`"),
+        (lambda: ptmbench.evaluate("no", adapter="a.py"), "either checkpoint, .* or adapter"),
+        (lambda: ptmbench.evaluate(adapter="a.py"), "AdapterOptions needs 'tasks'"),
+        (lambda: ptmbench.evaluate(adapter="a.py", tasks=["sst2"], keep=True), "no option 'keep' in AdapterOptions"),
+        (lambda: ptmbench.evaluate(tasks=["sst2"]), "EvaluateOptions needs 'checkpoint'"),
+        (lambda: ptmbench.record("sst2", name="x", out="no"), "RecordOptions needs 'predictions'"),
+        (lambda: RecordOptions(task="a", name="x", out="b", predictions="c", flops=0), "flops is a number from"),
+        (
+            lambda: RecordOptions(task="a", name="x", out="b", predictions="c", parameters=True),
+            "parameters is a number",
+        ),
         (lambda: ptmbench.run("demo", steps=3, budget=Budget()), "either budget or steps"),
         (lambda: ptmbench.run("dmeo"), "demo"),
         (lambda: ptmbench.pretrain("bert"), "PretrainOptions needs 'out'"),
@@ -175,6 +193,43 @@ def test_keywords_give_the_same_options_as_the_groups():
 def test_a_wrong_keyword_is_a_sentence(call, words):
     with pytest.raises(UsageError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Give another --out, or delete it.", "Give another `out`, or delete it."),
+        ("Leave --ray-address out.", "Leave `ray_address` out."),
+        ("Add --set length=64.", 'Add `settings={"length": 64}`.'),
+        ("Add --recipe kind=bpe, or give --size.", 'Add `recipe={"kind": "bpe"}`, or give `sizes`.'),
+        ("bert has --flops 1e12 and --workers 2.", "bert has `flops=1e12` and `jobs=2`."),
+        ("Add `--adaptation stacked:encoders=a` to it.", 'Add `adaptations=["stacked:encoders=a"]` to it.'),
+        ("Give --no-baselines or --base once.", "Give `baselines=False` or `bases` once."),
+        ("Use `run --keep`, or --strict.", "Use `run --keep`, or --strict."),
+    ],
+)
+def test_errors_name_keywords_in_place_of_flags(message, expected):
+    assert spoken(message, names_of(RunOptions)) == expected
+
+
+def test_only_errors_with_a_sentence_are_changed():
+    with pytest.raises(KeyError, match="--out"), keywords_in_errors(["out"]):
+        raise KeyError("--out")
+    with pytest.raises(UsageError, match="^`out`$"), keywords_in_errors(["out"]):
+        raise UsageError("--out")
+
+
+def test_the_command_of_a_record_asks_for_the_same(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(predictions, "record", lambda options: found.append(options) or "record.json")
+    file = tmp_path / "a file"
+    file.touch()
+    asked = RecordOptions(
+        task="sst2", predictions=file, name="our net", out=tmp_path, data=tmp_path, seed=3, fixed=True,
+        parameters=110e6, flops=2e18, note="a note",
+    )  # fmt: skip
+    assert main(["record", *asked.arguments(), "--out", str(tmp_path)]) == OK
+    assert found == [asked]
 
 
 @pytest.mark.slow

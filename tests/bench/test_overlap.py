@@ -21,8 +21,9 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.bench.scoring import score
-from ptmbench.leaderboard import board, record, tables
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.records import record
+from ptmbench.leaderboard.records.store import load
 from ptmbench.models.text.runs import folded
 from ptmbench.tasks.forms import Answer, Form, Part
 from ptmbench.tasks.task import Example

@@ -8,7 +8,7 @@ import pytest
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.perf import suite
 from ptmbench.bench.runs.execute import TIMES
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.leaderboard.made import record as made
 
 SECONDS = {"other": 0.5, "trace": 2.5, "train": 10.0, "evaluate": 1.0, "score": 1.0, "total": 15.0}

@@ -22,7 +22,7 @@ from ptmbench.bench.adapt.settings import baked
 from ptmbench.bench.engine import checkpoint, cost
 from ptmbench.bench.engine.generate import Generator, Writing
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load

@@ -212,5 +212,12 @@ def test_every_adaptation_has_cells(name):
     """No setting may have the name of what all settings can be asked."""
     own = {field.name for field in dataclasses.fields(adaptation_settings.kind(name))}
     assert not own & {attribute for attribute in dir(Settings) if callable(getattr(Settings, attribute))}
-    found = cells([Row.parse("bert", "tiny")], (COLA, CONLL), adaptations=(name,), neighbour=lambda *asked: "key")
+    found = cells(
+        [Row.parse("bert", "tiny")],
+        (COLA, CONLL),
+        adaptations=(name,),
+        neighbour=lambda *asked: "key",
+        teacher=lambda named: (plan.teacher_row(named), "key"),
+        adapted=lambda cell: "key",
+    )
     assert [cell.method for cell in found] == [name] * len(found)

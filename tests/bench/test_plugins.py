@@ -19,7 +19,7 @@ from ptmbench.bench.runs.executors import ray as on_ray
 from ptmbench.bench.runs.plan import settings_of
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.work import Job
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.records.store import load
 from tests.bench import cells
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,7 +157,9 @@ def test_folders_of_adaptations_that_are_taken(plugin):
 
 
 def test_folders_that_are_no_plugins(tmp_path, capsys):
-    with pytest.raises(EnvironmentProblem, match="is no plugin: it has none of the folders models, tasks, adaptations"):
+    with pytest.raises(
+        EnvironmentProblem, match="is not a plugin: it has none of the folders models, tasks, adaptations"
+    ):
         plugins.use(tmp_path)
     assert main(["--plugin", str(tmp_path / "none"), "ls"]) == 4
     assert main(["ls", "--plugin"]) == 2

@@ -140,7 +140,7 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
     before = {path.name for path in (tmp_path / "out.training").iterdir()}
     options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=STEPS), "out": out}
     options |= {"recipe": {"batch": 4, "length": 32}, "vocabulary": 400}
-    with place.alone(out), pytest.raises(EnvironmentProblem, match="Another pre-training is at work"):
+    with place.alone(out), pytest.raises(EnvironmentProblem, match="Another pre-training is writing to"):
         asking.pretrain(**options)
     assert {path.name for path in (tmp_path / "out.training").iterdir()} == before
     checkpoint.write(out, about={}, arrays={}, texts={})  # the other one has ended
@@ -222,7 +222,7 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
 @pytest.mark.slow
 def test_in_a_suite_its_cells_are_recorded_as_diverged(tmp_path, monkeypatch):
     from ptmbench.bench.runs.suites import demo
-    from ptmbench.leaderboard import record
+    from ptmbench.leaderboard.records import record
 
     recipe = {**demo.SUITE.recipe, "learning_rate": 1e30}
     monkeypatch.setattr(demo, "SUITE", dataclasses.replace(demo.SUITE, recipe=recipe))
@@ -273,7 +273,7 @@ def test_a_folder_that_is_no_checkpoint_is_refused_before_the_training(tmp_path,
     text = tmp_path / "text"
     text.write_text("A cat sat. It slept.\n")
     assert main(["pretrain", "bert", "--corpus", str(text), "--steps", "1", "--out", str(out)]) == 4
-    assert "is no checkpoint, so it is not overwritten" in capsys.readouterr().err
+    assert "exists and is not a checkpoint, so it is not overwritten" in capsys.readouterr().err
     assert list(out.parent.glob("mine*")) == [out]
 
 

@@ -15,7 +15,7 @@ from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row, cells_of
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load, microworld
@@ -114,7 +114,7 @@ def test_the_likeliest_answer_wins_by_mean_or_by_sum():
 
 
 def test_pairs_that_cannot_be_say_why():
-    with pytest.raises(NotApplicable, match="because a regression task has no list of answers"):
+    with pytest.raises(NotApplicable, match="because a regression task has no list of candidate answers"):
         rows("stsb", [Example(id="0", inputs=("a", "b"))])
     with pytest.raises(NotApplicable, match="because BERT gives no probability of an answer"):
         prompt.predictions(SimpleNamespace(log_likelihood=None), "BERT", load("sst2"), TOKENIZER, Own(), [], 0)

@@ -106,7 +106,8 @@ def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_evaluate_takes_it(tmp_path, capsys):
     """A record and a board of a checkpoint whose budget nobody knows."""
-    from ptmbench.leaderboard import board, record
+    from ptmbench.leaderboard import board
+    from ptmbench.leaderboard.records import record
 
     foreign("bert", tmp_path / "some-bert", size=replace(SIZE, length=64))
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")

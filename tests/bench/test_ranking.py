@@ -11,7 +11,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import estimate
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row, rows_of
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.pretrainable import Encoding
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -82,7 +82,7 @@ def test_the_loss_leaves_out_what_is_right_as_well():
     vectors = head(Encoding(tokens=None, pooled=pooled, layers=()), batch)
     unit = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
     scores = 20.0 * unit[::2] @ unit[1::2].T
-    scores[0, [1, 2]] = scores[1, [0, 2]] = -np.inf  # 2 and 3 are both right for 1, and answer 3 is there twice
+    scores[0, [1, 2]] = scores[1, [0, 2]] = -np.inf  # 2 and 3 are both right for 1, and answer 3 appears twice
     scores[2, 1] = -np.inf  # the same answer
     expected = np.mean(np.log(np.exp(scores).sum(axis=1)) - np.diag(scores))
     assert float(head.loss(vectors, batch)) == pytest.approx(expected, rel=1e-4, abs=1e-6)

@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ptmbench
 from ptmbench import tasks
 from ptmbench.bench.__main__ import main
+from ptmbench.bench.errors import UsageError
 from ptmbench.bench.scoring import rescore, score_files
 from ptmbench.leaderboard import tables
-from ptmbench.leaderboard.record import read
-from ptmbench.leaderboard.store import load
+from ptmbench.leaderboard.records.record import read
+from ptmbench.leaderboard.records.store import load
 from ptmbench.tasks.forms import Form
 
 
@@ -53,6 +55,18 @@ def runs(folder: Path, world: Path, rate: float, seeds: range = range(5), *more)
         file = written(folder / f"{seed}.jsonl", world, rate=rate, seed=seed + round(1e6 * rate))
         assert record("sst2", file, folder / "run", world, seed, "our-net", *more) == 0
     return folder / "run"
+
+
+def test_the_function_records_as_the_command_does(tmp_path, world):
+    file = written(tmp_path / "guesses", world, rate=0.8)
+    assert record("sst2", file, tmp_path / "command", world, 3, "our-net", "--flops", 1e12) == 0
+    asked = {"predictions": file, "name": "our-net", "seed": 3, "data": world, "flops": 1e12}
+    frame = ptmbench.record("sst2", out=tmp_path / "function", **asked)
+    ours, theirs = (load([tmp_path / name]).records[0] for name in ("command", "function"))
+    assert (ours.key, ours.scores, ours.row, ours.command) == (theirs.key, theirs.scores, theirs.row, theirs.command)
+    assert list(frame.key) == [theirs.key] and frame.score[0] == theirs.scores["headline"]["value"]
+    with pytest.raises(UsageError, match="give another `seed`, another `name` or another `out`"):
+        ptmbench.record("sst2", out=tmp_path / "function", **asked)
 
 
 FORMS = ("sst2", "stsb", "conll2003", "squad11", "copa", "multi30k-en-mw", "word_analogy", "word_similarity", "blimp")
@@ -149,8 +163,8 @@ def _unknown(rows):
     [
         (_fewer, "has no prediction for 299"),
         (_more, "has a prediction for 9999"),
-        (_twice, "the id 0 is there twice"),
-        (_unknown, "the label 'perhaps' is none of '0', '1'"),
+        (_twice, "the id 0 appears twice"),
+        (_unknown, "the label 'perhaps' is not one of '0', '1'"),
     ],
 )
 def test_predictions_that_do_not_fit(tmp_path, world, capsys, change, words):
@@ -168,7 +182,7 @@ def test_an_unknown_tag(tmp_path, world, capsys):
     rows[3]["prediction"][0] = "B-ANIMAL"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert record("conll2003", file, tmp_path / "run", world) == 4
-    assert "the tag 'B-ANIMAL' of 3 is none of O, B-PER" in capsys.readouterr().err
+    assert "the tag 'B-ANIMAL' of 3 is not one of O, B-PER" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
@@ -178,9 +192,9 @@ def test_an_unknown_tag(tmp_path, world, capsys):
         ("bert", "bert is the name of bert"),
         ("Random BERT", "is the name of bert"),
         ("Bag of words", "is the name of bag-of-words"),
-        ("", "cannot stand on the board"),
-        ("a\x1b[31m", "cannot stand on the board"),
-        ("x" * 61, "cannot stand on the board"),
+        ("", "cannot be used on the board"),
+        ("a\x1b[31m", "cannot be used on the board"),
+        ("x" * 61, "cannot be used on the board"),
     ],
 )
 def test_names_that_cannot_be(tmp_path, world, capsys, name, words):
@@ -194,7 +208,7 @@ def test_other_splits_tasks_and_files(tmp_path, world, capsys):
     assert record("sst2", test, out, world) == 2
     assert "predictions of the test split, as its name says" in capsys.readouterr().err
     assert record("wikitext2", test, out, world) == 2
-    assert "has no predictions to file" in capsys.readouterr().err
+    assert "has no predictions that a file could hold" in capsys.readouterr().err
     assert record("sst2", tmp_path, out, world) == 2
     assert record("sst2", tmp_path / "none", out, world) == 4
     (tmp_path / "empty").write_text("")

@@ -18,7 +18,7 @@ from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.runs import pretrain, run, suites
 from ptmbench.bench.runs.work import Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench.asking import run_suite
 
 ROOT = Path(__file__).resolve().parents[2]

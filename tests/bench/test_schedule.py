@@ -223,7 +223,7 @@ def test_a_graph_is_put_in_order_or_refused(nodes, data):
         with pytest.raises(UsageError, match=f"needs {one.key}, which the plan does not make"):
             graph.ordered([node for node in nodes if node is not one])
         back = replace(one, needs=(*one.needs, needed[0].key))
-        with pytest.raises(UsageError, match=r"in a circle: .* needs "):
+        with pytest.raises(UsageError, match=r"cannot have a cycle: .* needs "):
             graph.ordered([back if node is one else node for node in nodes])
 
 

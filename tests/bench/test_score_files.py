@@ -62,7 +62,7 @@ def test_classification(tmp_path: Path, task) -> None:
         ("0\tyes\n1\tno\n", "line 1: the header lacks 'index', 'prediction'.* Expected: a header"),
         ("", r"guess.tsv is empty\. Expected: a header .*; or the lines that `predict` writes\.$"),
         ("index\tprediction\n0\tyes\n2\tno\n", "line 3: expected index 1, found '2'"),
-        ("index\tprediction\n0\tmaybe\n1\tno\n", "line 2: the label 'maybe' is none of 'yes', 'no'"),
+        ("index\tprediction\n0\tmaybe\n1\tno\n", "line 2: the label 'maybe' is not one of 'yes', 'no'"),
         ("index\tprediction\n0\tyes\n", "has 2 rows but .* has 1: index 1 is the first"),
         ("index\tprediction\n0\tyes\n1\tno\n2\tno\n", "has 2 rows but .* has 3: index 2 is the first"),
         ("index\tprediction\n0\tyes\n1\n", "line 3: 1 tab-separated fields where 2 were expected"),
@@ -112,7 +112,7 @@ def test_choice(tmp_path: Path, task) -> None:
     assert score("made_up", gold, guess)["accuracy"] == 50
     for text, message in (
         ('{"idx": 7, "label": 0}\n', "no prediction for 4"),
-        ('{"idx": 7, "label": 0}\n{"idx": 7, "label": 1}\n', "line 2: idx 7 is there twice"),
+        ('{"idx": 7, "label": 0}\n{"idx": 7, "label": 1}\n', "line 2: idx 7 appears twice"),
         ('{"idx": 7, "label": 0}\n{"idx": 4, "label": 1}\n{"idx": 5, "label": 1}', "a prediction for 5"),
         ('{"idx": 7, "label": "b"}\n', 'line 1: the key "label" is'),
         (
@@ -133,7 +133,7 @@ WRITTEN = {
     "eng.testa": ("conll2003", [["B-ORG", "O"], ["B-LOC"]], [["B-ORG"], ["O"]], "1 tags for the 2 words of 0"),
     "val.jsonl": ("copa", [1], [2], "the label 2 of idx 0 is no choice"),
     "dev.tsv": ("stsb", [4.0, 1], ["many", 1], "line 1: the prediction 'many' is not a number"),
-    "cola.tsv": ("cola", ["1", "0"], ["2", "0"], "line 1: the label '2' is none of '0', '1'"),
+    "cola.tsv": ("cola", ["1", "0"], ["2", "0"], "line 1: the label '2' is not one of '0', '1'"),
 }
 GOLD = {
     "eng.testa": "EU I-ORG\nsays O\n\nBonn B-LOC\n",
@@ -152,7 +152,7 @@ def test_what_predict_wrote(tmp_path: Path, file: str) -> None:
     assert score(name, gold, written(guess, "\n".join(reversed(told))))["headline"] == pytest.approx(100)
     for rows, said in (
         ([json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(wrong)], message),
-        ([told[0], told[0]], "line 2: the id 0 is there twice"),
+        ([told[0], told[0]], "line 2: the id 0 appears twice"),
         ([*told, '{"id": "9"}'], f'line {len(told) + 1}: the keys "id", a text, and "prediction" were expected'),
         ([told[0][:-1] + ', "prediction": 1}'], "line 1: the object has the key 'prediction' twice"),
         ([*told, told[0].replace('"0"', '"9"', 1)], "has a prediction for 9, which"),
@@ -238,7 +238,7 @@ def test_a_class_that_no_solved_text_has(tmp_path: Path, task) -> None:
     gold, guess = written(tmp_path / "gold.json", ""), tmp_path / "guess"
     assert score("made_up", gold, written(guess, '{"0": "P2"}'))["accuracy"] == 0
     for text in ('{"0": "P3"}', '{"id": "0", "prediction": "P3"}'):
-        with pytest.raises(DataError, match="the class 'P3' of 0 is none of P1, P2"):
+        with pytest.raises(DataError, match="the class 'P3' of 0 is not one of P1, P2"):
             score("made_up", gold, written(guess, text))
 
 
@@ -253,7 +253,7 @@ def test_ranks_and_names_that_no_candidate_can_have(tmp_path: Path) -> None:
     for value, best, message in (
         (3, "greece", None),  # six words, less the three that the question names
         (4, None, "the rank 4 of 2 is beyond its 3 candidates"),
-        (2, "Italia", "'Italia', the best for 2, is none of its candidates"),
+        (2, "Italia", "'Italia', the best for 2, is not one of its candidates"),
     ):
         row = {"id": "2", "prediction": value} | ({"best": best} if best else {})
         written(guess, f"{json.dumps(row)}\n{json.dumps(right)}\n")
@@ -283,7 +283,7 @@ def test_squad(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_scored(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="WikiText-2 has no predictions to file"):
+    with pytest.raises(UsageError, match="WikiText-2 has no predictions that a file could hold"):
         score("wikitext2", tmp_path, tmp_path)
     with pytest.raises(DataError, match="is a folder; name one file of it, such as dev-v1.1.json"):
         score("squad11", tmp_path, tmp_path)

@@ -39,7 +39,7 @@ def test_a_line_docstart_is_a_word_as_for_conlleval(tmp_path: Path) -> None:
     found = score("conll2003", gold, written(tmp_path / "guess", guess))
     assert (found["examples"], found["token_accuracy"]) == (3, pytest.approx(100 * 5 / 7))
     assert (found["precision"], found["recall"]) == (75, 75)
-    with pytest.raises(DataError, match="guess, line 9: 'Q' is no tag"):
+    with pytest.raises(DataError, match="guess, line 9: 'Q' is not a tag"):
         score("conll2003", gold, written(tmp_path / "guess", guess.replace("-X- O I-LOC", "-X- O Q")))
 
 
@@ -85,9 +85,9 @@ def test_tagging_refuses_other_words(tmp_path: Path, text: str, message: str) ->
 def test_what_is_no_tag_is_refused(tmp_path: Path, text: str, line: int, tag: str) -> None:
     """conlleval takes it for a word outside of entities, so a file of words alone would score 0."""
     gold, guess = written(tmp_path / "eng.testb", CONLL), written(tmp_path / "guess", text)
-    with pytest.raises(DataError, match=rf"guess, line {line}: '{tag}' is no tag: O, or B-"):
+    with pytest.raises(DataError, match=rf"guess, line {line}: '{tag}' is not a tag. Expected: O, or B-"):
         score("conll2003", gold, guess)
-    with pytest.raises(DataError, match="is no tag"):
+    with pytest.raises(DataError, match="is not a tag"):
         score("conll2003", written(gold, CONLL.replace("I-ORG", "VB")), guess)
 
 
@@ -107,7 +107,7 @@ def test_predictions_in_the_format_of_gold_are_about_the_same_texts(tmp_path: Pa
     texts = [{"id": 7, "text": "LOCATION1 is safe", "opinions": [opinion]}]
     gold = written(tmp_path / "sentihood-test.json", json.dumps(texts))
     assert score("sentihood", gold, written(guess, json.dumps(texts)))["aspect_f1"] == 100
-    with pytest.raises(DataError, match="guess.json: 7-LOCATION1-general is there twice"):
+    with pytest.raises(DataError, match="guess.json: 7-LOCATION1-general appears twice"):
         score("sentihood", gold, written(guess, json.dumps(texts * 2)))
 
 

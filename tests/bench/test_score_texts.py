@@ -53,7 +53,7 @@ def test_texts_of_several_lines_come_with_their_ids(tmp_path: Path) -> None:
     assert score("samsum", gold, plain)["rougeLsum"] == pytest.approx(75)
     for text, message in (
         (json.dumps(told[0]), "no prediction for 1 of"),
-        ("\n".join(map(json.dumps, [*told, told[0]])), "line 3: the id 2 is there twice"),
+        ("\n".join(map(json.dumps, [*told, told[0]])), "line 3: the id 2 appears twice"),
         (json.dumps({"id": "1", "prediction": ["hi"]}), 'line 1: .*"prediction"'),
         ('{"id": "1", "prediction": "a", "id": "2"}', "line 1: the object has the key 'id' twice"),
     ):
@@ -93,7 +93,7 @@ def test_what_a_run_keeps_can_be_scored(tmp_path: Path) -> None:
     [
         (("0", "1", "2", "4"), "has no prediction for 3, but one for 4"),
         (("2", "1", "3", "4"), "has no prediction for 0, but one for 4"),
-        (("1", "0", "3", "3"), "the id 3 is there twice"),
+        (("1", "0", "3", "3"), "the id 3 appears twice"),
     ],
 )
 def test_ids_that_are_not_the_lines_of_gold_are_refused(tmp_path: Path, ids: tuple[str, ...], message: str) -> None:
@@ -127,7 +127,7 @@ def test_a_text_may_begin_with_a_bracket(tmp_path: Path, first: str) -> None:
         ('["ein Hund", "zwei"]\n', "one JSON object or list"),
         ('[\n{"id": "0", "prediction": "ein"}\n]\n', "one JSON object or list"),
         ('{"id": "0", "prediction": "ein Hu\n{"id": "1", "prediction": "zwei"}\n', "is damaged JSON"),
-        ('ein Hund\n{"id": "1", "prediction": "zwei"}\n', "line 2: a JSON object stands among texts"),
+        ('ein Hund\n{"id": "1", "prediction": "zwei"}\n', "line 2: a JSON object was found among texts"),
         ('{"id": "0", "prediction": "ein"}\nzwei\n', "line 2: this is not JSON"),
     ],
 )

@@ -11,7 +11,7 @@ from ptmbench.bench.runs.plan import Plan, trained
 from ptmbench.bench.runs.run import AdaptedModels
 from ptmbench.bench.runs.trainings import TokenizerTraining
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.tasks import load
 from tests.bench.cells import make
 from tests.bench.test_plan import COLA, WIKI, first_key

@@ -13,7 +13,7 @@ from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.adapt.heads import span
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.plan import Cell, Row
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load

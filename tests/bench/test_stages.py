@@ -142,7 +142,7 @@ def test_a_run_takes_bases(planned, base):
         planned(models=("word2vec",), vocabulary=None, tokenizer="bpe", bases=(base.folder,))
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_continued_pretraining_killed_again_and_again_ends_with_the_same_weights(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
     assert start(text, tmp_path / "base", "--steps", "5").wait(timeout=PATIENCE) == 0

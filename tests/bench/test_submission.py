@@ -95,7 +95,7 @@ def test_the_same_predictions_give_the_same_bytes_and_nothing_else_is_left(tmp_p
         ({"wnli": [0] * 146}, DataError, r"WNLI: prediction 0 is 0, but the labels are '0', '1'"),
         ({"stsb": [1.0] * 1378 + [float("nan")]}, DataError, r"STS-B: prediction 1378 is nan, not a finite number"),
         ({"stsb": ["high"] * 1379}, DataError, r"STS-B: prediction 0 is 'high', not a finite number"),
-        ({"colla": []}, UnknownTask, r"'colla' is no task of a GLUE submission. Nearest: cola"),
+        ({"colla": []}, UnknownTask, r"'colla' is not a task of a GLUE submission. Nearest: cola"),
         ({}, DataError, r"There are no predictions"),
     ],
 )

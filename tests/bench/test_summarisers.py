@@ -163,7 +163,7 @@ def test_a_warm_decoder_begins_with_the_encoders_layers():
     ours, theirs = (part.stack.layer_0.attention.query_key_value.kernel for part in (cold.decoder, cold.encoder))
     assert not np.array_equal(ours, theirs)
     for name, changes in (("elmo", {}), ("bert", {"decoder_layers": 3})):
-        with pytest.raises(NotApplicable, match="because the layers of this encoder are not those of the decoder"):
+        with pytest.raises(NotApplicable, match="because the decoder's layers cannot start from the layers"):
             decoding(name, warm_decoder=1, **changes)
     assert len(decoding("bert", decoder_layers=1)[1].decoder.stack.blocks) == 1
 
@@ -210,7 +210,7 @@ def test_settings_are_recorded_where_they_count():
 def test_other_forms_are_not_for_them(adaptation):
     with pytest.raises(NotApplicable, match=f"because the adaptation {adaptation} is for generation tasks"):
         heads.of(Form.TAGGING, adaptation)
-    with pytest.raises(NotApplicable, match="because what is to be written is no part of the source"):
+    with pytest.raises(NotApplicable, match="because the target text is not part of the source"):
         extraction.Codec(load("multi30k"), TOKENIZER, of_extraction.Own(), [])
 
 

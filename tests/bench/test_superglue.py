@@ -71,12 +71,12 @@ def test_official_files_are_scored(name: str, predictions: list[Any], headline: 
     [
         ("boolq", [{"idx": 0, "label": "true"}], "no prediction for 1"),
         ("boolq", [{"idx": n, "label": "true"} for n in (0, 1, 7)], "a prediction for 7, which"),
-        ("boolq", [{"idx": 0, "label": "true"}] * 2, "line 2: idx 0 is there twice"),
-        ("boolq", [{"idx": 0, "label": 1}], "line 1: the label 1 is none of 'false', 'true'"),
+        ("boolq", [{"idx": 0, "label": "true"}] * 2, "line 2: idx 0 appears twice"),
+        ("boolq", [{"idx": 0, "label": 1}], "line 1: the label 1 is not one of 'false', 'true'"),
         ("boolq", [{"idx": 0}], 'line 1: the key "label" is missing for idx 0'),
         ("boolq", [{"idx": -1.5, "label": "true"}], 'line 1: the key "idx" is -1.5'),
         ("boolq", ["{"], "line 1: this is not JSON"),
-        ("multirc", _answered(1, "yes"), "line 1: the label 'yes' is none of 0, 1"),
+        ("multirc", _answered(1, "yes"), "line 1: the label 'yes' is not one of 0, 1"),
         ("multirc", [{"idx": 2, "passage": {"questions": [{"idx": 4, "answers": 3}]}}], '"answers" is 3; a list'),
         ("multirc", [{"idx": 2, "passage": {"questions": [3]}}], '"questions" must be a list of objects'),
         ("record", [{"idx": 5, "label": 3}], 'the key "label" is 3; a text'),
@@ -161,12 +161,12 @@ def test_wrong_predictions_write_nothing(name: str, change: dict[str, Any], mess
         superglue.write({name: _predictions(name) | change}, tmp_path)
     assert list(tmp_path.iterdir()) == []
     renamed = {("a-b" if key == "0" else key): value for key, value in _predictions(name).items()}
-    with pytest.raises(DataError, match="'a-b' is no idx"):
+    with pytest.raises(DataError, match="'a-b' is not an idx"):
         superglue.write({name: renamed}, tmp_path)
 
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnknownTask, match="'rte' is no task of a SuperGLUE submission.*rte_superglue"):
+    with pytest.raises(UnknownTask, match="'rte' is not a task of a SuperGLUE submission.*rte_superglue"):
         superglue.write({"rte": {}}, tmp_path)
     with pytest.raises(DataError, match="There are no predictions"):
         superglue.write({}, tmp_path)

@@ -23,7 +23,10 @@ from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.trainings import GIVEN
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import frames, record, sheets, tables
+from ptmbench.leaderboard import tables
+from ptmbench.leaderboard.page import sheets
+from ptmbench.leaderboard.records import record
+from ptmbench.leaderboard.scores import frames
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.cells import SHORT, train
@@ -191,7 +194,7 @@ def test_a_teacher_without_the_size_is_told(monkeypatch):
     module = models.load("distilbert")
     monkeypatch.setattr(module, "TEACHER", replace(module.TEACHER, size=lambda size: replace(size, layers=99)))
     with pytest.raises(
-        models.BrokenModel, match=r"distilbert.py: TEACHER.size gives Size\(layers=99.*none of the SIZES of bert"
+        models.BrokenModel, match=r"distilbert.py: TEACHER.size gives Size\(layers=99.*not one of the SIZES of bert"
     ):
         teachers.of("distilbert", "tiny")
 
@@ -324,7 +327,7 @@ def test_records_and_board_tell_of_the_teacher(world, tmp_path):
 # Real processes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_student_killed_again_and_again_ends_with_the_same_weights(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
     assert start(text, tmp_path / "teacher", "--steps", "20").wait(timeout=PATIENCE) == 0

@@ -5,9 +5,12 @@ import re
 import pytest
 
 from ptmbench.bench.adapt import transforms
-from ptmbench.leaderboard import board, record, sides, survey, tables
-from ptmbench.leaderboard.arrange import arrange
-from ptmbench.leaderboard.export import every_eval_ever
+from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard.gate import sides
+from ptmbench.leaderboard.records import record
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.export import every_eval_ever
+from ptmbench.leaderboard.survey import reported as survey
 from tests.leaderboard import made
 from tests.leaderboard.gates import side
 

@@ -23,7 +23,7 @@ from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.run import AdaptedModels
 from ptmbench.bench.runs.suites import demo
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench.cells import make
 from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.test_condition_cells import kept
@@ -114,11 +114,12 @@ def test_a_failed_transform_says_so_in_its_cells(tmp_path):
     assert found.adaptation["name"] == "finetune>int8" and found.adaptation["transform"]["label"] == "int8"
 
 
-@pytest.mark.parametrize("asked", ["int8", "prune"])
+@pytest.mark.parametrize("asked", ["ffn", "heads", "int8", "layers", "prune"])
 def test_transforms_are_listed_and_shown(capsys, asked):
     assert main(["ls", "transforms"]) == OK
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == ["int8", "prune"] and all(line.endswith(".") for line in listed)
+    assert [line.split()[0] for line in listed] == list(transforms.names()) and "int8" in transforms.names()
+    assert all(line.endswith(".") for line in listed)
     assert main(["info", asked.upper()]) == OK
     assert capsys.readouterr().out.startswith(f"{asked} (transform)\n")
 
@@ -231,8 +232,8 @@ def test_int8_is_what_keras_makes_of_the_layers(context):
     [
         ("bert", "features", "prune", "nothing-learns", "because the adaptation features does not train the kernels"),
         ("bert", "adapters", "prune", "nothing-learns", "because the adaptation adapters does not train the kernels"),
-        ("word2vec", "features", "prune", "no-kernels", "because this model multiplies by no kernel that could be p"),
-        ("word2vec", "features", "int8:embeddings=0", "no-kernels", "because this model multiplies by no kernel that"),
+        ("word2vec", "features", "prune", "no-kernels", "because this model has no kernels that could be p"),
+        ("word2vec", "features", "int8:embeddings=0", "no-kernels", "because this model has no kernels that"),
         ("bert", "finetune", "prune:frequency=1000", "few-steps", "because masks are updated every 1000 steps, but p"),
         ("bert", "finetune", "prune:pattern=5x1+frequency=1", "pattern", "because encoder/stack/layer_0/"),
     ],

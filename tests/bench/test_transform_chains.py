@@ -23,7 +23,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, TransformedModel
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench.cells import make
 from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.test_condition_cells import kept
@@ -60,7 +60,7 @@ def test_a_chain_is_named_by_its_transforms(asked, titles):
         ("int8+prune:sparsity=0.8", "after int8, so it must be the last. Use prune:sparsity=0.8+int8."),
         ("prune+int8+prune:sparsity=0.8", "Use prune+prune:sparsity=0.8+int8."),
         ("int8+int8:activations=0", "int8 and int8:activations=0 must each be the last transform of a chain."),
-        ("prune:sparsity=0.8+squeeze", "There is no transform 'squeeze'. Choices: int8, prune."),
+        ("prune:sparsity=0.8+squeeze", "There is no transform 'squeeze'. Choices: ffn, "),
         ("prune+", "There is no transform 'prune+'"),
     ],
 )
@@ -104,7 +104,7 @@ def test_chains_that_begin_alike_are_kept_in_folders_of_their_own():
 def test_a_single_transform_has_the_key_of_before_there_were_chains():
     _, one = after("int8", names=("bert",), seeds=[0])[0]
     newer = {"adaptation_version", "auxiliary", "neighbours", "adapted", "condition", "condition_settings"}
-    newer |= {"condition_version", "transforms", "predictor", "chosen_by", "tuning", "plugins"}
+    newer |= {"condition_version", "transforms", "teacher", "predictor", "chosen_by", "tuning", "plugins"}
     matters = {name: value for name, value in dataclasses.asdict(one).items() if name not in newer}
     if one.adaptation_version != 1:
         matters["adaptation_version"] = one.adaptation_version

@@ -45,7 +45,7 @@ def test_zeros_are_left_out_and_come_back_bit_for_bit(share, dtype):
 def test_a_table_of_codes_is_read_as_numbers():
     codes, scales = RNG.integers(-127, 128, (5, 3)).astype(np.int8), RNG.random((5, 1)).astype(np.float32) + 1
     codes[0] = 0
-    stored = packing.rows_as_codes("table", codes, scales)
+    stored = packing.as_codes("table", codes, scales)
     assert np.array_equal(packing.unpacked(stored)["table"], codes.astype(np.float32) / scales)
     assert packing.size_of(stored, "table") == (15, int(np.sum(codes == 0)), 8)
 
@@ -55,7 +55,7 @@ def test_all_weights_are_measured_together():
     plain = np.array([[1, 2, 0], [4, 5, 6]], np.float32)
     half = np.where(np.arange(80) % 2, 1, 0).astype(np.float32)
     kernel, scales = np.array([[1, 0], [2, 3], [4, 5]], np.int8), np.ones(2, np.float32)
-    table = packing.rows_as_codes("table", np.ones((5, 3), np.int8), np.ones((5, 1), np.float32))
+    table = packing.as_codes("table", np.ones((5, 3), np.int8), np.ones((5, 1), np.float32))
     stored = {"bias": plain, "norm": np.ones(4, np.float16), "kernel": kernel, "kernel_scale": scales}
     stored |= packing.sparse("sparse", half) | table
     assert "sparse#mask" in stored
@@ -80,12 +80,15 @@ def test_a_transform_has_one_name_whatever_its_spelling():
 @pytest.mark.parametrize(
     ("asked", "error", "told"),
     [
-        ("squeeze", UsageError, "There is no transform 'squeeze'. Choices: int8, prune."),
+        ("squeeze", UsageError, f"There is no transform 'squeeze'. Choices: {', '.join(transforms.names())}."),
         ("prune:sparsity", UsageError, "'prune:sparsity' is not a transform with settings; one is prune:sparsity=0.8"),
         ("prune:sparsity=1", SettingError, "sparsity=1 is out of range: it is from 0 to below 1"),
         ("prune:sparsity=0.8+pattern=2:4", SettingError, "pattern=2:4 fixes the sparsity at 0.5, but sparsity is 0.8"),
         ("prune:initial=0.7", SettingError, "initial=0.7 is above sparsity=0.5"),
         ("prune:pattern=4:2", SettingError, "pattern=4:2 is out of range"),
+        ("heads:share=1", SettingError, "share=1 is out of range: it is from 0 to below 1"),
+        ("layers:keep=2.1", SettingError, "keep=2.1 is out of range: it is numbers of layers from 1 with a . between"),
+        ("layers:keep=1+by=bottom", SettingError, "keep=1 names the layers that stay. Leave out share and by."),
         ("int8:bits=4", SettingError, "There is no setting 'bits' here. Nearest: activations, embeddings"),
     ],
 )
@@ -219,11 +222,13 @@ def test_equal_weights_are_told(pruning):
 @pytest.mark.slow
 def test_the_toolkit_leaves_keras_3_to_the_process(pruning):
     """It asks for Keras 2 by an environment variable, which child processes would read."""
-    pruning.toolkit()
+    from ptmbench.bench.adapt.transforms.toolkit import toolkit
+
+    toolkit()
     assert "TF_USE_LEGACY_KERAS" not in os.environ
     code = (
         "import os, keras, tensorflow as tf\n"
-        "from ptmbench.bench.adapt.transforms.prune.network import toolkit\n"
+        "from ptmbench.bench.adapt.transforms.toolkit import toolkit\n"
         "toolkit()\n"
         "assert 'TF_USE_LEGACY_KERAS' not in os.environ and keras.__version__.startswith('3.')\n"
         "assert tf.keras.__version__ == keras.__version__, tf.keras.__version__\n"

@@ -10,7 +10,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import examples
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.tasks import load
 
 

@@ -16,7 +16,7 @@ from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.plan import Cell, Row, cells_of
 from ptmbench.bench.scoring.rescore import _restored
 from ptmbench.bench.scoring.score_files import score
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.channels import TEXT as TEXTS
 from ptmbench.models.text.tokenizers import Tokenizer

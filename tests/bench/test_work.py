@@ -7,7 +7,7 @@ from ptmbench.bench.runs.execute import _ended, set_failures_aside
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, intact, settled
 from ptmbench.bench.runs.work import Job, Worker
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench.test_schedule import BERT, CELLS, WORDS
 
 PLAN = Plan((WORDS, BERT, CELLS[0]))

@@ -109,7 +109,7 @@ def test_every_subtask_and_domain_has_a_task_and_nothing_else():
         ({"aspects": 3}, "not in BARTABSA's format"),
         ({"words": ["one"]}, "sentence of 1"),
         ({"opinions": []}, "no pairs"),
-        ({"aspects": [span(0, 2, LAPTOP, polarity="GOOD")] * 3}, "'GOOD' is none of POS, NEU, NEG"),
+        ({"aspects": [span(0, 2, LAPTOP, polarity="GOOD")] * 3}, "'GOOD' is not one of POS, NEU, NEG"),
     ],
 )
 def test_malformed_sentences_are_named(data, wrong, what):

@@ -114,7 +114,7 @@ def test_semeval_judges_five_categories(tmp_path: Path) -> None:
         ([SENTIHOOD[1], SENTIHOOD[1] | {"text": None}], "text 2: not in SentiHood's format"),
         (
             [SENTIHOOD[1] | {"opinions": [{"sentiment": "Good", "aspect": "x", "target_entity": "LOCATION1"}]}],
-            "text 1: the sentiment 'Good' is none of",
+            "text 1: the sentiment 'Good' is not one of",
         ),
         (
             [SENTIHOOD[1] | {"opinions": [{"sentiment": "Positive", "aspect": "x", "target_entity": "LOCATION2"}]}],
@@ -137,8 +137,8 @@ def test_sentihood_says_what_is_wrong(tmp_path: Path, entries: object, message: 
     ("old", "new", "message"),
     [
         ("</sentences>", "", "line 9: this is not XML .no element found"),
-        ('category="food"', 'category="wine"', "line 5: the label 'wine' is none of 'price'"),
-        ('polarity="neutral"', 'polarity="none"', "line 6: the label 'none' is none of"),
+        ('category="food"', 'category="wine"', "line 5: the label 'wine' is not one of 'price'"),
+        ('polarity="neutral"', 'polarity="none"', "line 6: the label 'none' is not one of"),
         ('id="2#b"', 'id="1#a"', "line 7: the sentence's id '1#a' is missing or there twice"),
         (' id="2#b"', "", "line 7: the sentence's id '' is missing"),
         (

@@ -85,7 +85,7 @@ def test_files_of_all_languages_are_scored_by_one(official: Path, tmp_path: Path
     ("row", "message"),
     [
         ("A\tB", "2 tab-separated fields where 3 were expected"),
-        ("A\tB\tmaybe", "the label 'maybe' is none of 'entailment'"),
+        ("A\tB\tmaybe", "the label 'maybe' is not one of 'entailment'"),
     ],
 )
 @pytest.mark.parametrize("name", ["xnli", "xnli_zh"])

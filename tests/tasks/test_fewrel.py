@@ -84,7 +84,7 @@ def test_answers_to_episodes_are_scored(tmp_path: Path) -> None:
     found = score("fewrel-half", gold, write_rows(tmp_path / "guess.json", answers))
     assert found["accuracy"] == pytest.approx(99.8) and found["examples"] == 1000
     answers |= {"0": "P0"}  # no relation that "half" reports
-    with pytest.raises(tasks.task.DataError, match="the class 'P0' of 0 is none of"):
+    with pytest.raises(tasks.task.DataError, match="the class 'P0' of 0 is not one of"):
         score("fewrel-half", gold, write_rows(tmp_path / "guess.json", answers))
 
 

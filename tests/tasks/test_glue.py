@@ -178,7 +178,7 @@ def test_qqp_leaves_broken_rows_of_train_out_but_not_of_test(tmp_path: Path) -> 
         (
             "rte",
             [HEADERS["rte"], ROW["rte"], "1\tA\tB\tperhaps"],
-            r"line 3: the label 'perhaps' is none of 'entailment'",
+            r"line 3: the label 'perhaps' is not one of 'entailment'",
         ),
         ("rte", [HEADERS["rte"], "", "1\tA\tB"], r"line 3: 3 tab-separated fields where 4 were expected"),
         ("rte", ["index\tsentence1\tsentence2"], r"line 1: the header lacks 'label'"),
@@ -186,7 +186,7 @@ def test_qqp_leaves_broken_rows_of_train_out_but_not_of_test(tmp_path: Path) -> 
         ("stsb", [HEADERS["stsb"], ROW["stsb"].replace("2.500", "nan")], r"line 2: 'nan' is not a number from 0 to 5"),
         ("stsb", [HEADERS["stsb"], ROW["stsb"].replace("2.500", "5.1")], r"line 2: '5.1' is not a number from 0 to 5"),
         ("cola", ["a\tb"], r"line 1: 2 tab-separated fields where 4 were expected"),
-        ("cola", [ROW["cola"], "x\t2\t*\tA."], r"line 2: the label '2' is none of '0', '1'"),
+        ("cola", [ROW["cola"], "x\t2\t*\tA."], r"line 2: the label '2' is not one of '0', '1'"),
     ],
 )
 def test_malformed_rows_name_file_line_and_next_step(name: str, lines: list[str], message: str, tmp_path: Path) -> None:
@@ -200,9 +200,9 @@ def test_malformed_rows_name_file_line_and_next_step(name: str, lines: list[str]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"label": 2}, r"line 2: the label 2 is none of 0, 1"),
+        ({"label": 2}, r"line 2: the label 2 is not one of 0, 1"),
         ({"label": True}, r'line 2: the key "label" is True; a whole number'),
-        ({"question": "reason"}, r"line 2: the label 'reason' is none of 'cause', 'effect'"),
+        ({"question": "reason"}, r"line 2: the label 'reason' is not one of 'cause', 'effect'"),
         ({"premise": None}, r'line 2: the key "premise" is None; a text'),
     ],
 )

@@ -220,9 +220,9 @@ def test_lists_of_words_are_scored(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ([{"id": "P36-1", "ranked": ["Lima"]}], "no prediction for P36-2"),
-        ([{"id": f"P36-{n}", "ranked": ["Lima"]} for n in (1, 2, 3)], "'Lima' is no candidate of LAMA"),
-        ([{"id": "P36-1", "ranked": ["Rome", "Rome"]}], "line 1: a candidate is in the list twice"),
-        ([{"id": "P36-1", "ranked": []}] * 2, "line 2: the id P36-1 is there twice"),
+        ([{"id": f"P36-{n}", "ranked": ["Lima"]} for n in (1, 2, 3)], "'Lima' is not a candidate of LAMA"),
+        ([{"id": "P36-1", "ranked": ["Rome", "Rome"]}], "line 1: a candidate appears twice in the list"),
+        ([{"id": "P36-1", "ranked": []}] * 2, "line 2: the id P36-1 appears twice"),
         ([{"id": "P36-1"}], 'line 1: the key "ranked" is missing'),
     ],
 )
@@ -230,5 +230,5 @@ def test_lists_that_do_not_fit_are_refused(rows: list, message: str, tmp_path: P
     folder = _lama(tmp_path / "lama")
     with pytest.raises(DataError, match=message):
         score("lama", folder, write_rows(tmp_path / "guess.jsonl", *rows))
-    with pytest.raises(DataError, match="is a file; name the folder"):
+    with pytest.raises(DataError, match="is a file. Name the folder"):
         score("lama", folder / "TREx" / "P36.jsonl", tmp_path / "guess.jsonl")

@@ -77,7 +77,7 @@ def test_a_size_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
 
 def test_refuses_a_folder_that_holds_anything_else(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match="no part of a microworld"):
+    with pytest.raises(DataError, match="do not belong to a microworld"):
         make(tmp_path, scale=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -89,7 +89,7 @@ def test_replaces_a_microworld_but_not_one_with_a_stranger_in_it(tmp_path: Path)
     make(folder, seed=1, scale=TINY)
     assert json.loads((folder / "SOURCE.json").read_text())["seed"] == 1
     (folder / "glue/notes.txt").write_text("mine")
-    with pytest.raises(DataError, match="no part of a microworld"):
+    with pytest.raises(DataError, match="do not belong to a microworld"):
         make(folder, seed=2, scale=TINY)
     assert [path.name for path in tmp_path.iterdir()] == ["m"], "nothing is left beside the folder"
 

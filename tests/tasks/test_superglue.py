@@ -246,7 +246,7 @@ WRONG = {"idx": 0, "text": "C", "label": 2}
     [
         ("boolq", {"label": 1}, 'the key "label" is 1; true or false'),
         ("boolq", {"passage": None}, 'the key "passage" is None; a text'),
-        ("cb", {"label": "maybe"}, "the label 'maybe' is none of 'entailment', 'contradiction', 'neutral'"),
+        ("cb", {"label": "maybe"}, "the label 'maybe' is not one of 'entailment', 'contradiction', 'neutral'"),
         ("cb", {"idx": "0"}, 'the key "idx" is \'0\'; a whole number'),
         ("wic", {"end1": 9}, "characters 2 to 9 are no part of sentence1"),
         ("wic", {"start2": 1}, "characters 1 to 1 are no part of sentence2"),
@@ -256,7 +256,7 @@ WRONG = {"idx": 0, "text": "C", "label": 2}
         (
             "multirc",
             {"passage": {"text": "A", "questions": [{"idx": 0, "question": "B", "answers": [WRONG]}]}},
-            "the label 2 is none of 0, 1",
+            "the label 2 is not one of 0, 1",
         ),
         ("record", {"qas": [{"idx": 5, "query": "x", "answers": []}]}, "at least one object"),
         (

@@ -54,13 +54,13 @@ def test_comma_separated_sets(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('"5","A","B"', "the class '5' is no number from 1 to 4"),
-        ('"0","A","B"', "the class '0' is no number from 1 to 4"),
-        ('"World","A","B"', "the class 'World' is no number from 1 to 4"),
+        ('"5","A","B"', "the class '5' is not a number from 1 to 4"),
+        ('"0","A","B"', "the class '0' is not a number from 1 to 4"),
+        ('"World","A","B"', "the class 'World' is not a number from 1 to 4"),
         ('"1","A"', "2 comma-separated fields where 3 were expected"),
         ('"1","A","B","C"', "4 comma-separated fields where 3 were expected"),
-        ('"1","A","B', "no comma-separated values"),
-        ('"1","A" x,"B"', "no comma-separated values"),
+        ('"1","A","B', "not comma-separated values"),
+        ('"1","A" x,"B"', "not comma-separated values"),
     ],
 )
 def test_malformed_rows_name_the_line(row: str, message: str, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_trees(tree: str, text: str, label: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("tree", ["(3 (2 It) (4 's)", "(5 It)", "It 's", "(3 (2 It)) (2 is)", "(3 (2 It) is)", "(3 )"])
 def test_what_is_no_tree_is_refused(tree: str, tmp_path: Path) -> None:
     _write(tmp_path / "dev.txt", f"(3 (2 It) (4 's))\n{tree}\n")
-    with pytest.raises(DataError, match="dev.txt, line 2: .* is no tree"):
+    with pytest.raises(DataError, match="dev.txt, line 2: .* is not a tree"):
         list(tasks.load("sst5").read(tmp_path, "dev"))
 
 
@@ -141,10 +141,10 @@ def test_questions_and_their_one_odd_byte(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "row", "message"),
     [
-        ("trec", "How far ?", "no 'COARSE:fine question'"),
-        ("trec", "NUM:dist ", "no 'COARSE:fine question'"),
-        ("trec", "WHO:ind Who ?", "the label 'WHO' is none of 'ABBR'"),
-        ("trec_fine", "NUM:ind Who ?", "the label 'NUM:ind' is none of 'ABBR:abb'"),
+        ("trec", "How far ?", "not a 'COARSE:fine question'"),
+        ("trec", "NUM:dist ", "not a 'COARSE:fine question'"),
+        ("trec", "WHO:ind Who ?", "the label 'WHO' is not one of 'ABBR'"),
+        ("trec_fine", "NUM:ind Who ?", "the label 'NUM:ind' is not one of 'ABBR:abb'"),
     ],
 )
 def test_malformed_questions(name: str, row: str, message: str, tmp_path: Path) -> None:
@@ -163,5 +163,5 @@ def test_official_csv_files_are_scored(tmp_path: Path) -> None:
     gold = _write(tmp_path / "test.csv", CSV["ag_news"][0])
     guess = _write(tmp_path / "guess.tsv", "index\tprediction\n0\tBusiness\n1\tSci/Tech\n")
     assert score("ag_news", gold, guess)["accuracy"] == 50
-    with pytest.raises(DataError, match="line 2: the label '3' is none of 'World'"):
+    with pytest.raises(DataError, match="line 2: the label '3' is not one of 'World'"):
         score("ag_news", gold, _write(guess, "index\tprediction\n0\t3\n1\t1\n"))

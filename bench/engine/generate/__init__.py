@@ -32,13 +32,13 @@ class Generator:
 
     def __init__(self, network: Pretrainable, vocabulary: Vocabulary, writing: Writing):
         if network.decode is None:
-            raise ValueError("This model has no decoder to write with: take one with `decode`, such as t5.")
+            raise ValueError("This model has no decoder to generate text with. Use a model with `decode`, such as t5.")
         if writing.coverage and network.writer is None:
-            raise NotApplicable(
-                "no-coverage", "because this model reads all again for each token, without telling where it looks."
-            )
+            raise NotApplicable("no-coverage", "because this model gives no attention weights while it generates.")
         if writing.beam < 1 or writing.temperature <= 0 or not 0 < writing.top_p <= 1:
-            raise ValueError("Writing takes a beam of 1 or more, a temperature above 0 and a top_p above 0, up to 1.")
+            raise ValueError(
+                "Generation takes a beam of 1 or more, a temperature above 0 and a top_p above 0, up to 1."
+            )
         self.writer = network.writer or Rereader(network.decode)
         self.vocabulary, self.writing = vocabulary, writing
         self._traced: Any = None

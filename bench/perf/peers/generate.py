@@ -1,4 +1,4 @@
-"""Beam search of Hugging Face transformers and torch, timed on request: what `bench.perf.generate` compares with.
+"""Beam search of Hugging Face transformers and torch, timed on request: the peer of `bench.perf.generate`.
 
 Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project. The
 network is the class that a user gets for the folder, `generate` is called as its documentation shows it, and the

@@ -1,4 +1,4 @@
-"""word2vec of gensim, timed on request: what `bench.perf.vectors` and `bench.perf.questions` compare with.
+"""word2vec of gensim, timed on request: the peer of `bench.perf.vectors` and `bench.perf.questions`.
 
 Run by these modules in a process of its own, perhaps with another Python: this file imports nothing of the project. The
 vectors are trained by gensim's compiled loops, in as many threads as asked, on lists of words, which is what its users

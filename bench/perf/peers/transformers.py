@@ -1,4 +1,4 @@
-"""A training step of Hugging Face transformers and torch, timed on request: what `bench.perf.pretrain` compares with.
+"""A training step of Hugging Face transformers and torch, timed on request: the peer of `bench.perf.pretrain`.
 
 Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project.
 Each model is the class that a user of transformers would take, with the configuration of ours, AdamW in torch's fused

@@ -20,6 +20,7 @@ from typing import Any
 
 from ptmbench import tasks
 from ptmbench.bench import environment
+from ptmbench.bench.console import say
 from ptmbench.bench.data import corpora
 from ptmbench.bench.data.sources import fingerprint
 from ptmbench.bench.engine.checkpoint import MANIFEST, digest, write_bytes
@@ -38,6 +39,9 @@ _MADE = ("records", "predictions", "adapted")
 """Folders that only cells write into: a worker empties them after each."""
 _GIVEN = "given"
 """The folder of what a user gave, in a worker's folder."""
+_STARTS = 3
+"""How often Ray is started here before it is given up. Its own limit of 30 s cannot be set, and a busy machine exceeds
+it."""
 
 
 class Remote:
@@ -141,16 +145,21 @@ class Ray:
             here = {"num_cpus": max(self._asked or 1, environment.cores()), "include_dashboard": False}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         ours = signal.getsignal(signal.SIGTERM)
-        try:
-            self._ray.init(
-                address=self._address or "local",
-                runtime_env={"env_vars": {"PYTHONPATH": str(environment.ROOT)}},
-                log_to_driver=False,
-                logging_level="error",
-                **here,
-            )
-        except Exception as error:  # Ray raises plain ones too: "The current node timed out during startup."
-            raise EnvironmentProblem(f"Ray does not start ({self._address or 'here'}): {_line(error)}") from error
+        for left in reversed(range(_STARTS)):
+            try:
+                self._ray.init(
+                    address=self._address or "local",
+                    runtime_env={"env_vars": {"PYTHONPATH": str(environment.ROOT)}},
+                    log_to_driver=False,
+                    logging_level="error",
+                    **here,
+                )
+                break
+            except Exception as error:  # Ray raises plain ones too: "The current node timed out during startup."
+                if self._address or not left or "timed out" not in str(error).lower():
+                    told = f"Ray does not start ({self._address or 'here'}): {_line(error)}"
+                    raise EnvironmentProblem(told) from error
+                say(f"Ray did not start within its time limit and is started again: {_line(error)}")
         signal.signal(signal.SIGTERM, ours)  # Ray puts its own there, which ends with another status
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:

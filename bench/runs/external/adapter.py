@@ -80,7 +80,7 @@ def read(path: Path) -> Adapter:
     imported or lacks what the contract asks for."""
     path = path.resolve()
     if not path.is_file():
-        raise BrokenFile(f"{path} is no file. An adapter is a Python file with NAME and load(task, seed).")
+        raise BrokenFile(f"{path} is not a file. An adapter is a Python file with NAME and load(task, seed).")
     module = _imported(path)
     found, load, encode = [], getattr(module, "load", None), getattr(module, "encode", None)
     if not isinstance(getattr(module, "NAME", None), str):
@@ -90,7 +90,7 @@ def read(path: Path) -> Adapter:
     if encode is not None and not (callable(encode) and fits(encode, 2)):
         found.append("encode is a function (inputs, task).")
     if found:
-        raise BrokenFile(f"{path} is no adapter file. {' '.join(found)}")
+        raise BrokenFile(f"{path} is not an adapter file. {' '.join(found)}")
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     fixed = not fits(load, 2) or len(inspect.signature(load).parameters) == 1
     return Adapter(path=path, sha256=sha256, name=module.NAME, fixed=fixed, module=module)
@@ -109,7 +109,7 @@ def _imported(path: Path) -> ModuleType:
     """The module in the file ``path``, which may import the files next to it."""
     spec = importlib.util.spec_from_file_location(f"ptmbench_adapter_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise BrokenFile(f"{path} is no Python file. Give it the suffix .py.")
+        raise BrokenFile(f"{path} is not a Python file. Give it the suffix .py.")
     module = importlib.util.module_from_spec(spec)
     sys.path.append(str(path.parent))
     try:

@@ -1,7 +1,8 @@
 """``ptmbench evaluate --adapter``: a Keras model of another project, evaluated and measured by the harness.
 
-The model comes trained from the user's file (`bench.runs.external.adapter`). Its predictions are scored as those of any
-cell, and the record of the external division has its measured parameters, latency and peak memory. FLOPs are unknown.
+The model comes trained from the user's file (`bench.runs.external.adapter`). Its predictions are scored as
+the predictions of all cells are. Its record is in the external division, with its parameters, and with latency and peak
+memory as measured. FLOPs are unknown.
 """
 
 import hashlib
@@ -25,13 +26,14 @@ from ptmbench.bench.runs.cell import failure
 from ptmbench.bench.runs.execute import alone
 from ptmbench.bench.runs.external import adapter as adapters
 from ptmbench.bench.runs.external.adapter import Adapter
+from ptmbench.bench.runs.external.options import AdapterOptions
 from ptmbench.bench.runs.external.records import System
 from ptmbench.bench.runs.results import recorded
 from ptmbench.bench.runs.run import tasks_of
 from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard import board
-from ptmbench.leaderboard import record as records
+from ptmbench.leaderboard.records import record as records
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 
@@ -39,39 +41,32 @@ FORMS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
 BATCH = 32
 
 
-def evaluate(
-    *,
-    adapter: Path,
-    tasks: Sequence[str],
-    out: Path | None = None,
-    data: Path | None = None,
-    seeds: int | None = None,
-    seed: int | None = None,
-    limit: int | None = None,
-) -> int:
-    """Evaluates the model of the file ``adapter`` on ``tasks``, writes records and the board to the run folder ``out``,
-    and returns the exit status: `CELLS_FAILED` if a cell failed. A model that was evaluated before is not evaluated
-    again."""
-    found = adapters.read(adapter)
-    out = out or Path("runs") / found.name
-    System(name=found.name, source={})  # a wrong name is told before anything is made
-    drawn = [seed] if seed is not None else range(seeds or Suite(summary="", models=(), tasks=()).seeds)
+def evaluate(options: AdapterOptions) -> tuple[int, Path]:
+    """Evaluates the model of an adapter file on tasks and writes records and the board to the run folder.
+
+    A model that was evaluated before is not evaluated again. Returns the exit status, which is `CELLS_FAILED` if a cell
+    failed, and the run folder.
+    """
+    found = adapters.read(options.adapter)
+    out, data = options.out or Path("runs") / found.name, options.data
+    System(name=found.name, source={})  # raises for a wrong name before anything is made
+    seeds = range(options.seeds or Suite(summary="", models=(), tasks=()).seeds)
+    drawn = seeds if options.seed is None else [options.seed]
     if found.fixed:
         drawn = drawn[:1]
-    asked = [(task, one) for task in tasks_of(tasks) for one in drawn]
+    asked = [(task, one) for task in tasks_of(options.tasks) for one in drawn]
     with alone(out):
         folder = data or sources.embedded(out)
-        given = [*(["--data", str(data)] if data else []), *(["--limit", str(limit)] if limit else [])]
-        command = ["ptmbench", "evaluate", "--adapter", str(adapter), *given]
+        command = ["ptmbench", "evaluate", *options.arguments()]
         statuses = []
         with progress("Cells", len(asked), "cells") as bar:
             for task, one in asked:
-                work = _Evaluation(found, task, one, folder, out, limit or 0)
+                work = _Evaluation(found, task, one, folder, out, options.limit or 0)
                 statuses.append(work.run([*command, "--tasks", task.name, "--seed", str(one)]))
                 bar.advance()
         page = board.build([out], out / "board")
     say(f"{len(asked)} cells ({', '.join(sorted(set(statuses)))}). Board: {page}")
-    return CELLS_FAILED if "failed" in statuses else OK
+    return CELLS_FAILED if "failed" in statuses else OK, out
 
 
 @dataclass
@@ -229,7 +224,7 @@ def weights_sha256(model: Any) -> str:
 def check_alone(**given: Any) -> None:
     """Raises `UsageError` for options of ``evaluate`` that a model behind an adapter file has no use for."""
     if name := next((name for name, value in given.items() if value), ""):
-        raise UsageError(f"--{name} is for checkpoints: a model of --adapter comes trained. Leave --{name} out.")
+        raise UsageError(f"--{name} is for checkpoints: a model of --adapter is already trained. Leave --{name} out.")
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

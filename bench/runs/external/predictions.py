@@ -5,48 +5,39 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from ptmbench import tasks
 from ptmbench.bench.data import sources
-from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import examples
 from ptmbench.bench.runs.answers import Context, Outcome
 from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.external.options import RecordOptions
 from ptmbench.bench.runs.external.records import System, listed, same_seed
 from ptmbench.bench.scoring import score, score_files
-from ptmbench.leaderboard import record as records
+from ptmbench.leaderboard.records import record as records
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 
-def record(
-    *,
-    task_name: str,
-    predictions: Path,
-    name: str,
-    seed: int,
-    out: Path,
-    data: Path | None = None,
-    fixed: bool = False,
-    declared: Mapping[str, Any] | None = None,
-) -> int:
-    """Scores the file ``predictions`` on the reported split of a task and writes a record to the run folder ``out``.
+def record(options: RecordOptions) -> Path:
+    """Scores a file of predictions on the reported split of a task, writes a record to a run folder, and returns the
+    record's path.
 
-    ``data`` is the data folder; None for the embedded microworld. ``declared`` has "parameters", "flops" and "note" of
-    the system, as far as the user knows them. Everything is checked before the first file is written. Raises
-    `UsageError` for a wrong name or a second record of a seed, and `DataError` for predictions that do not fit.
+    Everything is checked before the first file is written. Raises `UsageError` for a wrong name or a second record of a
+    seed, and `DataError` for predictions that do not fit.
     """
-    task = tasks.load(task_name)
+    task, predictions, out = tasks.load(options.task), options.predictions, options.out
     source = {"made": "predictions", "file": predictions.name, "sha256": _sha256(predictions)}
-    system = System(name=name, source=source, fixed=fixed, declared=declared or {})
+    system = System(name=options.name, source=source, fixed=options.fixed, declared=options.declared)
     _check_name_of(task, predictions)
     with ExitStack() as stack:
-        folder = data or _embedded(out, stack)
-        cell = system.cell(task, sources.fingerprint(task, folder), seed)
+        folder = options.data or _embedded(out, stack)
+        cell = system.cell(task, sources.fingerprint(task, folder), options.seed)
         _check_first(out, cell)
         asked = examples.read(task, folder, task.report)
         answers = _answers(task, folder, predictions, asked)
@@ -56,16 +47,14 @@ def record(
             data=folder,
             out=out,
             source=sources.source_of(folder),
-            command=_command(task, predictions, system, cell, data),
+            command=shlex.join(["ptmbench", "record", *options.arguments()]),
         )
         with alone(out):
             _check_first(out, cell)
-            if data is None:
+            if options.data is None:
                 _keep(folder, out)
             outcome.predictions = score.keep_predictions(out, system.key(cell), asked, answers)
-            path = records.write(out, system.record(cell, context, task, outcome))
-    print(path)
-    return OK
+            return records.write(out, system.record(cell, context, task, outcome))
 
 
 def _answers(task: Task, data: Path, predictions: Path, asked: Sequence[Example]) -> list[Any]:
@@ -84,7 +73,9 @@ def _answers(task: Task, data: Path, predictions: Path, asked: Sequence[Example]
 def _check_tags(task: Task, predictions: Path, asked: Sequence[Example], found: Sequence[Sequence[str]]) -> None:
     for example, tags in zip(asked, found, strict=True):
         if unknown := next((tag for tag in tags if tag not in task.labels), ""):
-            raise DataError(f"{predictions}: the tag {unknown!r:.60} of {example.id} is none of {listed(task.labels)}.")
+            raise DataError(
+                f"{predictions}: the tag {unknown!r:.60} of {example.id} is not one of {listed(task.labels)}."
+            )
 
 
 def _advice(task: Task, data: Path, count: int) -> str:
@@ -143,11 +134,3 @@ def _sha256(path: Path) -> str:
     if path.is_dir():
         raise UsageError(f"{path} is a folder. Give the file of predictions.")
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _command(task: Task, predictions: Path, system: System, cell: Any, data: Path | None) -> str:
-    declared = [part for name, value in system.declared.items() for part in (f"--{name}", str(value))]
-    given = ["--data", str(data)] if data else []
-    fixed = ["--fixed"] if system.fixed else []
-    words = ["ptmbench", "record", task.name, "--predictions", str(predictions), "--name", system.name, *given]
-    return shlex.join([*words, *fixed, *declared, "--seed", str(cell.seed)])

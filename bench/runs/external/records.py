@@ -18,8 +18,8 @@ from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs.answers import Context, Outcome
 from ptmbench.bench.runs.artefacts import Cell, Row
 from ptmbench.bench.runs.cell import record_of
-from ptmbench.leaderboard import record as records
-from ptmbench.leaderboard.record import Record
+from ptmbench.leaderboard.records import record as records
+from ptmbench.leaderboard.records.record import Record
 from ptmbench.tasks.task import Task
 
 LONGEST = 60
@@ -82,7 +82,8 @@ def check_name(name: str) -> None:
     """Raises `UsageError` unless ``name`` may stand on the board: short, printable, and no name of the suite's own."""
     if not name.strip() or len(name) > LONGEST or not name.isprintable() or name != name.strip():
         raise UsageError(
-            f"The name {name[:LONGEST]!r} cannot stand on the board. Give 1 to {LONGEST} printable characters without "
+            f"The name {name[:LONGEST]!r} cannot be used on the board. Give 1 to {LONGEST} printable characters "
+            "without "
             "blanks at the ends."
         )
     known = {_plain(one): one for one in (*models.names(), *baselines.names())}

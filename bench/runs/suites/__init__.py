@@ -73,7 +73,7 @@ def load(name: str) -> Suite:
     path = Path(__file__).parent / f"{name}.py"
     suite = getattr(imported(f"ptmbench.bench.runs.suites.{name}", path, BrokenFile), "SUITE", None)
     if found := _mistakes(suite):
-        raise BrokenFile(f"{path} is no suite's file. {' '.join(found)}")
+        raise BrokenFile(f"{path} does not define a suite. {' '.join(found)}")
     return suite
 
 

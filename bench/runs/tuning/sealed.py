@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench.bench.engine.checkpoint import digest, write_text
-from ptmbench.leaderboard.record import RecordError
+from ptmbench.leaderboard.records.record import RecordError
 
 SCHEMA = 1
 
@@ -34,7 +34,7 @@ def read(path: Path, kind: str, advice: str) -> dict[str, Any]:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}. {advice}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged: it is no sealed JSON. {advice}") from error
+        raise RecordError(f"{path} is damaged: it is not sealed JSON. {advice}") from error
     if seal != digest(body):
         raise RecordError(f"{path} does not match its seal: it was changed after it was written. {advice}")
     if known != (SCHEMA, kind):

@@ -23,7 +23,7 @@ from ptmbench.bench.runs.results import failure_of, settled
 from ptmbench.bench.runs.tuning import halving, records
 from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.work import Job
-from ptmbench.leaderboard.record import RecordError
+from ptmbench.leaderboard.records.record import RecordError
 
 
 @dataclass

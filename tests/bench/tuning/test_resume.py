@@ -17,11 +17,12 @@ ADAPTATIONS = ["--models", "word2vec", "--tokens", "18000", "--adaptation", "fin
 ADAPTATIONS += ["--limit", "200", "--seeds", "2"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "file"),
-    [(PRETRAININGS, tuned.FILE), (ADAPTATIONS, tuned_settings.FILE)],
-    ids=["pretrainings", "adaptations"],
+    [
+        pytest.param(PRETRAININGS, tuned.FILE, marks=pytest.mark.slow, id="pretrainings"),
+        pytest.param(ADAPTATIONS, tuned_settings.FILE, marks=pytest.mark.sweep, id="adaptations"),
+    ],
 )
 def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path, asked, file):
     """SIGKILL falls while trials train; the command, given again, goes on with what is left."""

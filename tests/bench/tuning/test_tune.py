@@ -7,7 +7,7 @@ from ptmbench.bench.errors import CELLS_FAILED, UsageError
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.tuning import records, search, tables, tuned
 from ptmbench.bench.runs.tuning.tuned import Tuned
-from ptmbench.leaderboard.record import RecordError
+from ptmbench.leaderboard.records.record import RecordError
 from tests.bench import asking
 from tests.bench.tuning.asked import SMALL, tuning, unmeasured
 
@@ -83,7 +83,7 @@ def test_damaged_files_are_told(ended, world, capsys):
     assert f"{path} does not match its seal" in said and "This trial is trained anew." in said
     path.write_text(text[:100])
     tuning(ended, world)
-    assert f"{path} is damaged: it is no sealed JSON." in capsys.readouterr().err
+    assert f"{path} is damaged: it is not sealed JSON." in capsys.readouterr().err
     found = ended / tuned.FILE
     found.write_text(found.read_text().replace('"trials": 4', '"trials": 400'))
     with pytest.raises(RecordError, match=r"does not match its seal.*Give the command that made it once more"):

@@ -6,7 +6,7 @@ from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.runs.tuning.tuned import Tuned
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench import asking
 from tests.bench.tuning.asked import SMALL
 

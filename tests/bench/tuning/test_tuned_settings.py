@@ -9,7 +9,7 @@ from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.runs import run
 from ptmbench.bench.runs.tuning import sealed, tuned_settings
 from ptmbench.bench.runs.tuning.tuned_settings import TunedSettings
-from ptmbench.leaderboard import record
+from ptmbench.leaderboard.records import record
 from tests.bench import asking
 from tests.bench.tuning.asked import SMALL_ADAPTATION, adapting
 

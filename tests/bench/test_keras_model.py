@@ -148,14 +148,16 @@ def test_summary(bert):
 def test_a_head_learns_on_top_and_the_whole_is_saved(name, checkpoint_of, tmp_path):
     import keras
 
+    keras.utils.set_random_seed(0)
     encoder = ptmbench.load(checkpoint_of(name))
+    encoder.encoder.dropout = 0.0
     tokens, labels = encoder.tokenize(TEXTS, length=16)["tokens"], np.array([0, 1, 0, 1])
     given = keras.Input((None,), dtype="int32")
     model = keras.Model(given, keras.layers.Dense(2)(encoder(given)["pooled"]))
-    model.compile(keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile(keras.optimizers.Adam(5e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     before = [variable.numpy() for variable in encoder.trainable_variables]
-    losses = model.fit(tokens, labels, epochs=8, verbose=0).history["loss"]
-    assert losses[-1] < 0.8 * losses[0]
+    losses = model.fit(tokens, labels, epochs=40, verbose=0).history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
     moved = [not np.array_equal(a, v.numpy()) for a, v in zip(before, encoder.trainable_variables, strict=True)]
     assert any(moved)
     model.save(tmp_path / "whole.keras")

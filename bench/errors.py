@@ -37,6 +37,10 @@ class Diverged(ArithmeticError):
         self.step, self.seed, self.last_good = step, seed, last_good
 
 
+class Carried(Exception):
+    """A pre-training that goes on at another machine (`bench.engine.portable.carry`); the message says how."""
+
+
 class NotApplicable(Exception):
     """A pair of model and task that cannot be: ``code`` for machines, the message ("because ...") for the board."""
 

@@ -18,7 +18,8 @@ from ptmbench.bench.errors import UsageError
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
-CHOICES = {"executor": ("local", "ray"), "tokenizer": KINDS, "strategy": STRATEGIES}
+RUNTIMES = ("tensorflow", "pjrt")
+CHOICES = {"executor": ("local", "ray"), "tokenizer": KINDS, "strategy": STRATEGIES, "runtime": RUNTIMES}
 """The values that an option may have, by its name."""
 BOUNDS = {
     "seeds": (1, 1000),
@@ -36,7 +37,7 @@ BOUNDS = {
 """Minimum and maximum of whole numbers. A plan holds a cell for each seed in memory; Keras and NumPy take seeds of 32
 bits; several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
-_PATHS = ("data", "out", "checkpoint", "tuned", "adapter", "predictions")
+_PATHS = ("carry", "data", "out", "checkpoint", "tuned", "adapter", "predictions")
 _SEVERAL_PATHS = ("corpus", "extra_encoders", "checkpoints", "bases", "teachers")
 SEVERAL = (*_NAMES, *_SEVERAL_PATHS)
 """Options that are sequences."""
@@ -199,6 +200,8 @@ class RunOptions(Checked):
     """Data folder; None for the embedded microworld, if the suite supports it."""
     dry_run: bool = False
     """Print the plan with each cell's cost estimate; run nothing."""
+    carry: Path | None = None
+    """Folder of pre-trainings that train on another machine; no cells are run."""
     cells: CellOptions = field(default_factory=CellOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     workers: WorkerOptions = field(default_factory=WorkerOptions)
@@ -301,6 +304,10 @@ class PretrainOptions(Checked):
     """Seed of initial weights, data order and noise."""
     strategy: str = "auto"
     """Devices to train on; "auto" follows the GPUs and TF_CONFIG."""
+    runtime: str = "tensorflow"
+    """What computes the steps: "tensorflow", or "pjrt" for the runtime of JAX."""
+    carry: Path | None = None
+    """Folder to train in on another machine that has JAX but no TensorFlow."""
     save_every: float = SAVE_SECONDS
     training: TrainingOptions = field(default_factory=TrainingOptions)
 

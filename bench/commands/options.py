@@ -191,6 +191,16 @@ def budget(options: dict[str, Any]) -> Budget | tuple[Budget, ...]:
     return found if len(found) > 1 else next(iter(found), Budget())
 
 
+def carry_option(function: Callable) -> Callable:
+    """Adds ``--carry``."""
+    return click.option(
+        "--carry",
+        type=Location("folder"),
+        help="Folder of pre-trainings that train on another machine, which has JAX but needs no TensorFlow: written, "
+        "and read when they come back; see docs/accelerators.md.",
+    )(function)
+
+
 def save_option(function: Callable) -> Callable:
     """Adds ``--save-every``."""
     return click.option(

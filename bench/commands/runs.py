@@ -20,6 +20,7 @@ from ptmbench.bench.commands.options import (
     Number,
     Spread,
     budget,
+    carry_option,
     cell_options,
     named,
     pretraining_options,
@@ -32,6 +33,7 @@ from ptmbench.bench.errors import UsageError
 from ptmbench.bench.keywords import built, names_of
 from ptmbench.bench.options import (
     BOUNDS,
+    RUNTIMES,
     STRATEGIES,
     EvaluateOptions,
     PretrainOptions,
@@ -73,6 +75,7 @@ from ptmbench.bench.options import (
     metavar="FOLDER",
     help="Folder of `ptmbench tune`: use the recipes and the settings of adaptations found there.",
 )
+@carry_option
 @cell_options
 @pretraining_options
 def run(**options: Any) -> int:
@@ -174,6 +177,14 @@ def tune(**options: Any) -> int:
     show_default=True,
     help="Devices to train on; auto follows the GPUs and TF_CONFIG.",
 )
+@click.option(
+    "--runtime",
+    type=click.Choice(RUNTIMES),
+    default="tensorflow",
+    show_default=True,
+    help="What computes the steps: TensorFlow, or the runtime of JAX.",
+)
+@carry_option
 @save_option
 @click.option(
     "--set",

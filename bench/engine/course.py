@@ -63,9 +63,9 @@ class TrainingStates:
         if found is None:
             return None
         state, arrays = found
-        if differences := _differences(state.about["identity"], self.identity):
+        if others := differences(state.about["identity"], self.identity):
             raise UsageError(
-                f"{self.folder} holds the training state of another run: {'; '.join(differences)}. "
+                f"{self.folder} holds the training state of another run: {'; '.join(others)}. "
                 "Give another --out, or delete that folder."
             )
         assign(self._network.loss.variables, arrays["weights"])
@@ -82,6 +82,7 @@ class TrainingStates:
 
     def finite_weights(self, step: int) -> dict[str, np.ndarray]:
         """The network's arrays after ``step``; `Diverged` unless all are finite."""
+        self._step_function.settle()
         arrays = weights(self._network.loss.variables)
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise self.diverged(step, "The weights are")
@@ -92,13 +93,13 @@ class TrainingStates:
         return Diverged(step, self.identity["seed"], what, last_good=checkpoint.newest(self.folder))
 
 
-def _differences(there: Mapping[str, Any], here: Mapping[str, Any], where: str = "") -> list[str]:
-    """ "recipe.batch is 8 there and 16 here", for all that differs."""
+def differences(there: Mapping[str, Any], here: Mapping[str, Any], where: str = "") -> list[str]:
+    """Sentences such as "recipe.batch is 8 there and 16 here", for all settings that differ."""
     found = []
     for name in sorted({*there, *here}):
         old, new = there.get(name), here.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += _differences(old, new, f"{where}{name}.")
+            found += differences(old, new, f"{where}{name}.")
         elif old != new:
             found.append(f"{where}{name} is {old} there and {new} here")
     return found

@@ -72,6 +72,10 @@ class TrainStep:
         for variable in self.optimizer.variables:
             variable.assign(tf.zeros(variable.shape, variable.dtype))
 
+    def settle(self) -> None:
+        """Makes the variables current. They always are, unless another runtime computes the steps
+        (`bench.engine.portable.step`)."""
+
     def state(self) -> dict[str, np.ndarray]:
         """The optimizer's variables, numbered in their fixed order (their paths may repeat)."""
         return {f"{i:05d}": np.asarray(v.numpy()) for i, v in enumerate(self.optimizer.variables)}

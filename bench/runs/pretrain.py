@@ -26,7 +26,7 @@ from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
-from ptmbench.bench.errors import OK, Diverged, UsageError
+from ptmbench.bench.errors import OK, Carried, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
 from ptmbench.bench.runs import lineage, teachers
 from ptmbench.models.text.corpus import Corpus
@@ -54,6 +54,8 @@ def pretrain(
     about: Mapping[str, Any] | None = None,
     strategy: Any = None,
     save_every: float = SAVE_SECONDS,
+    runtime: str = "tensorflow",
+    carry: Path | None = None,
     warn: Callable[[str], None] = print,
 ) -> Checkpoint:
     """Trains ``model`` at ``size`` on ``corpus`` until ``budget`` is spent, then writes the checkpoint ``out``.
@@ -67,11 +69,14 @@ def pretrain(
       that the objective cannot read. Its FLOPs stand there and are not part of the budget.
     - ``about``: entries for the manifest.
     - ``strategy``: a `tf.distribute` strategy. Of several workers, only the chief writes.
+    - ``runtime``: "tensorflow", or "pjrt" for the runtime of JAX (`bench.engine.portable`); each resumes both's states.
+    - ``carry``: a folder to train in on another machine (`bench.engine.portable.carry`). Written if it does not exist.
     - ``warn``: takes messages for the user.
 
     Raises `CheckpointError` for a ``base`` with other variables, a teacher that is missing or does not fit, and another
     tokenizer of either; `Diverged` if the loss or a weight is not finite; `distribute.WorkerLost` if a worker is lost;
-    `bench.engine.stopping.Unfinished` if training stops before the last step.
+    `Carried` if the training goes on in ``carry``; `bench.engine.stopping.Unfinished` if training stops before the last
+    step.
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
@@ -100,6 +105,10 @@ def pretrain(
             steps = steps_of(budget, tokens_per_step, flops_per_step)
             flops = steps * flops_per_step if steps else math.inf
             network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops, teacher)
+            if runtime == "pjrt":
+                from ptmbench.bench.engine.portable.step import PjrtStep
+
+                step_function = PjrtStep(step_function, network.loss.variables)
             writes = distribute.is_chief(strategy)
             states = TrainingStates(place.states_of(out), identity, network, step_function, writes)
             course = states.resume(warn)
@@ -110,16 +119,27 @@ def pretrain(
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
             make = objectives.batches_of(network, corpus, recipe.batch, recipe.length)
+
+        def rate(step: int) -> float:
+            # The last step of a budget in minutes is unknown until the first steps are timed: stay in the warm-up.
+            steps = course.steps or 10_000
+            schedule, warmup = recipe.schedule, recipe.warmup
+            return rate_at(step, steps, peak=recipe.learning_rate, warmup=warmup, schedule=schedule)
+
+        elsewhere = {}
+        if carry is not None:
+            from ptmbench.bench.engine.portable import carry as carrying
+
+            title = f"{model}-{size}"
+            parts = (network, step_function, make, rate, flops_per_step)
+            course, elsewhere = carrying.exchanged(carry, title, states, course, *parts, warn)
+            meter.earlier = course.spent
         batches = prefetch(lambda step: make(step, seed), course.step)
 
         def one_step() -> Mapping[str, Any]:
             with phase("wait"):
                 batch = next(batches)
-            # The last step of a budget in minutes is unknown until the first steps are timed: stay in the warm-up.
-            steps = course.steps or 10_000
-            schedule, warmup = recipe.schedule, recipe.warmup
-            rate = rate_at(course.step, steps, peak=recipe.learning_rate, warmup=warmup, schedule=schedule)
-            return step_function(batch, (seed, course.step), rate)
+            return step_function(batch, (seed, course.step), rate(course.step))
 
         def save() -> None:
             with phase("save"):
@@ -134,6 +154,8 @@ def pretrain(
         ):
             _train(course, one_step, Losses(states.diverged), bar, stop, save, save_every, budget.minutes)
         check_finished(course.step, course.steps)
+        if runtime == "pjrt" and not elsewhere:
+            elsewhere = {"device": step_function.device}
         arrays = states.finite_weights(course.step)
         measured = _held_out(network, held_out, recipe.length, flops_per_step / recipe.batch, warn) if held_out else {}
     course.spent = meter.spent()
@@ -159,6 +181,7 @@ def pretrain(
         "curve": course.curve,
         "tokenizer": tokenizer.about,
     }
+    result |= elsewhere
     result |= measured
     result |= lineage.told(result, {"base": base, "teacher": teacher})
     if not writes:
@@ -351,10 +374,15 @@ def pretrain_command(options: PretrainOptions) -> int:
                 about={"corpus": corpora.name_of(files)},
                 strategy=devices,
                 save_every=options.save_every,
+                runtime=options.runtime,
+                carry=options.carry,
                 warn=tell,
             )
             if writes:
                 place.divergence_of(out).unlink(missing_ok=True)  # of an earlier one, with other settings
+    except Carried as carried:
+        tell(str(carried))
+        return OK
     except Diverged as error:
         if writes:
             place.record_divergence(

@@ -114,6 +114,10 @@ def run_suite(options: RunOptions) -> int:
         strategy=workers.strategy,
         save_every=output.save_every,
     )
+    if options.carry:
+        from ptmbench.bench.runs.away import carry
+
+        return carry(whole, job, out, options.carry)
     if workers.strategy != "one":  # a pre-training uses all devices, so a second worker would have none
         workers = replace(workers, jobs=workers.jobs or 1)
     return execute(whole, job, out, workers, output.retry)

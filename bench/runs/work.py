@@ -286,7 +286,7 @@ class Worker:
         return self._made(piece, adapt) or f"{piece.title}: done"
 
     def _pretrain(self, pretraining: Pretraining) -> str:
-        failed = self._made(pretraining, lambda: self._train(pretraining, pretraining.place(self.out)))
+        failed = self._made(pretraining, lambda: self.train(pretraining, pretraining.place(self.out)))
         if failed:
             return failed
         about = self._checkpoint(pretraining.key).about
@@ -295,7 +295,7 @@ class Worker:
     def _try(self, trial: Trial) -> str:
         def attempt() -> None:
             vocabulary = self._tokenizer(trial.pretraining.tokenizer_key).vocabulary
-            trials.make(trial, self.out, self._train, vocabulary)
+            trials.make(trial, self.out, self.train, vocabulary)
 
         return self._made(trial, attempt) or f"{trial.title}: {trials.outcome(trial, self.out)}"
 
@@ -307,8 +307,9 @@ class Worker:
 
         return self._made(trial, attempt) or f"{trial.title}: {adaptation_trials.outcome(trial, self.out)}"
 
-    def _train(self, pretraining: Pretraining, folder: Path) -> checkpoint.Checkpoint:
-        """Train what ``pretraining`` says, and leave its checkpoint in ``folder``."""
+    def train(self, pretraining: Pretraining, folder: Path, carry: Path | None = None) -> checkpoint.Checkpoint:
+        """Trains what ``pretraining`` says, and leaves its checkpoint in ``folder``. ``carry`` as for
+        `bench.runs.pretrain.pretrain`."""
         from ptmbench.bench.data import corpora
         from ptmbench.bench.engine import distribute
         from ptmbench.bench.engine.recipe import recipe_of
@@ -333,6 +334,7 @@ class Worker:
             about=pretraining.about,
             strategy=distribute.strategy_of(self.job.strategy),
             save_every=self.job.save_every,
+            carry=carry,
             warn=say,
         )
 

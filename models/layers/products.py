@@ -6,6 +6,9 @@ for narrow matrices come to half of a processor's rate: 39 in place of 74 GFLOP/
 Sixteen more columns, of zeros, set the rows apart (measured in bench/perf/README.md).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -43,7 +46,24 @@ def _crossed(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     return tf.matmul(a, tf.pad(b, _MORE), transpose_a=True)[:, : b.shape[1]]
 
 
-@cache
+_elsewhere = ContextVar("elsewhere", default=False)
+
+
+@contextmanager
+def for_accelerators() -> Iterator[None]:
+    """What is traced inside is meant for a GPU or TPU of another machine."""
+    token = _elsewhere.set(True)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
 def accelerated() -> bool:
     """Whether there is a GPU or TPU to compute on."""
+    return _elsewhere.get() or _has_accelerator()
+
+
+@cache
+def _has_accelerator() -> bool:
     return any(device.device_type in ("GPU", "TPU") for device in tf.config.list_logical_devices())

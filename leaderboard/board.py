@@ -3,7 +3,8 @@
 Runs that are given by name share one page. A folder of runs gets one page per run, and a page that lists them with
 their headlines. A page opens from file:// and needs no other file: style, script and data are inlined, a content
 security policy allows exactly these two and no request at all, and every table is there without JavaScript. It is a
-pure function of the records: built twice, it is the same to the byte, so it carries no build time.
+pure function of the records, and for baselines of the commits that git has of them: built twice, it is the same to the
+byte, so it carries no build time.
 """
 
 import base64
@@ -25,7 +26,7 @@ from markupsafe import Markup
 
 from ptmbench.leaderboard import tables
 from ptmbench.leaderboard.page import courses as courses_section
-from ptmbench.leaderboard.page import examples, view
+from ptmbench.leaderboard.page import examples, history, view
 from ptmbench.leaderboard.page.lessons import Catalogue
 from ptmbench.leaderboard.records import courses
 from ptmbench.leaderboard.records.record import Record, RecordError, slug
@@ -138,7 +139,7 @@ def _page(
     store = load(folders, remember=True)
     out.mkdir(parents=True, exist_ok=True)
     scripts, notes = examples.write_all(store.records, folders, out, texts)
-    shown = _shown(store.records, scripts, catalogue, courses.load(folders, store.records))
+    shown = _shown(store.records, scripts, catalogue, courses.load(folders, store.records), history.read(folders))
     facts = {name: shown["facts"][name] for name in ("rows", "tasks", "records")}
     facts |= {"headline": shown["story"]["headline"], "damaged": len(store.damaged)}
     return _rendered(shown, store.damaged, notes, title), facts
@@ -259,10 +260,12 @@ def _shown(
     scripts: Mapping[str, str],
     catalogue: Catalogue | None,
     found: Mapping[str, courses.Points],
+    past: history.Past = history.NOTHING,
 ) -> dict[str, Any]:
     """What the template writes."""
     grid = arrange(records)
-    return view.board(grid, records, scripts, catalogue) | {"courses": courses_section.section(grid, found)}
+    shown = view.board(grid, records, scripts, catalogue, history.markup(grid, past))
+    return shown | {"courses": courses_section.section(grid, found), "past": past.notes}
 
 
 def _rendered(shown: dict[str, Any], damaged: Sequence[Damaged], notes: Sequence[str], title: str = "") -> str:

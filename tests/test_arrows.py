@@ -37,6 +37,7 @@ LEADERBOARD = {
     "survey": {"records", "scores", "stats", "text"},
     "tables": {"records", "scores", "stats", "survey", "text"},
     "page": {"records", "scores", "stats", "survey", "tables", "text"},
+    "past": {"page", "records", "scores", "stats", "text"},
 }
 """What each part of the leaderboard may import besides itself; `leaderboard.board` imports them all."""
 QUICK = (

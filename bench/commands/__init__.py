@@ -29,6 +29,7 @@ COMMANDS = {
     "board": Command("commands.files", "Build the board from the records of one or more runs."),
     "gate": Command("commands.gate", "Compare a run with a baseline: regression, pass or inconclusive."),
     "accept": Command("commands.gate", "Make a run's records the baseline that gate compares with."),
+    "history": Command("commands.gate", "Show how the cells of a baseline changed from commit to commit."),
     "ls": Command("commands.names", "List models, objectives, tasks, adaptations or suites."),
     "info": Command("commands.names", "Show a model's card, a task's sheet, a suite, a checkpoint and so on."),
     "data": Command("commands.data", "Make the embedded data, fetch official data, list or check a folder, tokenise."),

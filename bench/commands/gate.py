@@ -1,4 +1,5 @@
-"""``gate``: is HEAD worse than BASE? ``accept``: these records are what later ones are compared with."""
+"""``gate``: is HEAD worse than BASE? ``accept``: these records are what later ones are compared with. ``history``: what
+the commits of a baseline changed."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from typing import Any
 
 import click
 
-from ptmbench.bench.commands.options import Location
+from ptmbench.bench.commands.options import Existing, Location
 from ptmbench.bench.commands.registry import resolve
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
@@ -146,6 +147,25 @@ def accept(records: Path, reason: str, baseline: Path, without_predictions: bool
     count = sum(name.startswith("records/") for name in made.files)
     click.echo(f"{count} records in {sum(sizes) / 1024:.0f} KiB. Commit the folder.", err=True)
     click.echo(f"{baseline} {made.digest}")
+
+
+@click.command()
+@click.argument("baseline", type=Existing("baseline", folder=True))
+@click.argument("cell", required=False)
+def history(baseline: Path, cell: str | None) -> None:
+    """Show how BASELINE, a folder that `accept` wrote, changed from commit to commit of its git repository.
+
+    Without CELL: the commits, each with the number of cells that it changed and the reason. With CELL, a part of the
+    names of cells such as sst2 or bert-tiny: the score of these cells after each commit that changed them. The names
+    are those of the board's addresses (#cell-NAME). Means and intervals of all commits follow today's rules.
+    """
+    from ptmbench.leaderboard import past
+
+    told = past.commits(baseline) if cell is None else past.cells(baseline, cell)
+    for note in told.notes:
+        click.echo(f"ptmbench: {note}", err=True)
+    for line in told.lines:
+        click.echo("\t".join(line))
 
 
 def _write(path: Path, text: str) -> None:

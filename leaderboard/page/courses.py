@@ -16,8 +16,10 @@ _BITS = "bits_per_byte"
 
 
 def section(grid: Grid, found: Mapping[str, Points]) -> dict[str, Any]:
-    """{"pictures", "lines", "bits"} for the template: loss against tokens and FLOPs, and one line per model with its
-    objective, losses, and bits per byte of held-out text where the board has the task; {} without courses."""
+    """{"pictures", "lines", "bits", "missing"} for the template: loss against tokens and FLOPs, and one line per model
+    with its objective, losses, and bits per byte of held-out text where the board has the task. "missing" is a sentence
+    on the pre-trainings without a curve. {} where nothing was pre-trained."""
+    missing = _missing(grid, found)
     groups: dict[tuple[str, str], dict[str, tuple[Mapping[str, Any], Points]]] = {}
     about: dict[tuple[str, str], dict[str, Any]] = {}
     for row in grid.rows:
@@ -33,7 +35,7 @@ def section(grid: Grid, found: Mapping[str, Points]) -> dict[str, Any]:
             line = about.setdefault(key, {"objectives": objectives, "bits": None})
             line["bits"] = bits if line["bits"] is None else line["bits"]
     if not groups:
-        return {}
+        return {"pictures": [], "lines": [], "bits": False, "missing": missing} if missing else {}
     lines = [
         _line(i, key, list(members.values()), about[key]) for i, (key, members) in enumerate(sorted(groups.items()), 1)
     ]
@@ -41,7 +43,26 @@ def section(grid: Grid, found: Mapping[str, Points]) -> dict[str, Any]:
         {"title": title, "svg": charts.courses([_drawn(line, unit) for line in lines], unit)}
         for title, unit in (("tokens", "tokens"), ("FLOPs", "flops"))
     ]
-    return {"pictures": pictures, "lines": lines, "bits": any(line["bits"] for line in lines)}
+    return {"pictures": pictures, "lines": lines, "bits": any(line["bits"] for line in lines), "missing": missing}
+
+
+def _missing(grid: Grid, found: Mapping[str, Points]) -> str:
+    """How many pre-trainings have no curve, and why; "" if all have one."""
+    made = {
+        str(one.pretraining.get("weights_sha256"))
+        for row in grid.rows
+        if row.division == "controlled"
+        for one in row.records
+        if one.pretraining
+    }
+    lacking = len(made - found.keys())
+    if not lacking:
+        return ""
+    those = "The pre-training of this board has" if len(made) == 1 else f"{lacking} of {len(made)} pre-trainings have"
+    return (
+        f"{those} no curve, because records do not hold it and it was not kept when they were accepted: the folder "
+        "'pretrained' of the run was gone, or the version of ptmbench did not copy curves yet."
+    )
 
 
 def _line(place: int, key: tuple[str, str], members: Sequence[Any], told: Mapping[str, Any]) -> dict[str, Any]:

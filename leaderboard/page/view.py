@@ -12,13 +12,13 @@ from ptmbench.leaderboard.page import examples, lessons, sheets, story
 from ptmbench.leaderboard.page import ladder as ladder_page
 from ptmbench.leaderboard.page import survey as survey_tables
 from ptmbench.leaderboard.page.anchors import column_anchors, row_anchors
-from ptmbench.leaderboard.page.cells import places, score
+from ptmbench.leaderboard.page.cells import Places, places, score
 from ptmbench.leaderboard.page.pictures import with_interval
 from ptmbench.leaderboard.records.record import Record
 from ptmbench.leaderboard.scores import agreement, centred, external, phenomena
 from ptmbench.leaderboard.scores.contrast import stars
 from ptmbench.leaderboard.scores.costs import adaptation_tuning_of, cost_of, tuning_of
-from ptmbench.leaderboard.scores.grid import NO_SEED, Grid, Row
+from ptmbench.leaderboard.scores.grid import NO_SEED, Column, Grid, Row
 from ptmbench.leaderboard.scores.ranks import separable
 from ptmbench.leaderboard.stats import Interval, Summary, by_seed, difference, redrawable
 from ptmbench.leaderboard.survey import reported as survey
@@ -31,10 +31,16 @@ _PLOT = 200  # width of an interval plot in its own units
 
 
 def board(
-    grid: Grid, records: Sequence[Record], scripts: Mapping[str, str], catalogue: lessons.Catalogue | None = None
+    grid: Grid,
+    records: Sequence[Record],
+    scripts: Mapping[str, str],
+    catalogue: lessons.Catalogue | None = None,
+    past: Mapping[tuple[Row, Column], str] | None = None,
 ) -> dict[str, Any]:
-    """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}, and ``catalogue``
-    tells about models beyond their records (`leaderboard.page.lessons`)."""
+    """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}, ``catalogue``
+    tells about models beyond their records (`leaderboard.page.lessons`), and ``past`` is the markup of the histories of
+    cells (`leaderboard.page.history`)."""
+    past = past or {}
     catalogue = catalogue or {}
     scale = _scale(grid)
     costs = {row: cost_of(row) for row in grid.rows}
@@ -54,7 +60,7 @@ def board(
     filled = [any(line[j] for line in scored) for j in range(len(grid.columns))]
     rows = [
         _row(grid, row, costs[row], scale, ids[row])
-        | {"sheet": Markup("".join(cell.sheet for cell in cells[i])), "scored": any(scored[i])}
+        | {"sheet": _sheet(grid, row, cells[i], past), "scored": any(scored[i])}
         | {"scores": Markup("".join(cell.score for cell, one in zip(cells[i], filled, strict=True) if one))}
         for i, row in enumerate(grid.rows)
     ]
@@ -96,6 +102,12 @@ def board(
         "plot": _PLOT,
         "data": _data(grid, rows, scripts),
     }
+
+
+def _sheet(grid: Grid, row: Row, places: Sequence[Places], past: Mapping[tuple[Row, Column], str]) -> Markup:
+    """The lines of a row's sheet, each cell followed by its history."""
+    pairs = zip(grid.columns, places, strict=True)
+    return Markup("".join(cell.sheet + past.get((row, column), "") for column, cell in pairs))
 
 
 def _blank(grid: Grid, rows: Sequence[dict[str, Any]], columns: Sequence[dict[str, Any]]) -> dict[str, Any]:

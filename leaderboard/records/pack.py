@@ -68,6 +68,11 @@ def read(path: Path) -> Pack:
         content = Path(path).read_bytes()
     except OSError as error:
         raise PackError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return unpacked(content, path)
+
+
+def unpacked(content: bytes, path: Path | str) -> Pack:
+    """The pack with this ``content``, for errors called ``path``; checked as `read` does."""
     plain, fault = _plain(content)
     first, *texts = plain.split(_END)
     try:

@@ -22,12 +22,10 @@ def arrange(records: Iterable[Record]) -> Grid:
     """The grid of ``records``; rows by falling average, the incomplete ones after them by
     their mean place on the tasks that they have, and those without a score last."""
     notes: list[str] = []
-    columns, column_of = _columns(list(records), notes)
-    rows, row_of = _rows(column_of)
+    rows, columns, found = _placed(list(records), notes)
     draws: dict[tuple[Row, Column], dict[Draw, Record]] = {}
     aside: Counter[tuple[str, str]] = Counter()
-    placed = ((record, row, column) for record, column in column_of.values() for row in row_of[id(record)])
-    for record, row, column in placed:
+    for record, row, column in found:
         held, draw = draws.setdefault((row, column), {}), draw_of(record)
         if rival := held.get(draw):
             aside[(row.title, column.title)] += 1
@@ -43,6 +41,20 @@ def arrange(records: Iterable[Record]) -> Grid:
     behind = _behind(grid)
     ordered = sorted(rows, key=lambda row: (_rank(grid, row), behind[row], row.title))
     return Grid(rows=tuple(ordered), columns=columns, cells=cells, notes=tuple(notes))
+
+
+def places(records: Iterable[Record]) -> list[tuple[Record, Row, Column]]:
+    """Each record with its row and column; one that stands in several rows, once for each. In contrast to the cells
+    of a grid, older records of a seed that was run again are among them."""
+    return _placed(list(records), [])[2]
+
+
+def _placed(
+    records: Sequence[Record], notes: list[str]
+) -> tuple[tuple[Row, ...], tuple[Column, ...], list[tuple[Record, Row, Column]]]:
+    columns, column_of = _columns(records, notes)
+    rows, row_of = _rows(column_of)
+    return rows, columns, [(record, row, one) for record, one in column_of.values() for row in row_of[id(record)]]
 
 
 def _rank(grid: Grid, row: Row) -> float:

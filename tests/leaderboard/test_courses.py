@@ -102,6 +102,18 @@ def test_many_models_have_colours_and_dashes_that_tell_them_apart():
     assert all(later - earlier > 15.9 for earlier, later in zip(sorted(heights), sorted(heights)[1:], strict=False))
 
 
-def test_runs_without_courses_have_no_such_section(tmp_path):
-    write(tmp_path / "run", record())
+def test_pretrainings_without_a_curve_are_counted_and_the_reason_is_said(run, tmp_path):
+    write(run, record(name="elmo"))
+    source = board.build([run], tmp_path / "site").read_text()
+    assert "1 of 3 pre-trainings have no curve, because" in source and source.count('class="mean"') == 4
+    write(tmp_path / "old", record())
+    source = board.build([tmp_path / "old"], tmp_path / "old site").read_text()
+    section = source[source.index('id="courses"') :].partition("</section>")[0]
+    assert "The pre-training of this board has no curve" in section and "<svg" not in section
+    assert 'href="#courses"' not in source
+
+
+def test_what_is_not_pretrained_here_has_no_such_section(tmp_path):
+    write(tmp_path / "run", record(kind="random"))
+    write(tmp_path / "run", record(kind="published", row={"division": "published"}))
     assert 'id="courses"' not in board.build([tmp_path / "run"], tmp_path / "site").read_text()

@@ -1,0 +1,101 @@
+"""The history of each cell in the drill-down of the board: a picture and a list of the commits that changed it.
+
+It is shown for accepted baselines in a git repository. Cells with a single commit have no history to show.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+from ptmbench.leaderboard.page import charts
+from ptmbench.leaderboard.records.history import History, HistoryError, history, is_baseline
+from ptmbench.leaderboard.records.store import runs_below
+from ptmbench.leaderboard.scores.grid import Column, Grid, Row
+from ptmbench.leaderboard.scores.history import Point, lines, points
+from ptmbench.leaderboard.text import clean
+
+_STEP, _HEIGHT, _LEFT = 28, 72, 46
+
+
+@dataclass(frozen=True)
+class Past:
+    """What git knows of the baselines on a page."""
+
+    histories: tuple[History, ...]
+    notes: tuple[str, ...]
+    """Sentences on what is missing."""
+
+
+NOTHING = Past((), ())
+
+
+def read(folders: Sequence[Path]) -> Past:
+    """The histories of the baselines below ``folders``."""
+    found, notes = [], []
+    for folder in (run for one in folders for run in runs_below(Path(one)) if is_baseline(run)):
+        try:
+            found.append(history(folder, folder.resolve().name))
+            notes += found[-1].notes
+        except HistoryError as error:
+            notes.append(str(error))
+    return Past(tuple(found), tuple(notes))
+
+
+def markup(grid: Grid, past: Past) -> dict[tuple[Row, Column], Markup]:
+    """A table row for each cell of ``grid`` that several commits changed, to follow the cell on its row's sheet."""
+    found: dict[tuple[Row, Column], Markup] = {}
+    for one in past.histories:
+        for (row, column), changes in points(grid, one.versions).items():
+            if len(changes) > 1:
+                found.setdefault((row, column), _details(column, changes))
+    return found
+
+
+def _details(column: Column, changes: Sequence[Point]) -> Markup:
+    told = "".join(_item(line) for line in lines(changes, column.decimals))
+    summary = f"<summary>History: {len(changes)} commits changed this cell</summary>"
+    return Markup(f"<tr class=past><td colspan=7><details>{summary}{_picture(changes)}<ol>\n{told}</ol></details>\n")
+
+
+def _item(line: Mapping[str, str]) -> str:
+    """One commit as a sentence."""
+    score = f"<b>{_inert(line['score'])}</b>"
+    if line["interval"]:
+        score += f" ({_inert(line['interval'])})"
+    when = " ".join(filter(None, (line["date"], line["commit"])))
+    told = (line["seeds"], line["change"])
+    return f"<li>{_inert(when)}: {score}, {_inert('; '.join(filter(None, told)))}. {_inert(line['reason'])}\n"
+
+
+def _inert(text: str) -> str:
+    return str(escape(clean(text)))
+
+
+def _picture(changes: Sequence[Point]) -> Markup:
+    """Score with interval at each commit; nothing for fewer than two scores."""
+    scored = {i: one.cell for i, one in enumerate(changes) if one.cell is not None and one.cell.ok}
+    known = {i: cell for i, cell in scored.items() if math.isfinite(cell.summary.mean)}
+    if len(known) < 2:
+        return Markup("")
+    ends = [x for cell in known.values() for x in (cell.summary.mean, *cell.interval) if math.isfinite(x)]
+    levels = charts.round_levels(min(ends), max(ends))
+    levels = [levels[0], levels[-1]]
+    up, width = charts.scale(levels, _HEIGHT - 10, 10), _LEFT + _STEP * len(changes)
+    at = {i: _LEFT + _STEP * (i + 0.5) for i in known}
+    whiskers = [
+        f"M{at[i]:.0f} {up(cell.interval.low):.1f}V{up(cell.interval.high):.1f}"
+        for i, cell in known.items()
+        if all(map(math.isfinite, cell.interval))
+    ]
+    means = [f"{at[i]:.0f} {up(cell.summary.mean):.1f}" for i, cell in known.items()]
+    parts = [
+        *charts.rules(levels, up, _LEFT, width),
+        f'<path class=range d="{"".join(whiskers)}"/>',
+        f'<path class=front d="M{"L".join(means)}"/>',
+        f'<path class=dots d="{"".join(f"M{one}h0" for one in means)}"/>',
+    ]
+    size = f'viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
+    return Markup(f"<svg class=past {size} aria-hidden=true>{''.join(parts)}</svg>")

@@ -1,0 +1,71 @@
+"""The history of a baseline as lines of text, for the command ``history``. The board has the same in its drill-down."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from ptmbench.leaderboard.page.anchors import column_anchors, row_anchors
+from ptmbench.leaderboard.page.cells import cell_anchor
+from ptmbench.leaderboard.records.history import History, HistoryError, Version, history
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.grid import Column
+from ptmbench.leaderboard.scores.history import Point, lines, points
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Told:
+    lines: tuple[tuple[str, ...], ...]
+    """A line of titles and the lines below it."""
+    notes: tuple[str, ...]
+
+
+def commits(folder: Path) -> Told:
+    """The commits of the baseline in ``folder``: date, number of records, number of changed cells, reason."""
+    found = history(folder)
+    changed = Counter(id(one.version) for _, changes in _named(found).values() for one in changes)
+    told = [
+        (_commit(one), one.date[:10], str(len(one.records)), str(changed[id(one)]), one.reason or one.subject)
+        for one in found.versions
+    ]
+    return Told((("commit", "date", "records", "cells changed", "reason"), *told), found.notes)
+
+
+def cells(folder: Path, part: str) -> Told:
+    """The commits that changed the cells whose names hold ``part``, with the scores after each.
+
+    `HistoryError` where no cell of the baseline has such a name.
+    """
+    found = history(folder)
+    named = _named(found)
+    asked = part.strip().lstrip("#").removeprefix("cell-").lower()
+    chosen = {name: one for name, one in named.items() if asked in name.lower()}
+    if not chosen:
+        near = get_close_matches(asked, named, n=_MOST_NAMED, cutoff=0.3) or sorted(named)[:_MOST_NAMED]
+        raise HistoryError(
+            f"No cell of {folder} is called '{part}'. It has {len(named)} cells, such as {', '.join(near)}."
+        )
+    told = [
+        (name, *line.values())
+        for name, (column, changes) in sorted(chosen.items())
+        for line in lines(changes, column.decimals)
+    ]
+    titles = ("cell", "commit", "date", "score", "95 % interval", "seeds", "change", "reason")
+    return Told((titles, *told), found.notes)
+
+
+def _named(found: History) -> Mapping[str, tuple[Column, Sequence[Point]]]:
+    """{name of a cell: its column and its points}; names are those of the board without "cell-"."""
+    grid = arrange(found.versions[-1].records)
+    rows, columns = row_anchors(grid.rows), column_anchors(grid.columns)
+    return {
+        cell_anchor(rows[row], columns[column]).removeprefix("cell-"): (column, changes)
+        for (row, column), changes in points(grid, found.versions).items()
+    }
+
+
+def _commit(version: Version) -> str:
+    return version.commit[:10] or "not committed"

@@ -1,0 +1,118 @@
+"""What became of each cell from one commit of a baseline to the next.
+
+Scores are compared only where they may be: the records of all commits are arranged together, so a new version of a
+task, another data set, corpus or budget begins a history of its own. Means and intervals are computed by the rules of
+this version of ptmbench for all commits.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.leaderboard.records.history import Version
+from ptmbench.leaderboard.records.record import Draw, Record, draw_of
+from ptmbench.leaderboard.scores.arrange import places
+from ptmbench.leaderboard.scores.grid import Cell, Column, Grid, Row, drawn_words
+from ptmbench.leaderboard.text import number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A cell as a commit left it."""
+
+    version: Version
+    cell: Cell | None
+    """None where the commit has no record of the cell."""
+    change: str
+    """What the commit changed, in words: "2 seeds added"."""
+
+
+def points(grid: Grid, versions: Sequence[Version]) -> dict[tuple[Row, Column], tuple[Point, ...]]:
+    """For each cell of ``grid`` the commits that changed its records, oldest first. A cell that is in no version is
+    left out."""
+    records = {record.seal: record for version in versions for record in version.records}
+    home: dict[str, tuple[Row, Column]] = {}
+    members: dict[tuple[Row, Column], list[str]] = {}
+    for record, row, column in places(records.values()):
+        home.setdefault(record.seal, (row, column))
+        members.setdefault((row, column), []).append(record.seal)
+    held = [{record.seal for record in version.records} for version in versions]
+    found = {}
+    for pair, cell in grid.cells.items():
+        place = next((home[record.seal] for record in cell.records if record.seal in home), None)
+        if place is not None:
+            drawn = [_newest([records[seal] for seal in members[place] if seal in there]) for there in held]
+            found[pair] = tuple(_changed(versions, drawn))
+    return found
+
+
+def _newest(records: Sequence[Record]) -> dict[Draw, Record]:
+    """The record of each seed; of a seed that was run again, the newest one, as on the board."""
+    found: dict[Draw, Record] = {}
+    for record in sorted(records, key=lambda one: (one.finished, one.seal)):
+        found[draw_of(record)] = record
+    return dict(sorted(found.items()))
+
+
+def _changed(versions: Sequence[Version], drawn: Sequence[Mapping[Draw, Record]]) -> list[Point]:
+    """A point for each of ``versions`` whose records ``drawn`` differ from those of the version before it."""
+    found: list[Point] = []
+    before: Mapping[Draw, Record] = {}
+    for version, now in zip(versions, drawn, strict=True):
+        if version.fault and not version.records:  # unknown is not removed
+            continue
+        if {one.seal for one in now.values()} != {one.seal for one in before.values()}:
+            cell = Cell(records=tuple(now.values())) if now else None
+            found.append(Point(version=version, cell=cell, change=_words(before, now)))
+            before = now
+    return found
+
+
+def _words(before: Mapping[Draw, Record], now: Mapping[Draw, Record]) -> str:
+    again = [draw for draw in now if draw in before and before[draw].seal != now[draw].seal]
+    counts = (
+        ([draw for draw in now if draw not in before], "added"),
+        (again, "measured again"),
+        ([draw for draw in before if draw not in now], "removed"),
+    )
+    words = [f"{drawn_words(draws)} {what}" for draws, what in counts if draws]
+    for name, said in (("version", "version of the adaptation"), ("settings", "settings of the adaptation")):
+        old, new = (_distinct(side, name) for side in (before, now))
+        if old and new and old != new:
+            words.append(f"other {said}")
+    return ", ".join(words)
+
+
+def _distinct(side: Mapping[Draw, Record], name: str) -> list[Any]:
+    """The different values of a part of the adaptation."""
+    found: list[Any] = []
+    for record in side.values():
+        if (value := record.adaptation.get(name, 1)) not in found:
+            found.append(value)
+    return found
+
+
+def lines(points: Sequence[Point], decimals: int) -> list[dict[str, str]]:
+    """The ``points`` as text, a line each: "commit", "date", "score", "interval", "seeds", "change" and "reason"."""
+    return [_line(point, decimals) for point in points]
+
+
+def _line(point: Point, decimals: int) -> dict[str, str]:
+    version, cell = point.version, point.cell
+    score, interval, seeds = "no record", "", ""
+    if cell is not None and cell.ok:
+        score, seeds = number(cell.summary.mean, decimals=decimals), cell.drawn
+        if all(map(math.isfinite, cell.interval)):
+            interval = " to ".join(number(end, decimals=decimals) for end in cell.interval)
+    elif cell is not None and cell.blank:
+        score = cell.blank[0]
+    return {
+        "commit": version.commit[:10] or "not committed",
+        "date": version.date[:10],
+        "score": score,
+        "interval": interval,
+        "seeds": seeds,
+        "change": point.change,
+        "reason": version.reason or version.subject,
+    }

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from markupsafe import Markup, escape
+from markupsafe import escape
 
 from ptmbench.leaderboard.page import charts
 from ptmbench.leaderboard.records.history import History, HistoryError, history, is_baseline
@@ -44,9 +44,9 @@ def read(folders: Sequence[Path]) -> Past:
     return Past(tuple(found), tuple(notes))
 
 
-def markup(grid: Grid, past: Past) -> dict[tuple[Row, Column], Markup]:
+def markup(grid: Grid, past: Past) -> dict[tuple[Row, Column], str]:
     """A table row for each cell of ``grid`` that several commits changed, to follow the cell on its row's sheet."""
-    found: dict[tuple[Row, Column], Markup] = {}
+    found: dict[tuple[Row, Column], str] = {}
     for one in past.histories:
         for (row, column), changes in points(grid, one.versions).items():
             if len(changes) > 1:
@@ -54,10 +54,10 @@ def markup(grid: Grid, past: Past) -> dict[tuple[Row, Column], Markup]:
     return found
 
 
-def _details(column: Column, changes: Sequence[Point]) -> Markup:
+def _details(column: Column, changes: Sequence[Point]) -> str:
     told = "".join(_item(line) for line in lines(changes, column.decimals))
     summary = f"<summary>History: {len(changes)} commits changed this cell</summary>"
-    return Markup(f"<tr class=past><td colspan=7><details>{summary}{_picture(changes)}<ol>\n{told}</ol></details>\n")
+    return f"<tr class=past><td colspan=7><details>{summary}{_picture(changes)}<ol>\n{told}</ol></details>\n"
 
 
 def _item(line: Mapping[str, str]) -> str:
@@ -74,12 +74,12 @@ def _inert(text: str) -> str:
     return str(escape(clean(text)))
 
 
-def _picture(changes: Sequence[Point]) -> Markup:
+def _picture(changes: Sequence[Point]) -> str:
     """Score with interval at each commit; nothing for fewer than two scores."""
     scored = {i: one.cell for i, one in enumerate(changes) if one.cell is not None and one.cell.ok}
     known = {i: cell for i, cell in scored.items() if math.isfinite(cell.summary.mean)}
     if len(known) < 2:
-        return Markup("")
+        return ""
     ends = [x for cell in known.values() for x in (cell.summary.mean, *cell.interval) if math.isfinite(x)]
     levels = charts.round_levels(min(ends), max(ends))
     levels = [levels[0], levels[-1]]
@@ -98,4 +98,4 @@ def _picture(changes: Sequence[Point]) -> Markup:
         f'<path class=dots d="{"".join(f"M{one}h0" for one in means)}"/>',
     ]
     size = f'viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
-    return Markup(f"<svg class=past {size} aria-hidden=true>{''.join(parts)}</svg>")
+    return f"<svg class=past {size} aria-hidden=true>{''.join(parts)}</svg>"

@@ -5,7 +5,9 @@ Texts are cut by the tokenizer of the plan if an earlier run made it; otherwise 
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from ptmbench.bench.engine.budget import steps_of
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import Recipe, recipe_of
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, TransformedModel
+from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact, Cell, Given, TransformedModel
 from ptmbench.bench.runs.examples import read, unfit
 from ptmbench.bench.runs.plan import Plan, teacher_row
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
@@ -36,7 +38,7 @@ EFFICIENCY = 0.4
 """FLOP/s of small networks in training, as a share of the rate of a matrix product."""
 _CUT = Cut(Vocabulary(size=8000))
 """How texts are cut if the plan does not say it."""
-_STEP = 0.004
+STEP = 0.004
 """Seconds of overhead per pre-training step, with making its batch. Steps of word vectors are mostly overhead."""
 _WHAT = {"cell": "cell", "adapted": "adapt", "transformed": "transform"}
 """First column of the table, by kind of artefact."""
@@ -44,35 +46,71 @@ FIXED = 1.0
 """Seconds of overhead per cell: loading weights, making batches, scoring."""
 
 
-def table(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> str:
-    """The plan as tab-separated lines, each with its cost estimate, and a last line with the total.
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """The estimated cost of one artefact of a plan: a pre-training, an adapted model or a cell."""
+
+    piece: Artefact
+    names: tuple[str, ...]
+    """What it is, model, task, adaptation and seed."""
+    tokens: float
+    flops: float
+    seconds: float
+    """On one core; 0 if it is not applicable."""
+    note: str = ""
+    """Why it is not applicable."""
+
+    @property
+    def line(self) -> str:
+        """A line of the table of a dry run."""
+        cost = f"{self.tokens:.3g}\t{self.flops:.2g}\t{duration(self.seconds)}"
+        return "\t".join((*self.names, f"not applicable, because {self.note}" if self.note else cost))
+
+
+def estimates(
+    plan: Plan,
+    data: Path,
+    rate: float,
+    shape: Size | None = None,
+    neighbours: Mapping[str, Size] | None = None,
+) -> Iterator[Estimate]:
+    """Estimates the artefacts of ``plan`` on a core that computes ``rate`` FLOP/s, pre-trainings first.
 
     ``shape`` is the shape of the checkpoint that all cells adapt, ``neighbours`` are the shapes of given extra encoders
     by model. Other shapes follow from the sizes of the rows.
     """
-    rate, lines, total = flops_per_second() * EFFICIENCY, [], 0.0
-    lines.append("what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime")
     for pretraining in plan.pretrainings:
         tokens, flops, seconds = pretraining_cost(pretraining, rate)
-        total += seconds
-        cost = f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
-        lines.append(f"pre-train\t{pretraining.name}\t\t\t{pretraining.seed}\t{cost}")
+        names = ("pre-train", pretraining.name, "", "", str(pretraining.seed))
+        yield Estimate(piece=pretraining, names=names, tokens=tokens, flops=flops, seconds=seconds)
     examples: dict[str, Any] = {}
+    costs: dict[Any, tuple[float, float, str]] = {}
     for piece in plan.artefacts:
         if not isinstance(piece, AdaptedModel | Cell):
             continue
         what, cell = _WHAT[piece.kind], piece if isinstance(piece, Cell) else piece.cell
         made = isinstance(piece, TransformedModel)
         cut = examples.get(cell.tokenizer) or examples.setdefault(cell.tokenizer, _cut(plan, cell))
-        tokens, flops, note = cell_cost(cell, data, examples, shape, neighbours, made, cut)
-        seconds = flops / rate + FIXED
-        total += 0.0 if note else seconds
-        cost = f"not applicable, because {note}" if note else f"{tokens:.3g}\t{flops:.2g}\t{duration(seconds)}"
-        who = f"{cell.who} {cell.chosen_by}".rstrip()
-        lines.append(f"{what}\t{who}\t{cell.column}\t{cell.treatment}\t{cell.seed}\t{cost}")
+        alike = (made, cell.who, cell.column, cell.treatment, cell.chosen_by, bool(cell.predictor), repr(cell.settings))
+        if alike not in costs:  # seeds cost the same
+            costs[alike] = cell_cost(cell, data, examples, shape, neighbours, made, cut)
+        tokens, flops, note = costs[alike]
+        names = (what, f"{cell.who} {cell.chosen_by}".rstrip(), cell.column, cell.treatment, str(cell.seed))
+        seconds = 0.0 if note else flops / rate + FIXED
+        yield Estimate(piece=piece, names=names, tokens=tokens, flops=flops, seconds=seconds, note=note)
+
+
+def table(plan: Plan, found: Sequence[Estimate], rate: float) -> str:
+    """The estimates ``found`` of ``plan`` as tab-separated lines, and a last line with the total."""
     count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
-    lines.append(f"total\t{count}\t\t\t\t\t\tabout {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s")
-    return "\n".join(lines)
+    total = duration(sum(one.seconds for one in found))
+    return "\n".join(
+        [
+            "what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime",
+            *(one.line for one in found),
+            f"total\t{count}\t\t\t\t\t\tabout {total} of one core at {rate / 1e9:.0f} GFLOP/s",
+        ]
+    )
 
 
 def seconds_of(
@@ -83,11 +121,12 @@ def seconds_of(
     neighbours: Mapping[str, Size] | None = None,
 ) -> float:
     """Estimated seconds of ``cell`` on one core of this machine; infinite if it is not applicable. Arguments as in
-    `table`; ``seen`` caches the sizes of tasks between calls, initially {}."""
+    `estimates`; ``seen`` caches the sizes of tasks between calls, initially {}."""
     _, flops, note = cell_cost(cell, data, seen, shape, neighbours)
     return math.inf if note else flops / (flops_per_second() * EFFICIENCY) + FIXED
 
 
+@cache
 def flops_per_second() -> float:
     """FLOP/s of a float32 matrix product on one core of this machine, measured for a quarter of a second.
 
@@ -119,7 +158,7 @@ def pretraining_cost(pretraining: Pretraining, rate: float) -> tuple[float, floa
         seconds = pretraining.budget.minutes * 60
         return seconds * rate / per_token, seconds * rate, seconds
     flops = steps * per_step * per_token
-    return steps * per_step, flops, flops / rate + steps * _STEP
+    return steps * per_step, flops, flops / rate + steps * STEP
 
 
 def cell_cost(

@@ -97,10 +97,10 @@ def run_suite(options: RunOptions) -> int:
     cells = tuple({cell.key: cell for cell in planned}.values())  # those of twins come with every draw
     check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
     whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
-    if options.dry_run:
-        from ptmbench.bench.runs.estimate import table
+    from ptmbench.bench.runs import outlook
 
-        print(table(whole, data))
+    if options.dry_run:
+        outlook.dry_run(whole, data)
         return OK
     if training_of:
         training_of.check()
@@ -120,6 +120,7 @@ def run_suite(options: RunOptions) -> int:
         return carry(whole, job, out, options.carry)
     if workers.strategy != "one":  # a pre-training uses all devices, so a second worker would have none
         workers = replace(workers, jobs=workers.jobs or 1)
+    outlook.tell(whole, data, out)
     return execute(whole, job, out, workers, output.retry)
 
 
@@ -186,11 +187,11 @@ def evaluate(options: EvaluateOptions) -> int:
             *cells,
         )
     )
-    if options.dry_run:
-        from ptmbench.bench.runs.estimate import table
+    from ptmbench.bench.runs import outlook
 
-        shapes = {name: Size(**one.about["shape"]) for name, one in read.items()}
-        print(table(whole, data, Size(**about["shape"]), shapes))
+    shape, shapes = Size(**about["shape"]), {name: Size(**one.about["shape"]) for name, one in read.items()}
+    if options.dry_run:
+        outlook.dry_run(whole, data, shape, shapes)
         return OK
     job = Job(
         data=str(data.resolve()),
@@ -201,6 +202,7 @@ def evaluate(options: EvaluateOptions) -> int:
         model_options=False,
         save_every=output.save_every,
     )
+    outlook.tell(whole, data, out, shape, shapes)
     return execute(whole, job, out, options.workers, output.retry)
 
 

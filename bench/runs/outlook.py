@@ -1,0 +1,100 @@
+"""What a run says before it starts: the estimated time, what takes most of it, and a warning with the next step where a
+pre-training takes far longer than the rest. The estimates are those of `bench.runs.estimate`.
+
+An estimate never stops a run: if it fails, the run starts without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ptmbench.bench.console import duration, say
+from ptmbench.bench.engine.budget import written
+from ptmbench.bench.runs import estimate
+from ptmbench.bench.runs.estimate import Estimate
+from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.results import settled
+from ptmbench.bench.runs.trainings import Pretraining
+from ptmbench.models.card import Size
+
+LONG = 1800.0
+"""Seconds of a pre-training below which nobody is warned."""
+FAR = 5
+"""A pre-training is warned about if it takes so many times as long as those of all other models."""
+
+
+def dry_run(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> None:
+    """Prints the table of estimates on stdout, and what takes most of the time on stderr. Arguments as in
+    `bench.runs.estimate.estimates`."""
+    rate = _rate()
+    found = list(estimate.estimates(plan, data, rate, shape, neighbours))
+    print(estimate.table(plan, found, rate))
+    for sentence in sentences(found, rate):
+        say(sentence)
+
+
+def tell(
+    plan: Plan, data: Path, out: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None
+) -> None:
+    """Says how long the part of ``plan`` takes that the run folder ``out`` does not have yet."""
+    try:
+        rate, there = _rate(), settled(out, plan)
+        left = [one for one in estimate.estimates(plan, data, rate, shape, neighbours) if one.piece.key not in there]
+    except Exception as error:  # what is wrong is reported by the cell that needs it
+        say(f"The time of this run cannot be estimated: {type(error).__name__}.")
+        return
+    for sentence in sentences(left, rate):
+        say(sentence)
+
+
+def sentences(found: Sequence[Estimate], rate: float) -> list[str]:
+    """The estimated time, its largest part, and warnings; [] if nothing is left to do."""
+    work = sorted((one for one in found if not one.note), key=lambda one: -one.seconds)
+    if not work:
+        return []
+    total, first = sum(one.seconds for one in work), work[0]
+    told = f"Estimated work: about {duration(total)} of one core at {rate / 1e9:.0f} GFLOP/s."
+    if len(work) > 1 and first.seconds >= total / 4:
+        told += f" The longest part is {_named(first)} with {duration(first.seconds)}."
+    return [told, *_warnings(work, rate)]
+
+
+def _warnings(work: Sequence[Estimate], rate: float) -> list[str]:
+    """A sentence for each long pre-training that is mostly overhead, or that takes far longer than the others with the
+    same budget."""
+    made = [one for one in work if isinstance(one.piece, Pretraining) and one.piece.budget.unit != "minutes"]
+    found = []
+    for one in made:
+        others = [other.seconds for other in made if other.piece.budget == one.piece.budget and not _alike(one, other)]
+        rest, overhead = max(others, default=0.0), one.seconds - one.flops / rate
+        if one.seconds < LONG or not (overhead > one.seconds / 2 or 0 < FAR * rest <= one.seconds):
+            continue
+        told = f"Warning: {_named(one)} takes about {duration(one.seconds)}"
+        told += f", the longest one of another model {duration(rest)}. " if rest else ". "
+        if overhead > one.seconds / 2:
+            steps = overhead / estimate.STEP
+            told += f"It has {steps:,.0f} steps of {one.flops / steps / 1e6:.2g} MFLOP each, so most of the time is "
+            told += "overhead. `--recipe batch=N` makes fewer and larger steps. "
+        budget = one.piece.budget
+        smaller = float(f"{budget.amount * LONG / 2 / one.seconds:.1g}")
+        if smaller >= 1:
+            told += f"`--{budget.unit} {written(smaller)}` takes about {duration(LONG / 2)}."
+        found.append(told.rstrip())
+    return found
+
+
+def _alike(one: Estimate, other: Estimate) -> bool:
+    """Whether both are pre-trainings of the same model, which may differ in their seeds."""
+    return (one.piece.model, one.piece.size) == (other.piece.model, other.piece.size)
+
+
+def _named(one: Estimate) -> str:
+    what, who, task, treatment, seed = one.names
+    if what == "pre-train":
+        return f"the pre-training of {who}, seed {seed},"
+    kind = "cell" if what == "cell" else "adapted model"
+    return f"the {kind} {' '.join((who, task, treatment))}, seed {seed},"
+
+
+def _rate() -> float:
+    """FLOP/s that a training reaches on one core of this machine."""
+    return estimate.flops_per_second() * estimate.EFFICIENCY

@@ -15,10 +15,6 @@ from ptmbench.models.card import Teacher
 _ROOT = Path(__file__).parent
 _SHARED = {"architectures", "layers", "objectives", "published", "text"}
 """Folders with what models share."""
-_SAMPLING = {"masking", "sampling"}
-"""Files of ``objectives`` that are no objectives: what their samplers share."""
-
-
 _added: list[Path] = []
 """Folders with models of users."""
 _sound: set[ModuleType] = set()
@@ -89,5 +85,6 @@ def teacher(name: str) -> Teacher | None:
 
 def objective_names() -> tuple[str, ...]:
     """Every objective's name (the survey's "pre-training task"), sorted."""
-    files = (_ROOT / "objectives").glob("[!_.]*.py")
-    return tuple(sorted({file.stem for file in files} - _SAMPLING))
+    from ptmbench.models import objectives
+
+    return objectives.names()

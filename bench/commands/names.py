@@ -40,6 +40,10 @@ def source(kind: str, name: str) -> Path:
         from ptmbench import models
 
         return models.paths()[name]
+    if kind == "objectives":
+        from ptmbench.models import objectives
+
+        return objectives.paths()[name]
     if kind == "tasks":
         from ptmbench import tasks
 
@@ -81,7 +85,7 @@ def _plugin_of(kind: str, name: str) -> str:
     """ " [plugin FOLDER]" for what comes from a plugin, "" otherwise."""
     from ptmbench.bench.runs import plugins
 
-    folder = plugins.folder_of(source(kind, name)) if kind in ("models", "tasks", "adaptations") else None
+    folder = plugins.folder_of(source(kind, name)) if kind in plugins.KINDS else None
     return f" [plugin {folder}]" if folder else ""
 
 

@@ -12,7 +12,7 @@ from ptmbench.bench import adapt
 from ptmbench.bench.adapt import transforms
 from ptmbench.bench.environment import ROOT
 from ptmbench.bench.errors import BrokenFile
-from ptmbench.models import story, taxonomy
+from ptmbench.models import objectives, story, taxonomy
 from ptmbench.models.card import Card
 from ptmbench.models.story import Story
 from ptmbench.models.taxonomy import Term
@@ -89,7 +89,7 @@ def _named(cards: Mapping[str, Card]) -> list[str]:
 
 def _objective(name: str) -> dict[str, Any]:
     """What the file of an objective tells; {} for a file that is no Python."""
-    path = ROOT / "models" / "objectives" / f"{name}.py"
+    path = objectives.paths().get(name, Path())
     try:
         told = story.read(path)
     except (OSError, SyntaxError, ValueError):

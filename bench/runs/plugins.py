@@ -1,11 +1,13 @@
-"""Plugins: models, tasks and adaptations of a user's own folder, which the registries then list with their own.
+"""Plugins: models, objectives, tasks and adaptations of a user's own folder, which the registries then list with their
+own.
 
     DIR/models/NAME.py        as a file of models/FOLDER
+    DIR/objectives/NAME.py    as a file of models/objectives
     DIR/tasks/NAME.py         as a file of tasks
     DIR/adaptations/NAME/     as a folder of bench/adapt
 
 A folder is named by ``--plugin DIR``, or by an installed package with an entry point of the group `GROUP` whose value
-is the package that holds the three folders. Workers get the folders through their job. Nothing of a plugin is imported
+is the package that holds these folders. Workers get the folders through their job. Nothing of a plugin is imported
 before it is used. The hash of each file of a plugin is part of the key of the cells that it has a part in.
 """
 
@@ -19,9 +21,10 @@ from pathlib import Path
 from ptmbench import models, tasks
 from ptmbench.bench import adapt, baselines
 from ptmbench.bench.errors import BrokenFile, EnvironmentProblem, UsageError
+from ptmbench.models import objectives
 
 GROUP = "ptmbench.plugins"
-_KINDS = {"models": models, "tasks": tasks, "adaptations": adapt}
+KINDS = {"models": models, "objectives": objectives, "tasks": tasks, "adaptations": adapt}
 _used: list[Path] = []
 
 
@@ -31,16 +34,15 @@ def use(folder: Path) -> None:
     folder = Path(folder).expanduser().resolve()
     if folder in _used:
         return
-    parts = {kind: folder / kind for kind in _KINDS if (folder / kind).is_dir()}
+    parts = {kind: folder / kind for kind in KINDS if (folder / kind).is_dir()}
     if not parts:
         raise EnvironmentProblem(
-            f"{folder} is not a plugin: it has none of the folders {', '.join(_KINDS)}. Give the folder that holds "
-            "them."
+            f"{folder} is not a plugin: it has none of the folders {', '.join(KINDS)}. Give the folder that holds them."
         )
     for kind, part in parts.items():
         _check_names(kind, part)
     for kind, part in parts.items():
-        _KINDS[kind].extend(part)
+        KINDS[kind].extend(part)
     importlib.invalidate_caches()
     _used.append(folder)
 
@@ -72,10 +74,14 @@ def folder_of(path: Path) -> Path | None:
 
 
 def sources(models_used: Iterable[str | None], task: str = "", adaptation: str = "") -> dict[str, str]:
-    """{file or folder below its plugin: SHA-256} for those of the given names that come from plugins."""
+    """{file or folder below its plugin: SHA-256} for those of the given names that come from plugins, and for the
+    objectives of these models that do."""
     if not _used:
         return {}
-    files = [models.paths()[name] for name in models_used if name]
+    used_models = [name for name in models_used if name]
+    files = [models.paths()[name] for name in used_models]
+    if any(map(folder_of, objectives.paths().values())):
+        files += [objectives.paths()[one] for name in used_models for one in models.load(name).CARD.objectives]
     files += [tasks.path(task.partition("-")[0])] if task else []
     files += [adapt.path(adaptation).parent] if adaptation in adapt.names() else []
     found = {file: folder for file in files if (folder := folder_of(file))}
@@ -83,7 +89,7 @@ def sources(models_used: Iterable[str | None], task: str = "", adaptation: str =
 
 
 def _check_names(kind: str, part: Path) -> None:
-    package = _KINDS[kind]
+    package = KINDS[kind]
     known = {*package.names(), *(baselines.names() if kind == "models" else ())}
     for path in sorted(part.glob("[!_.]*/__init__.py" if kind == "adaptations" else "[!_.]*.py")):
         name = path.parent.name if kind == "adaptations" else path.stem

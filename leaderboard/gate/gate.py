@@ -21,6 +21,7 @@ from ptmbench.leaderboard.gate.drops import IDENTICAL, Scorer, scoring_change
 from ptmbench.leaderboard.gate.sides import Group, Side
 from ptmbench.leaderboard.gate.verdicts import (
     APART,
+    BLANK,
     ENOUGH,
     INCONCLUSIVE,
     MISSING,
@@ -117,7 +118,10 @@ def _compare(
         return Verdict(verdict=NEW, reason="BASE has no such cell.", **about)
     scored = [_scored(group) for group in (one, other) if group]
     if not scored[0] and not _diverged(one):
-        return Verdict(verdict=NEW, reason="BASE has no score of it either.", **about)
+        if len(scored) > 1 and scored[1]:
+            return Verdict(verdict=NEW, reason="BASE has no score of it.", **about)
+        text = next((record.reason["text"] for record in one.records.values() if record.reason), "")
+        return Verdict(verdict=BLANK, reason=f"Neither side has a score, {text}".rstrip(", "), **about)
     if other is None:
         return Verdict(verdict=MISSING, reason="BASE has this cell, HEAD has no record of it.", **about)
     if apart:

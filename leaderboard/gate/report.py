@@ -13,7 +13,17 @@ from xml.etree import ElementTree
 
 from ptmbench.leaderboard.gate.cost import Time
 from ptmbench.leaderboard.gate.gate import Gate
-from ptmbench.leaderboard.gate.verdicts import APART, INCONCLUSIVE, MISSING, NEW, ON_AVERAGE, PASS, REGRESSION, Verdict
+from ptmbench.leaderboard.gate.verdicts import (
+    APART,
+    BLANK,
+    INCONCLUSIVE,
+    MISSING,
+    NEW,
+    ON_AVERAGE,
+    PASS,
+    REGRESSION,
+    Verdict,
+)
 from ptmbench.leaderboard.text import clean, markdown_cell, number
 
 SCHEMA = 1
@@ -22,8 +32,17 @@ COMMENT = 60_000
 ANNOTATIONS = 10
 UNDER = "Under conditions, not in the mean drop"
 _TEXT = 400  # characters of one reason; a traceback's line has no end
-_ORDER = (REGRESSION, APART, MISSING, INCONCLUSIVE, PASS, NEW)
-_SIGNS = {REGRESSION: "✗", APART: "≠", MISSING: "?", INCONCLUSIVE: "~", PASS: "✓", NEW: "+", ON_AVERAGE: "≈"}
+_ORDER = (REGRESSION, APART, MISSING, INCONCLUSIVE, PASS, NEW, BLANK)
+_SIGNS = {
+    REGRESSION: "✗",
+    APART: "≠",
+    MISSING: "?",
+    INCONCLUSIVE: "~",
+    PASS: "✓",
+    NEW: "+",
+    BLANK: "·",
+    ON_AVERAGE: "≈",
+}
 
 
 def to_json(gate: Gate) -> str:
@@ -75,7 +94,8 @@ def to_junit(gate: Gate) -> str:
     counts: Counter[str] = Counter()
     for cell in cases:
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(cell.row), name=_xml(_name(cell)))
-        kind = {REGRESSION: "failure", APART: "error", MISSING: "error", INCONCLUSIVE: "skipped", NEW: "skipped"}
+        kind = {REGRESSION: "failure", APART: "error", MISSING: "error"}
+        kind |= dict.fromkeys((INCONCLUSIVE, NEW, BLANK), "skipped")
         dearer = [_more(cost) for cost in cell.costs if cost.verdict == REGRESSION]
         tag = "failure" if dearer else kind.get(cell.verdict)
         if tag:

@@ -15,8 +15,8 @@ from ptmbench.leaderboard.gate.comparison import MOST_SEEDS, Drop
 from ptmbench.leaderboard.gate.cost import Cost
 
 ALPHA = 0.05
-REGRESSION, PASS, INCONCLUSIVE, MISSING, APART, NEW = (
-    "regression", "pass", "inconclusive", "missing", "not comparable", "new",
+REGRESSION, PASS, INCONCLUSIVE, MISSING, APART, NEW, BLANK = (
+    "regression", "pass", "inconclusive", "missing", "not comparable", "new", "no score",
 )  # fmt: skip
 ON_AVERAGE = "pass on average"
 """Only of a whole gate: its mean passes, and some of its cells are inconclusive."""

@@ -20,6 +20,7 @@ from ptmbench.bench.runs.plan import settings_of
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard.records.store import load
+from ptmbench.models import objectives
 from tests.bench import cells
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def plugin(tmp_path, monkeypatch):
     """A folder with a model, a task and an adaptation of their own; the registries are as before afterwards."""
     folder = tmp_path / "plugin"
-    for kind in ("models", "tasks", "adaptations"):
+    for kind in ("models", "objectives", "tasks", "adaptations"):
         (folder / kind).mkdir(parents=True)
     shutil.copy(ROOT / "models/non_contextual/word2vec.py", folder / "models/plugged_vectors.py")
     text = (ROOT / "tasks/sst2.py").read_text().replace('name="sst2"', 'name="plugged_reviews"')
@@ -40,13 +41,14 @@ def plugin(tmp_path, monkeypatch):
         file.write_text(file.read_text().replace("bench.adapt.features", "bench.adapt.plugged_features"))
     monkeypatch.setattr(plugins, "_used", [])
     monkeypatch.setattr(models, "_added", [])
+    monkeypatch.setattr(objectives, "_added", [])
     monkeypatch.setattr(tasks, "_added", [])
     monkeypatch.setattr(adapt, "_places", list(adapt._places))
-    for package in (models, tasks, adapt):
+    for package in (models, objectives, tasks, adapt):
         monkeypatch.setattr(package, "__path__", list(package.__path__))
     yield folder
     monkeypatch.undo()
-    for function in (models.paths, tasks.names, tasks._paths, adapt.names, adapt.only, adapt.load):
+    for function in (models.paths, objectives.paths, tasks.names, tasks._paths, adapt.names, adapt.only, adapt.load):
         function.cache_clear()
     for name in [name for name in sys.modules if "plugged" in name]:
         del sys.modules[name]
@@ -55,10 +57,10 @@ def plugin(tmp_path, monkeypatch):
 def forget(plugin: Path) -> None:
     """Takes ``plugin`` out of the registries, as they are in a fresh process."""
     plugins._used.clear()
-    for package, kind in ((models, "models"), (tasks, "tasks"), (adapt, "adaptations")):
+    for package, kind in ((models, "models"), (objectives, "objectives"), (tasks, "tasks"), (adapt, "adaptations")):
         package.__path__.remove(str(plugin / kind))
         (adapt._places if package is adapt else package._added).remove(plugin / kind)
-    for function in (models.paths, tasks.names, tasks._paths, adapt.names, adapt.only):
+    for function in (models.paths, objectives.paths, tasks.names, tasks._paths, adapt.names, adapt.only):
         function.cache_clear()
 
 
@@ -73,6 +75,32 @@ def test_what_a_plugin_adds_is_listed_with_its_source(plugin, capsys):
         assert main(["--plugin", str(plugin), "info", name]) == 0
         assert f"[plugin {plugin}]" in capsys.readouterr().out
     assert tasks.load("plugged_reviews-40").train_examples == 40  # a variant of it
+
+
+def test_a_model_may_bring_its_objective(plugin, tmp_path, capsys):
+    own = (ROOT / "models/objectives/mlm.py").read_text()
+    (plugin / "objectives/plugged_mlm.py").write_text(own)
+    model = (ROOT / "models/masked_language_modeling/roberta.py").read_text()
+    model = model.replace('objectives=("mlm",)', 'objectives=("plugged_mlm",)')
+    model = model.replace("import _joint, mlm, sampling", "import _joint, plugged_mlm as mlm, sampling")
+    (plugin / "models/plugged_roberta.py").write_text(model)
+    assert main(["ls", "objectives", f"--plugin={plugin}"]) == 0
+    assert f"[plugin {plugin}]" in next(
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("plugged_mlm ")
+    )
+    assert main(["info", "plugged_mlm", f"--plugin={plugin}"]) == 0 and "L_MLM" in capsys.readouterr().out
+    text = tmp_path / "text.txt"
+    text.write_text("A place of which little is read.\n" * 50)
+    asked = ["--corpus", str(text), "--steps", "1", "--batch", "2", "--length", "16", "--vocabulary", "120"]
+    assert main(["pretrain", "plugged_roberta", *asked, "--out", str(tmp_path / "out"), f"--plugin={plugin}"]) == 0
+    before = plugins.sources(("plugged_roberta",))
+    assert set(before) == {"models/plugged_roberta.py", "objectives/plugged_mlm.py"}
+    (plugin / "objectives/plugged_mlm.py").write_text(own + "\n")
+    assert plugins.sources(("plugged_roberta",)) != before  # another cell
+    forget(plugin)
+    shutil.copy(plugin / "objectives/plugged_mlm.py", plugin / "objectives/mlm.py")
+    with pytest.raises(UsageError, match="the name 'mlm' is taken"):
+        plugins.use(plugin)
 
 
 @pytest.mark.slow
@@ -158,7 +186,7 @@ def test_folders_of_adaptations_that_are_taken(plugin):
 
 def test_folders_that_are_no_plugins(tmp_path, capsys):
     with pytest.raises(
-        EnvironmentProblem, match="is not a plugin: it has none of the folders models, tasks, adaptations"
+        EnvironmentProblem, match="is not a plugin: it has none of the folders models, objectives, tasks, adaptations"
     ):
         plugins.use(tmp_path)
     assert main(["--plugin", str(tmp_path / "none"), "ls"]) == 4

@@ -352,3 +352,21 @@ def test_cells_under_a_condition_guard_and_stay_out_of_the_mean(tmp_path):
     assert conditional.condition == "misspellings" and conditional.verdict == "regression" and not conditional.counted
     alone = between(tmp_path / "alone", [noisy(0.0)], [noisy(0.0)])
     assert alone.macro is None and alone.verdict == "pass" and alone.status(strict=True) == 0
+
+
+def test_a_cell_without_a_score_on_either_side_is_not_called_new(tmp_path):
+    unfit = {"code": "no-head", "text": "because it has no head for this task."}
+    blanks = [blank(unfit["code"], unfit["text"], task="mrpc", seed=seed) for seed in range(2)]
+    base = side(tmp_path / "base", [*cells(range(2)), *blanks])
+    same = gate(base, side(tmp_path / "same", [*cells(range(2)), *blanks]), scorer)
+    gone = gate(base, side(tmp_path / "gone", cells(range(2))), scorer)
+    for found in (same, gone):
+        (one,) = [cell for cell in found.cells if cell.task == "mrpc"]
+        assert (one.verdict, one.reason) == (
+            "no score",
+            "Neither side has a score, because it has no head for this task.",
+        )
+        assert found.status() == 0
+    scored = [record(task="mrpc", seed=seed, value=70.0 + seed) for seed in range(2)]
+    new = gate(base, side(tmp_path / "new", [*cells(range(2)), *scored]), scorer)
+    assert [cell.verdict for cell in new.cells if cell.task == "mrpc"] == ["new"]

@@ -65,7 +65,8 @@ def evaluate(options: AdapterOptions) -> tuple[int, Path]:
                 statuses.append(work.run([*command, "--tasks", task.name, "--seed", str(one)]))
                 bar.advance()
         page = board.build([out], out / "board")
-    say(f"{len(asked)} cells ({', '.join(sorted(set(statuses)))}). Board: {page}")
+    told = ", ".join(f"{statuses.count(status)} {status}" for status in sorted(set(statuses)))
+    say(f"{len(asked)} cells ({told}). Board: {page}")
     return CELLS_FAILED if "failed" in statuses else OK, out
 
 
@@ -94,7 +95,7 @@ class _Evaluation:
                 return "recorded before"
         except Exception as error:  # the other cells are evaluated all the same
             status, reason = failure(error, self.task.title)
-            say(f"{self.adapter.name} {self.task.name} seed {self.seed}: {status.replace('_', ' ')}: {reason['text']}")
+            say(f"{self.adapter.name} {self.task.name} seed {self.seed}: {status.replace('_', ' ')}, {reason['text']}")
         self.outcome.cost |= meter.cost() | {"threads": environment.threads()}
         if status == "ok":
             self.outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / self.outcome.examples

@@ -97,10 +97,10 @@ def test_a_model_may_bring_its_objective(plugin, tmp_path, capsys):
     assert set(before) == {"models/plugged_roberta.py", "objectives/plugged_mlm.py"}
     (plugin / "objectives/plugged_mlm.py").write_text(own + "\n")
     assert plugins.sources(("plugged_roberta",)) != before  # another cell
-    forget(plugin)
-    shutil.copy(plugin / "objectives/plugged_mlm.py", plugin / "objectives/mlm.py")
+    (tmp_path / "other/objectives").mkdir(parents=True)
+    shutil.copy(plugin / "objectives/plugged_mlm.py", tmp_path / "other/objectives/mlm.py")
     with pytest.raises(UsageError, match="the name 'mlm' is taken"):
-        plugins.use(plugin)
+        plugins.use(tmp_path / "other")
 
 
 @pytest.mark.slow

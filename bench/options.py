@@ -225,7 +225,7 @@ class TuneOptions(Checked):
     adaptations: Sequence[str] | None = None
     """Adaptations to tune on each task; None tunes pre-trainings."""
     tasks: Sequence[str] | None = None
-    """Tasks that adaptations are tuned on; None for those of the suite."""
+    """Tasks that adaptations are tuned on; None for the tasks of the suite."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the settings of all adaptations, by name."""
     limit: int | None = None

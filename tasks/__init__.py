@@ -92,7 +92,7 @@ def path(name: str) -> Path:
 
 
 def load_all(tell: Callable[[str], None]) -> list[Task]:
-    """Every task, without those whose files are broken: ``tell`` hears of these."""
+    """Every task whose file can be loaded. ``tell`` is called with a sentence for each broken file."""
     found = []
     for name in names():
         try:

@@ -1,8 +1,8 @@
 """Aspects, opinions and polarities of reviews (survey, section 7.3): seven subtasks as sequences of word numbers.
 
-Yan et al., 2021: A unified generative framework for aspect-based sentiment analysis, ACL ("BARTABSA"). The reviews are
-those of SemEval 2014 to 2016, annotated by Wang et al. (2017: D17), Fan et al. (2019: D19), Peng et al. (2020: D20a)
-and Xu et al. (2020: D20b). Licence: none stated, for research. Official files: the authors' ``*_convert.json``, a list
+Yan et al., 2021: A unified generative framework for aspect-based sentiment analysis, ACL ("BARTABSA"). The reviews come
+from SemEval 2014 to 2016, annotated by Wang et al. (2017: D17), Fan et al. (2019: D19), Peng et al. (2020: D20a) and
+Xu et al. (2020: D20b). Licence: none stated, for research. Official files: the authors' ``*_convert.json``, a list
 of ``{raw_words, words, aspects: [{index, from, to, polarity, term}], opinions: [{index, from, to, term}]}``; ``to`` is
 past the last word, an empty ``term`` means none, and in D20 the aspect and the opinion of one ``index`` are a pair.
 
@@ -19,10 +19,10 @@ pair     pengb      an aspect and its opinion                    a sentence
 triplet  pengb      an aspect, its opinion and the polarity      a sentence
 =======  =========  ===========================================  ===============================================
 
-"absa-triplet-penga-14lap" asks of D20a what is asked of D20b otherwise. An aspect without a polarity, or with "CON", is
-one that opinions differ about, and is left out; D19 has no polarities at all, and no dev split. Its training file says
-each opinion of an aspect in an entry of its own, which are put together as the authors do. Their figures for alsc come
-from aspects that the same model has found; here the aspect is given, as the paper defines the subtask.
+"absa-triplet-penga-14lap" is the subtask triplet on D20a instead of D20b. Aspects without a polarity, or with "CON"
+(conflicting opinions), are left out. D19 has no polarities and no dev split. Its training file has an entry for each
+opinion of an aspect; these entries are joined, as the authors do. The authors' figures for alsc come from aspects that
+the same model has found. Here the aspect is given, as the paper defines the subtask.
 """
 
 from functools import cache, partial

@@ -32,7 +32,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         if second is None:
             raise DataError(f"{path} has an odd number of rows, but its rows are pairs. Fetch the official file again.")
         if (first.inputs[1], first.gold) != (second.inputs[1], second.gold):
-            raise malformed(path, 2 * number + 2, "hypothesis and label are not those of the row before.")
+            raise malformed(path, 2 * number + 2, "hypothesis or label differs from the row before.")
         for one in (first, second):
             gold = Part(one.gold, whole=str(number))
             yield Example(id=one.id, inputs=one.inputs, gold=gold, group=str(number))

@@ -1,14 +1,14 @@
 """Bits per byte of held-out passages of WikiText-2 (Merity et al., 2017; not in the survey), for any vocabulary.
 
-Official files: those of `tasks.wikitext2`. An example is a paragraph without the spaces at its ends, of ten words or
-more; of the test split 100 of them, evenly spaced, so that masked models, which read a text once for each token, can be
-asked, too. Gold is the number of bytes in UTF-8. Paragraphs of one article are resampled together. Licence: CC BY-SA.
+Official files: as for `tasks.wikitext2`. An example is a paragraph of at least ten words, without the spaces at its
+ends. The test split has 100 of them, evenly spaced, because masked models read a text once for each of its tokens.
+Gold is the number of bytes in UTF-8. Paragraphs of one article are resampled together. Licence: CC BY-SA.
 
 "bits_per_byte" is the code length that a left-to-right model gives. "bits_per_byte-pseudo" is the pseudo-likelihood of
-models that fill blanks: each token is asked for with the text on both sides, which is no code, and so the two never
-compare. What a tokenizer hides behind [UNK] is counted as bytes that are all as likely (`tasks.metrics.bits_per_byte`).
-What it loses otherwise (case, kinds of spaces) costs nothing: the record says how many passages come back from their
-tokens as they were.
+models that fill blanks: each token is predicted from the text on both sides. This is not a code, so the two numbers
+cannot be compared. Text behind [UNK] is counted as bytes of equal probability (`tasks.metrics.bits_per_byte`). What a
+tokenizer loses otherwise (case, kinds of spaces) costs nothing: the record says how many passages can be restored
+exactly from their tokens.
 """
 
 import re

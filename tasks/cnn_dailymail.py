@@ -4,10 +4,10 @@ News with the highlights that stood above them.
 Three forms of the same articles are read. The official one: ``cnn/stories`` and ``dailymail/stories`` hold a
 ``.story`` for each article, its paragraphs, then each highlight below a line ``@highlight``; ``all_train.txt``
 and the like say which belong to a split, and a file is named by the SHA-1 of its address. JSON lines: ``train.jsonl``
-and the like with "article", "highlights" and "id". And, as ``cnn_dailymail-anonymised``, that of Cheng and Lapata
-(2016), where names are @entity0 and so on: ``cnn/training/*.summary``, in which an address, sentences with a tab and a
-label, highlights with an asterisk before each, and who the entities are stand between empty lines. Gold is the
-highlights, one a line, which is how ``rougeLsum`` takes them. Licence: MIT for the scripts, the news are their
+and the like with "article", "highlights" and "id". And, as ``cnn_dailymail-anonymised``, the form of Cheng and Lapata
+(2016), where names are @entity0 and so on: ``cnn/training/*.summary``, with four parts between empty lines: an address,
+sentences with a tab and a label, highlights with an asterisk before each, and the names of the entities. Gold is the
+highlights, one per line, as ``rougeLsum`` expects them. Licence: MIT for the scripts, the news are their
 publishers'.
 """
 

@@ -5,12 +5,12 @@ Toutanova & Chen, 2015: Observed versus latent features for knowledge base and t
 triples; 14541 entities, 237 relations). Entities are named by numbers such as /m/027rn.
 
 The official release has no texts for these numbers (its text_cvsc.txt and text_emnlp.txt hold relations between
-entities found in sentences). The texts are those of KG-BERT (Yao et al., 2019): ``entity2text.txt``, which is required,
-and ``relation2text.txt``, which is not, from the folder data/FB15k-237 of github.com/yao8839836/kg-bert. The former has
-the names of all 14951 entities of FB15k; only those in the three files are candidates. Without the latter a relation's
-text is read off its own name. That folder also has the triples, as train.tsv, dev.tsv and test.tsv.
+entities found in sentences). The texts come from KG-BERT (Yao et al., 2019): ``entity2text.txt`` (required) and
+``relation2text.txt`` (optional), in the folder data/FB15k-237 of github.com/yao8839836/kg-bert. The first has the names
+of all 14951 entities of FB15k; only entities in the three files are candidates. Without the second, the text of a
+relation is taken from its name. That folder also has the triples, as train.tsv, dev.tsv and test.tsv.
 
-Questions and ranks are those of `tasks.wn18rr`.
+Questions and ranks are as in `tasks.wn18rr`.
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ val_nyt.json and val_pubmed.json of other domains.
 An example is an episode: a sentence, and K solved ones of each of N relations. Episode i follows from N, K and i alone:
 all models and seeds answer the same ones. "fewrel" is 5-way 1-shot, "fewrel-10-5" has N = 10 and K = 5, "fewrel-nyt"
 and "fewrel-pubmed-5-5" report another domain; "fewrel-half" trains on the first ten relations of val_wiki and reports
-the other six, for want of train_wiki. The head is between asterisks, the tail between #.
+the other six, for use without train_wiki. The head is between asterisks, the tail between #.
 """
 
 import re

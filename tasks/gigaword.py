@@ -4,7 +4,7 @@ Official files of the authors' release: ``train/train.article.txt`` and ``train/
 ``train/valid.article.filter.txt`` and ``train/valid.title.filter.txt``, ``Giga/input.txt`` and ``Giga/task1_ref0.txt``;
 or, as others pass the same lines on, ``train.src.txt`` and ``train.tgt.txt``, ``dev`` and ``test``. Tokenised, in lower
 case, digits as #, rare words as UNK or <unk>: lines are read as they stand. The dev set has 189,651 pairs; early
-stopping looks at the first of them. Licence: LDC (the articles), so nobody may pass them on.
+stopping looks at the first of them. Licence: LDC (the articles), which forbids passing them on.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Petroni et al., 2019: Language models as knowledge bases?, EMNLP. Licence: CC BY-NC 4.0. Official files: JSON lines of
 facts, ``TREx/P19.jsonl`` {uuid, sub_label, obj_label}, and ``relations.jsonl`` {relation, template: "[X] was born in
-[Y] ."}; for want of it, the first patterns of ParaRel's ``pararel_patterns/P19.jsonl``. Relations without a template
+[Y] ."}; without this file, the first patterns of ParaRel's ``pararel_patterns/P19.jsonl``. Relations without a template
 are left out. All models choose from the words of ``common_vocab_cased.txt``, and facts about other objects are left
 out: the paper (section 4.4) takes what the vocabularies of the compared models share. ``vocabulary.txt``, one word a
 line, goes before it. A word that a model cuts into pieces stays a candidate that it never finds: all have one list.

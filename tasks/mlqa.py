@@ -1,10 +1,10 @@
 """MLQA: Lewis et al., 2020 (survey, section 4.2). Trained on SQuAD in English, asked about articles in seven languages.
 
 Official files: ``dev/dev-context-de-question-en.json`` and so on, in SQuAD's format, and SQuAD 1.1's train-v1.1.json
-beside the two folders. ``TASK`` is German throughout; `variant` gives any of the 49 pairs: "mlqa-zh" has Chinese
+next to the two folders. ``TASK`` is German throughout; `variant` gives any of the 49 pairs: "mlqa-zh" has Chinese
 articles and questions, "mlqa-zh-en" Chinese articles and English questions. Licence: CC BY-SA 3.0.
 
-Zero-shot, so that training stops by the English dev file, whatever the language that is reported.
+The task is zero-shot: the English dev file is used for early stopping, whatever language is reported.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Open Entity (survey, section 4.1): of which types is the entity that a sentence mentions? Any number of them.
+"""Open Entity (survey, section 4.1): which types has the entity that a sentence mentions? Any number of them.
 
 Choi et al., 2018: Ultra-fine entity typing, ACL. Licence: none stated, for research. Official files: JSON lines
 ``{annot_id, left_context_token: [...], mention_span, right_context_token: [...], y_str: [types]}``, 1998 mentions each.

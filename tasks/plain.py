@@ -1,9 +1,9 @@
 """Translation between any two plain files, line by line (survey, section 7.5): WMT's and IWSLT's corpora as most tools
-leave them, or somebody's own.
+leave them, or your own files.
 
 Files: ``train.de`` and ``train.en``, ``valid``, ``dev`` or ``val``, and ``test``, named by their languages; plain or
 gzipped, line n of both with the same meaning. `variant` says which: ``plain-de-en`` reads German and writes English.
-``TASK`` is English to German. The licence is that of whoever made the files.
+``TASK`` is English to German. The licence is set by the authors of the files.
 """
 
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ _URL = "https://raw.githubusercontent.com/lijuncen/Sentiment-and-Style-Transfer/
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """The unkind sentences, then the kind ones, each with the other label; ids are label and position. Only the test
-    sentences, which are read beside their references, have gold."""
+    sentences have gold: their references."""
     judge = Judge(partial(_training, folder))
     for label, other in zip(LABELS, LABELS[::-1], strict=True):
         if split != "test":

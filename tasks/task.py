@@ -35,7 +35,7 @@ class Example:
     group: str | None = None
     """Examples that share a group (the questions of one passage) are resampled together."""
     channels: Mapping[str, Any] = field(default_factory=dict)
-    """What the example gives besides texts, by channel:
+    """What the example has in addition to texts, by channel:
 
     entities   (`Mention`, ...), and so all annotations of characters
     languages  a symbol for each of ``inputs``; in a ranking one more, for the candidates, where it is known
@@ -89,8 +89,7 @@ class Download:
     size: int | None = None
     """In bytes."""
     sha256: str | None = None
-    """As published by somebody who fetched it before; None where no such sum is known, and then the first fetch
-    records it."""
+    """The published checksum. None if none is known; the first download then records it."""
 
 
 Metric = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
@@ -118,8 +117,7 @@ class Task:
     headline: str
     """The value that the board shows: a name that one of ``metrics`` returns, or "a+b" for the mean of two of them."""
     needs: tuple[str, ...] = ()
-    """Channels of `Example.channels` that the task cannot be asked without. To models that do not read them the task is
-    not applicable."""
+    """Channels of `Example.channels` that a model must read. For other models the task is not applicable."""
     labels: tuple[str, ...] = ()
     """The classes of a classification task, the tags of a tagging task, in a fixed order."""
     words: tuple[str, ...] = ()
@@ -129,11 +127,13 @@ class Task:
     scored: bool = False
     """Whether ``metrics`` read probabilities: then predictions are `tasks.forms.Scored`, where a model has them."""
     ask: Callable[[Example], Sequence[Question]] | None = None
-    """What a classifier is asked about an example, where that is not "which of ``labels``" about ``inputs``."""
+    """The questions that a classifier answers about an example. None for one question: which of ``labels`` fits
+    ``inputs``?"""
     answers: tuple[str, ...] = ()
     """All answers of ``ask``'s questions, in a fixed order; ``labels`` when empty."""
     decide: Callable[[Sequence[Sequence[float]]], Sequence[float]] | None = None
-    """Scores of ``labels`` from the probabilities of each question's answers; those of the only one when None."""
+    """Maps the probabilities of each question's answers to scores of ``labels``. None if there is one question, whose
+    probabilities are the scores."""
     higher_is_better: bool = True
     decimals: int = 1
     """Decimals of the headline on the board. The unit decides: 1 for percent and perplexity, 2 for bits per byte."""
@@ -150,7 +150,7 @@ class Task:
     """Reads an official file of predictions into {`Example.id`: prediction}; None where the form has one layout for
     all."""
     downloads: tuple[Download, ...] = ()
-    """What ``data fetch`` gets, all of it; empty where the licence lets nobody pass the files on."""
+    """All files that ``data fetch`` downloads; empty if the licence forbids passing the files on."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def folder(self, data: Path) -> Path:

@@ -51,9 +51,9 @@ def questions(
     path: Path, every: Sequence[Path], entities: Mapping[str, str], relations: Mapping[str, str]
 ) -> Iterator[Example]:
     """Two examples for each triple of ``path``: which tail, which head? Candidates are the names in the triples of
-    ``every`` file, with their texts among ``entities``, which may be those of a larger graph.
+    ``every`` file. Their texts are looked up in ``entities``, which may hold a larger graph.
 
-    What the triples of ``every`` file answer to the same question is right as well. Ids are "3-tail", "3-head" with
+    Answers of other triples of ``every`` file to the same question are right as well. Ids are "3-tail", "3-head" with
     the triple's number from 0, which is the ``group`` too.
     """
     right: dict[tuple[str, str, str], set[str]] = defaultdict(set)

@@ -24,7 +24,7 @@ from ptmbench.tasks.triples import questions, texts, triples
 _SPLITS = {"train": "train.txt|train.tsv", "dev": "valid.txt|dev.tsv", "test": "test.txt|test.tsv"}
 _ALL = (*_SPLITS.values(), "entity2text.txt|text")
 FILES = {split: (name, *(other for other in _ALL if other != name)) for split, name in _SPLITS.items()}
-"""A split's own file first, then the others, whose facts are right as well."""
+"""The file of the split first, then the other files, because their facts are right answers as well."""
 _KINDS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
 
 
@@ -46,7 +46,7 @@ def _named(every: list[Path], folder: Path) -> dict[str, str]:
                 raise DataError(f"{other} has another number of triples than {path}, but they must match one to one.")
             (_, ours), (line, names) = ours, theirs
             if ours[1] != names[1]:
-                raise malformed(other, line, f"its relation is not that of the same line of {path.name}.")
+                raise malformed(other, line, f"its relation differs from the relation on the same line of {path.name}.")
             found |= {ours[i]: _words(names[i]) for i in (0, 2)}
     return found
 

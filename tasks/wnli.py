@@ -2,7 +2,7 @@
 
 Levesque, Davis & Morgenstern, 2012: The Winograd schema challenge, KR; recast by GLUE (Wang et al., 2019). Licence:
 CC BY 4.0. Official files: a header; test.tsv has no label. Sentences of train come back in dev with the opposite
-label, so that whoever learns the pairs by heart falls below chance; many papers leave WNLI out.
+label, so a model that memorises the pairs scores below chance; many papers leave WNLI out.
 """
 
 from collections.abc import Iterator

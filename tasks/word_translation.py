@@ -42,7 +42,7 @@ def _pairs(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def read_pair(folder: Path, split: str, *, pair: str) -> Iterator[Example]:
-    """An example for each line, whose number from 1 is its id; those of one source word are a ``group``."""
+    """An example for each line, with its number from 1 as the id. All lines of a source word are one ``group``."""
     own, *others = [list(_pairs(pick(folder, name))) for name in _names(pair)[split]]
     candidates = {target: target for part in (own, *others) for _, _, target in part}
     right: dict[str, set[str]] = {}

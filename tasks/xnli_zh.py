@@ -4,8 +4,9 @@ Conneau et al., 2018: XNLI: evaluating cross-lingual sentence representations, E
 train.tsv, dev.tsv and test.tsv with the columns text_a, text_b, label: the Chinese rows of `tasks.xnli`'s files
 without their ids. Training pairs are MNLI's as a machine translated them, the others people's translations.
 
-"xnli_zh" is translate-train. "xnli_zh-en" is zero-shot: it trains on English MNLI, GLUE's train.tsv in a folder MNLI
-beside the others, and stops by a part of it. "xnli_zh-dev" trains on the 2490 dev pairs, for want of train.tsv.
+"xnli_zh" is translate-train. "xnli_zh-en" is zero-shot: it trains on English MNLI (GLUE's train.tsv, in the folder
+MNLI next to the other files) and uses a part of it for early stopping. "xnli_zh-dev" trains on the 2490 dev pairs, for
+use without train.tsv.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ def read_english(folder: Path, split: str) -> Iterator[Example]:
 
 
 def read_few(folder: Path, split: str) -> Iterator[Example]:
-    """Chinese pairs, those of the dev file to train on."""
+    """Chinese pairs; the dev file is the training split."""
     yield from pairs(pick(folder, FEW[split][0]))
 
 

@@ -55,7 +55,7 @@ class Salience:
         return (ours + self.smoothing) / (theirs + self.smoothing)
 
     def places(self, words: Sequence[str], label: str, other: str) -> list[int]:
-        """Indices of those of ``words`` that say ``label`` and not the ``other`` one, sorted; none of no words."""
+        """Sorted indices of the ``words`` that say ``label`` and not the ``other`` one; [] without words."""
         found = set()
         for size in range(1, LONGEST + 1):
             for first, run in runs(words, size):

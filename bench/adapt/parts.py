@@ -43,7 +43,7 @@ class Reading(keras.layers.Layer):
 
 
 class Head(keras.layers.Layer):
-    """From what a reading gives to numbers, and from these to the loss. ``outputs`` are those of the codec."""
+    """From what a reading gives to numbers, and from these to the loss. ``outputs`` are the outputs of the codec."""
 
     writes = False
     """Whether the numbers are logits of a decoder, in the place of `call`."""

@@ -205,7 +205,7 @@ class Responding:
         raise NotApplicable("no-loss", f"because the adaptation {self.adaptation.name} has no loss.")
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        """Writes nothing: there are no weights except those of the pre-trained checkpoint."""
+        """Writes nothing: the only weights are in the pre-trained checkpoint."""
 
 
 def load(found: Checkpoint, settings: Settings | None = None) -> Trained:

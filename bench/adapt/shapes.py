@@ -2,7 +2,7 @@
 
 Transforms that remove layers, heads or inner dimensions say with a `StackShape` what is left, and checkpoints keep it.
 Networks and their descriptions are made in this shape before anything is built on them, so parameters, FLOPs, training
-and further transforms are those of the smaller network.
+and further transforms refer to the smaller network.
 """
 
 from collections.abc import Mapping

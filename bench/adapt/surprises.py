@@ -55,8 +55,8 @@ class Masked:
 def encode(
     tokenizer: Tokenizer, examples: Sequence[Example], reads: Collection[str] = TEXT
 ) -> list[tuple[Text, list[int]]]:
-    """All inputs of the ``examples``, one after the other, with the channels that a model ``reads``. Beside each is the
-    number of every token's word, words being what spaces divide."""
+    """All inputs of the ``examples``, one after the other, with the channels that a model ``reads``. Each comes
+    with the number of every token's word; words are divided by spaces."""
     inputs = [(example, number) for example in examples for number in range(len(example.inputs))]
     texts, found = [example.inputs[number] for example, number in inputs], []
     for (example, number), text, (ids, offsets) in zip(

@@ -154,7 +154,7 @@ def counted_energy() -> Finding:
 
 
 def features() -> str:
-    """Those of `FLAGS` that the processor has."""
+    """The `FLAGS` that the processor has."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -88,7 +88,7 @@ def gate(
     markdown: Path | None,
     github: bool,
 ) -> int:
-    """Compare the records of HEAD with those of BASE, two run folders or an accepted baseline and a run.
+    """Compare the records of HEAD with the records of BASE, two run folders or an accepted baseline and a run.
 
     \b
     Exit status: 0 pass (and, unless --strict, pass on average and inconclusive), 1 regression, 2 wrong usage,
@@ -157,7 +157,7 @@ def history(baseline: Path, cell: str | None) -> None:
 
     Without CELL: the commits, each with the number of cells that it changed and the reason. With CELL, a part of the
     names of cells such as sst2 or bert-tiny: the score of these cells after each commit that changed them. The names
-    are those of the board's addresses (#cell-NAME). Means and intervals of all commits follow today's rules.
+    are also in the board's addresses (#cell-NAME). Means and intervals of all commits follow today's rules.
     """
     from ptmbench.leaderboard import past
 

@@ -164,7 +164,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
 
 
 def _file(kind: str, name: str) -> str:
-    """The file that ``name`` comes from: that of a task's variant is called like the part before the dash."""
+    """The file that ``name`` comes from: the file of a task's variant is called like the part before the dash."""
     return name.partition("-")[0] if kind == "tasks" else name
 
 

@@ -2,7 +2,7 @@
 
 Only regular files are written, only inside the folder, and no more of them and no more bytes than the limits allow.
 Links, devices, sparse files, absolute names, names that climb out, names that come twice and encrypted members are
-refused, and then nothing is written: members go to a hidden folder beside the target first, and move when all of them
+refused, and then nothing is written: members go to a hidden folder next to the target first, and move when all of them
 are there. `bench.data.archives` reads the formats.
 """
 

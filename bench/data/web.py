@@ -173,7 +173,7 @@ def _of_status(url: str, code: int, place: str, look: str) -> FetchError:
 
 
 def refuse_headers(url: str, headers: Any, where: str) -> None:
-    """`FetchError` for a web page, and for bytes that are not those of the file."""
+    """`FetchError` for a web page, and for bytes that differ from the file."""
     if headers.get_content_type() in ("text/html", "application/xhtml+xml"):
         raise _page(url, where)
     for name, plain in (("Content-Encoding", ("", "identity")), ("Transfer-Encoding", ("", "identity", "chunked"))):
@@ -188,7 +188,7 @@ def refuse_headers(url: str, headers: Any, where: str) -> None:
 
 
 def refuse_page(url: str, begin: bytes, where: str) -> None:
-    """`FetchError` where the first bytes of a file are those of a web page, in UTF-8 or UTF-16."""
+    """`FetchError` where a file begins as a web page does, in UTF-8 or UTF-16."""
     if _PAGE.match(begin.replace(b"\0", b"")):
         raise _page(url, where)
 

@@ -58,7 +58,7 @@ class Meter:
         self._joules = self._energy.stop()
 
     def spent(self) -> dict[str, float]:
-        """Seconds by phase, until the one under way began; those of earlier processes are in them."""
+        """Seconds by phase, until the one under way began; earlier processes are included."""
         both = {**self.earlier, **self.seconds}
         return {name: self.earlier.get(name, 0.0) + self.seconds.get(name, 0.0) for name in both}
 

@@ -15,7 +15,7 @@ def computing_in(precision: str) -> Iterator[None]:
     """Networks built inside compute in ``precision`` ("float32", "bfloat16"); their weights are float32 either way.
 
     With "bfloat16" Keras casts what a layer reads, so gradients come back in float32. No loss scaling: the exponents of
-    bfloat16 reach as far as those of float32.
+    bfloat16 have the same range as float32.
     """
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else precision)

@@ -10,8 +10,8 @@ import tensorflow as tf
 class _Summed:
     """Takes gradients that are summed over replicas already.
 
-    Keras sums them itself, after clipping. A global norm is that of the sum, so the step sums first; to sum twice would
-    cost as much again on the wire.
+    Keras sums them itself, after clipping. A global norm is the norm of the sum, so the step sums first. Summing twice
+    would double the communication.
     """
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list:

@@ -5,7 +5,7 @@
 Both sides have the same encoder-decoder with the same weights (random, far from uniform), exported as `bench export`
 does it, and write for the same sources with the same beam, penalty, end of search and longest length, with a cache.
 So the texts have to be the same, too: the share of rows where they are stands in the table. Tokens per second count
-the tokens of the best texts, not those of the other hypotheses.
+the tokens of the best texts, without the other hypotheses.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What vectors of words know, ours and those of peers, after the same text: similarities and analogies.
+"""What word vectors know, ours and other libraries', after the same text: similarities and analogies.
 
     ptmbench perf questions --data DIR --peer gensim --peer mittens [--corpus FILE] [--peer-python PYTHON]
 

@@ -47,7 +47,7 @@ COLUMNS = {
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(names: str, as_json: bool) -> int:
-    """How far a training ends from that of one device, however its batches are split."""
+    """How far a training ends from the training on one device, however its batches are split."""
     chosen = names.split(",")
     for name in chosen:
         models.load(name)  # an unknown one is told here, and not by a process

@@ -86,7 +86,7 @@ def compare(
     **case: Any,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table, as they are measured. ``ratio`` is the median over rounds of the peer's seconds over ours,
-    ``cpu_ratio`` that of words per second of processor time."""
+    ``cpu_ratio`` the ratio of words per second of processor time."""
     with tempfile.TemporaryDirectory() as place:
         prepare(Path(place), files)
         for model in names:

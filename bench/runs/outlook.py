@@ -1,5 +1,5 @@
 """What a run says before it starts: the estimated time, what takes most of it, and a warning with the next step where a
-pre-training takes far longer than the rest. The estimates are those of `bench.runs.estimate`.
+pre-training takes far longer than the rest. `bench.runs.estimate` makes the estimates.
 
 An estimate never stops a run: if it fails, the run starts without it.
 """
@@ -19,7 +19,7 @@ from ptmbench.models.card import Size
 LONG = 1800.0
 """Seconds of a pre-training below which nobody is warned."""
 FAR = 5
-"""A pre-training is warned about if it takes so many times as long as those of all other models."""
+"""A pre-training is warned about if it takes so many times as long as every pre-training of another model."""
 
 
 def dry_run(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> None:

@@ -52,7 +52,7 @@ class Plan:
 
     @cached_property
     def ends(self) -> tuple[Artefact, ...]:
-        """What the plan is for: the artefacts that no other one needs. Those of a run are its cells."""
+        """What the plan is for: the artefacts that no other one needs. For a run, these are its cells."""
         needed = {key for artefact in self.artefacts for key in artefact.needs}
         return tuple(one for one in self.artefacts if one.key not in needed)
 
@@ -163,7 +163,7 @@ def cells_of(
     under, after_it = tuple(map(choose, conditions)), tuple(map(transforms_of.choose, transforms))
     pretrainings = dict(pretraining_of)
     intermediate: set[str] = set()
-    """Keys of the cells that stand for the trainings on intermediate tasks, and for those of teachers."""
+    """Keys of the cells that stand for the trainings on intermediate tasks and of teachers."""
 
     def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
         """A cell for each seed that changes the result."""

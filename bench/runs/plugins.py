@@ -74,8 +74,8 @@ def folder_of(path: Path) -> Path | None:
 
 
 def sources(models_used: Iterable[str | None], task: str = "", adaptation: str = "") -> dict[str, str]:
-    """{file or folder below its plugin: SHA-256} for those of the given names that come from plugins, and for the
-    objectives of these models that do."""
+    """{file or folder below its plugin: SHA-256} for each given name, and each objective of these models, that comes
+    from a plugin."""
     if not _used:
         return {}
     used_models = [name for name in models_used if name]

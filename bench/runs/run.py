@@ -94,7 +94,7 @@ def run_suite(options: RunOptions) -> int:
 
     draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model)]
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
-    cells = tuple({cell.key: cell for cell in planned}.values())  # those of twins come with every draw
+    cells = tuple({cell.key: cell for cell in planned}.values())  # cells of twins come with every draw
     check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
     whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
     from ptmbench.bench.runs import outlook
@@ -258,8 +258,7 @@ def check_lengths(cells: Sequence[Cell], trained: int) -> None:
 
 
 def within(data: Path, found: Sequence[Task]) -> list[Task]:
-    """Those of ``found`` that the microworld in ``data`` has: a suite runs on it with the rest left out, which is
-    told."""
+    """The tasks of ``found`` that the microworld in ``data`` has. The others are left out with a message."""
     there = []
     for task in found:
         try:

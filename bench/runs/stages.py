@@ -218,7 +218,7 @@ class _Text:
 
 def recipe_for(model: str, size: str, changes: Mapping[str, Any], budget: Budget, vocabulary: int) -> dict[str, Any]:
     """``changes`` to the recipe with the batch for ``budget`` and Adam's settings of ``model``, so that they are part
-    of the key. The batch is that of a tokenizer with as many tokens as were asked for, ``vocabulary``."""
+    of the key. The batch assumes a tokenizer with as many tokens as were asked for, ``vocabulary``."""
     module, recipe = models.load(model), recipe_of(changes)
     shape = sized(module, size, recipe.length)
     batch = resolved(recipe, module, shape, budget, Vocabulary(size=vocabulary)).batch

@@ -92,7 +92,7 @@ def pairs(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 def answered(task: Task, data: Path, predictions: Path) -> list[Any]:
     """The predictions in a file for the reported split of ``task`` in the data folder ``data``, in the order of its
-    examples. Errors are those of `score`."""
+    examples. Raises the errors of `score`."""
     _check_filed(task)
     columns = task.form is Form.TAGGING and not task.extra.get("alike")
     if not columns:

@@ -14,12 +14,12 @@ import numpy as np
 from ptmbench.tasks.metrics.additive import Additive
 
 UNIFORM = 8.0
-"""Bits per byte where all bytes are as likely."""
+"""Bits per byte if all bytes have the same probability."""
 
 
 def spelled(text: str) -> float:
-    """Nats of ``text`` in bytes, all of which and the end of the text are as likely: what a token that stands for any
-    unknown text has to be followed by, for the text to come back."""
+    """Nats of ``text`` spelled in bytes, where all bytes and the end of the text have the same probability. This is
+    added to an unknown token, so that the text can be restored."""
     return (len(text.encode()) + 1) * math.log(257)
 
 

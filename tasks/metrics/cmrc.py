@@ -2,12 +2,12 @@
 answers have in common in one stretch.
 
 Answers are cut into segments: a Chinese character each, and words as NLTK's tokenizer of English finds them in between.
-F1 is that of the longest common run of segments, not of the bags. A list of marks is left out of both; it is shorter
-than it looks: the six dots in it are two characters, so an ellipsis stays, and so do ASCII's comma, full stop and
-quotes.
+F1 counts the longest common run of segments, and not the bag of segments. A list of marks is removed from both
+answers. The list is shorter than it looks: its six dots are two characters, so an ellipsis stays, and so do ASCII's
+comma, full stop and quotes.
 
-The script runs NLTK's word_tokenize, which cuts sentences with a trained model first. The tokenizer here has none of
-the model, so it differs for an answer that has several English sentences without a Chinese character between them.
+The script runs NLTK's word_tokenize, which cuts sentences with a trained model first. The tokenizer here has no
+such model, so it differs for an answer that has several English sentences without a Chinese character between them.
 """
 
 import re

@@ -30,7 +30,7 @@ def wholes(gold: Sequence[Any]) -> list[list[int]]:
 
 
 def label_scores(predictions: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
-    """Probabilities of ``labels``, [N, C]; those of a prediction that does not know them are 1 for itself, 0 else."""
+    """Probabilities of ``labels``, [N, C]. A prediction without probabilities has 1 for its label and 0 for others."""
     rows = [getattr(guess, "scores", None) or [float(guess == label) for label in labels] for guess in predictions]
     return np.array(rows, np.float64).reshape(-1, len(labels))
 

@@ -1,7 +1,7 @@
 """CoQA's scores (Reddy et al., 2019, section 6.1; the script evaluate-v1.0): exact match and word F1, macro-averaged.
 
-Where a question has several gold answers, each is left out once, the best of the others counts, and the mean of these
-is the question's score: people, whose own answer is one of them, are measured the same way. Texts compare as in SQuAD
+If a question has several gold answers, each is left out once, and the best match among the others counts. The score
+of the question is the mean of these. Human performance is measured in the same way. Texts compare as in SQuAD
 2.0: two that normalise to nothing agree.
 """
 

@@ -18,7 +18,7 @@ from ptmbench.tasks.metrics.common import percent
 def preference(kinds: tuple[str, ...] = ()) -> Additive:
     """The accuracy over all pairs in percent, as "accuracy", and over the pairs of each of the ``kinds`` by its name.
 
-    The kind of a pair is that of its gold (`tasks.forms.Part`). A kind without a pair has no value. Chance is 50.
+    The gold answer of a pair has its kind (`tasks.forms.Part`). A kind without a pair has no value. Chance is 50.
     """
     names = ("accuracy", *kinds)
 

@@ -2,8 +2,8 @@
 
 F1a is the F1 of "right" over all answers of all questions; exact match the share of questions with no answer wrong;
 F1m the harmonic mean of precision and recall that were averaged over questions first - not the mean of the questions'
-F1, which several libraries give under that name. In F1m a question of which nothing is chosen has precision 1, one
-without a right answer recall 1, as in the authors' script.
+F1, which several libraries call F1m. In F1m, a question without a chosen answer has precision 1, and a question
+without a right answer has recall 1, as in the authors' script.
 """
 
 from collections.abc import Sequence

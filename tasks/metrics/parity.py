@@ -24,4 +24,4 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 gender_parity = Additive(_statistics, _value)
 """{"gender_parity"} in percent: the share of pairs with equal predictions, right or wrong. A constant answer has 100,
-so it says nothing without the accuracy beside it."""
+so it is read together with the accuracy."""

@@ -2,8 +2,8 @@
 and to where they come from (Li et al., 2018, section 5; Wu et al., 2019, section 4).
 
 The papers' judges are networks that were trained on the task's own training texts; this one is a linear classifier,
-which is the same one in every run. BLEU is that of `tasks.metrics.bleu`, the papers' comes from another script: numbers
-compare within this project.
+which is the same one in every run. BLEU is computed by `tasks.metrics.bleu` and not by the papers' script, so numbers
+compare only within this project.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,11 @@
-"""SentiHood's measures as Sun, Huang & Qiu (2019) and those before them (Ma et al., 2018) count them.
+"""SentiHood's measures as Sun, Huang & Qiu (2019) and Ma et al. (2018) count them.
 
 ``gold`` is one of None, Positive, Negative with the text's place as its whole and the aspect as its kind. A few things
 are not what their names say, and published figures have them so:
 
 - strict accuracy of "aspect detection" is the share of places with all aspects right, their sentiments included;
-- macro-F1 is the harmonic mean of precision and recall that were averaged over places, of which those that nothing is
-  said about are left out;
+- macro-F1 is the harmonic mean of the mean precision and the mean recall over places; places without any opinion are
+  left out;
 - sentiment is judged wherever gold has one, by p(Negative) / (p(Positive) + p(Negative)) alone: also where None was
   predicted. Above 1/2 is Negative;
 - AUC is the mean over aspects.

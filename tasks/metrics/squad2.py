@@ -1,12 +1,12 @@
 """The scores of SQuAD 2.0 (Rajpurkar et al., 2018; the script evaluate-v2.0): half of the questions have no answer.
 
 Answers compare as in version 1.1, but "no answer" is an empty text: where either side has no word left, F1 is 1 if
-neither has any and 0 otherwise. Gold answers of which nothing is left ("the") do not count; where none counts, only
-the empty text is right.
+neither has any and 0 otherwise. Gold answers that are empty after normalisation ("the") do not count. If none counts,
+only the empty text is right.
 
 Predictions that say how sure they are that there is no answer (`tasks.forms.Reply`) also get the best scores that any
-one threshold on it reaches. These are tuned on the very questions they are reported for, as everybody's "best F1" on
-the dev set is; `squad2` itself is not tuned.
+one threshold on it reaches. The threshold is tuned on the questions that are reported, as in published "best F1"
+scores on the dev set; `squad2` itself is not tuned.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from ptmbench.tasks.metrics.squad import normalise, word_f1
 
 @lru_cache(maxsize=1 << 17)
 def agreement(gold: str, guess: str) -> tuple[float, float]:
-    """(exact match, F1), from 0 to 1, of two texts either of which may be empty."""
+    """(exact match, F1), from 0 to 1, of two texts. Either may be empty."""
     exact = float(normalise(gold) == normalise(guess))
     if not normalise(gold) or not normalise(guess):
         return exact, exact

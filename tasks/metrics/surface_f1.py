@@ -1,8 +1,8 @@
 """Surface-form F1 of the WNUT 2017 shared task (Derczynski et al., 2017, section 5): each name counts once.
 
 Precision is the share of distinct predicted pairs of name and type, recall of distinct gold ones, that were found at
-least once in a place where they stand; a name is its words as they are spelled. Beside entity F1 it says whether a
-system finds many names or often the same.
+least once in a place where they stand; a name is its words as they are spelled. Compared with entity F1, it shows
+whether a system finds many names or the same ones often.
 """
 
 from collections.abc import Sequence

@@ -81,7 +81,7 @@ _TITLES = {"f": "Lady", "m": "Lord"}
 def marked(rng: random.Random, lexicon: Lexicon, said: Sentence) -> Sentence:
     """The same, as the corpus tells it: most of the judging words stressed, half of the people titled.
 
-    "Truly", "sadly", "Lady" and "Lord" stand beside the words whose class they show, so that a short pre-training can
+    "Truly", "sadly", "Lady" and "Lord" stand next to the words whose class they show, so that a short pre-training can
     learn the classes. The labelled data never has them.
     """
     second = said.second and _marked(rng, lexicon, said.second)

@@ -61,7 +61,7 @@ def test_texts_of_two_columns_go_first(tmp_path: Path) -> None:
         ("test.txt", "1\t\t2", "line 1: a triple needs a head, a relation and a tail"),
         ("entity2text.txt", "1", "line 1: a name and its text"),
         ("entity2text.txt", "1\tone", "line 1: there is no text for the entity '2'"),
-        ("text/valid.txt", "a.n.01\t_other\tb.n.01", "line 1: its relation is not that of the same line"),
+        ("text/valid.txt", "a.n.01\t_other\tb.n.01", "line 1: its relation differs from the relation on the same line"),
     ],
 )
 def test_malformed_triples_are_sentences(name: str, row: str, message: str, tmp_path: Path) -> None:

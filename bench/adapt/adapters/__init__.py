@@ -40,7 +40,7 @@ class Own(Learning):
         return depth * 2 * 2 * 2 * width * self.bottleneck
 
     def flops(self, network: Network, form: Form) -> tuple[float, float]:
-        """Gradients pass through all layers; those of kernels that stay are not computed."""
+        """Gradients pass through all layers; gradients of frozen kernels are not computed."""
         read = self.forward(network)
         added = self.length * self.adapter_flops(network.shape.width, network.shape.layers)
         return 2 * read + 3 * added, read + added

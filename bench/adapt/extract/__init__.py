@@ -15,7 +15,7 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """A whole article in one row, as the paper has it; the rate is that of an encoder."""
+    """A whole article in one row, as the paper has it; the rate is an encoder's."""
 
     WRITES = False
     length: int = settings.positive(512)

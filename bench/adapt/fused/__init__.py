@@ -9,7 +9,7 @@ The authors begin from a translator that has learnt without the pre-trained enco
 do, beginning from the best of the first, and each has a warm-up of its own.
 
 A random twin is the same translator over vectors that say nothing, and ``finetune`` of a random encoder-decoder is the
-translator alone. Beside the paper: source and frozen encoder share a vocabulary, as all rows of a run do.
+translator alone. Unlike in the paper, source and frozen encoder share a vocabulary, as all rows of a run do.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Own(Learning):
     own_layers: int = settings.setting(0, baked=True)
     """Layers of the translator's encoder, and of its decoder; 0: as many as the frozen encoder has."""
     own_width: int = settings.setting(0, baked=True)
-    """Width of the translator; 0: that of the frozen encoder."""
+    """Width of the translator; 0: the width of the frozen encoder."""
     layers: str = settings.one_reading("the translator looks at the top layer")
 
     def shape(self, width: int, depth: int, length: int) -> Size:

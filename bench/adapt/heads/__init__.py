@@ -68,7 +68,7 @@ class Codec:
         raise NotImplementedError
 
     def rows(self, examples: Sequence[Example]) -> list["InputRow"]:
-        """The rows of ``examples``; those of the training examples have what there is to learn."""
+        """The rows of ``examples``; rows of training examples also have the targets."""
         raise NotImplementedError
 
     def predictions(self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]) -> list[Any]:

@@ -1,14 +1,14 @@
 """Mapping: an orthogonal map from the vectors of words to those of their translations; the model stays as it is.
 
 Mikolov, Le & Sutskever (2013), with the map orthogonal as in Xing et al. (2015) and Conneau et al. (2018), section 2;
-survey, section 4.2. With x the vector of a question's word and y that of its answer, both of length 1,
+survey, section 4.2. With x the vector of a question's word and y the vector of its answer, both of length 1,
 
     W = argmax_W sum_(x, y) (x W) . y + e tr(W)    with W' W = I    is    U V',    U S V' the SVD of sum x y' + e I
 
 (Procrustes; Schoenemann, 1966). The small e = 0.001 settles what the dictionary says nothing about: there words stay
-where they are. The papers map the space of one model into that of another. Here both languages are words of one model,
-whose corpus held both, and so there are two ways to ask: mapped, and as they are (``mapped=0``), which is how far the
-model has brought the languages together by itself.
+where they are. The papers map the space of one model into the space of another. Here one model is trained on both
+languages, so vectors can be compared in two ways: mapped, and as they are (``mapped=0``), which shows how far the model
+has brought the languages together by itself.
 
 Words have the language that the task says, questions and candidates each their own.
 

@@ -33,7 +33,7 @@ class Own(Learning):
     sentences: int = settings.setting(0)
     """Sentences of a candidate, or one less; 0: as many as the task's first-sentences row has, but not only one."""
     ranked: int = settings.positive(5)
-    """Sentences that candidates are made of: those of the highest scores."""
+    """Number of sentences with the highest scores that candidates are made of."""
     margin: float = settings.setting(0.01)
     """How much nearer to the text a candidate should be than the next worse one."""
     gold_margin: float = settings.setting(0.0)

@@ -15,7 +15,7 @@ Head = tagging.Head
 
 
 class Codec(tagging.Codec):
-    """As that of tagging, with words in the place of tokens: ``tags`` and ``places`` are theirs, [W].
+    """As in tagging, with words in the place of tokens: ``tags`` and ``places`` are theirs, [W].
 
     A row has the same words for every model: the tokens of the cell's own as ``tokens`` and ``segments``, those of the
     m-th extra encoder as ``tokens_m`` and ``segments_m``, and for each model where its words begin, ``firsts_m``. A

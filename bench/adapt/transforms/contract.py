@@ -38,7 +38,7 @@ class Material:
     """Returns the current score on the selection split, of ``predictor`` or of another one that it is given; higher is
     better."""
     chain: "tuple[Chosen, ...]" = ()
-    """The transforms of the output: those of ``predictor``, and this one."""
+    """The transforms of the output: the transforms of ``predictor``, and this one."""
     bookmark: "Bookmark"
     """Saves and resumes the training of the transform."""
 

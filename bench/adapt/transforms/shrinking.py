@@ -65,7 +65,7 @@ class UnitRemoval:
     noun: str
     """What the units are called on the board."""
     together: bool
-    """Whether the units of all blocks are ranked together, or those of each block."""
+    """Whether the units of all blocks are ranked together, or block by block."""
     settings: type = Removal
     version: int = 1
     compression: str = "pruning"

@@ -49,7 +49,7 @@ class Own(Learning):
     layers: str = settings.one_reading("the top layer is read")
 
     def flops(self, network: Network, form: Form) -> tuple[float, float]:
-        """The language model's epochs are shared out among those of the task."""
+        """The language model's epochs are spread over the epochs of the task."""
         learning, answering = super().flops(network, form)
         return learning + self.lm_epochs / self.epochs * network.learning(self.length), answering
 

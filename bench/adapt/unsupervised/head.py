@@ -1,4 +1,4 @@
-"""Generation without pairs: each training example gives one of its two sides, and evaluation is that of translation.
+"""Generation without pairs: each training example gives one of its two sides, and evaluation is as in translation.
 
 A source is a text as the encoder reads it, and behind it a symbol for the language to write, which is no piece of text:
 the decoder begins with it, and the encoder finds padding in its place (`bench.adapt.unsupervised`). Encoders that read

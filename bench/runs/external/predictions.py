@@ -100,7 +100,7 @@ def _check_name_of(task: Task, predictions: Path) -> None:
     split = predictions.name.removeprefix(f"{task.name}.").removesuffix(".jsonl")
     if split in task.files and split != task.report and predictions.name == f"{task.name}.{split}.jsonl":
         raise UsageError(
-            f"{predictions} has predictions of the {split} split, as its name says. `record` takes those of the "
+            f"{predictions} has predictions of the {split} split, as its name says. `record` takes predictions of the "
             f"{task.report} split of {task.title}: make them with `ptmbench predict --split {task.report}`."
         )
 

@@ -39,7 +39,7 @@ class Suite:
     budget: Budget | tuple[Budget, ...] = field(default_factory=lambda: Budget(tokens=20_000_000))
     """One, or several: every model is pre-trained once with each."""
     budgets: Mapping[str, Budget | tuple[Budget, ...]] = field(default_factory=dict)
-    """Those of models for which the common ones make no sense; the ones of the command line are for all."""
+    """Budgets of models for which the common ones make no sense; a budget of the command line is for all models."""
     pretraining_seeds: int = 1
     """How often every model is pre-trained with each budget."""
     pretrainings: Mapping[str, int] = field(default_factory=dict)

@@ -113,7 +113,7 @@ def _failure(out: Path, trial: Artefact) -> dict[str, str] | None:
 
 
 def needed(wanted: Sequence[Artefact], others: Iterable[Artefact]) -> list[Artefact]:
-    """Those of ``others`` that ``wanted`` depend on: tokenizers, pre-trainings, bases, teachers."""
+    """The artefacts among ``others`` that ``wanted`` depend on: tokenizers, pre-trainings, bases, teachers."""
     known, found = {one.key: one for one in others}, {}
     waiting = [key for one in wanted for key in one.needs]
     while waiting:

@@ -45,7 +45,7 @@ class Settings(Further):
             raise SettingError(f"keep={self.keep} names the layers that stay. Leave out share and by.")
 
     def kept(self, layers: int, seed: int) -> list[int]:
-        """The numbers, from 0, of those of ``layers`` that stay. Raises `NotApplicable` where there are too few."""
+        """The numbers, from 0, of the ``layers`` that stay. Raises `NotApplicable` where there are too few."""
         if self.keep:
             found = [int(one) - 1 for one in self.keep.split(".")]
             if found[-1] >= layers:

@@ -281,7 +281,7 @@ def test_ax_g_needs_its_pairs(tmp_path: Path) -> None:
     ]
     path = tmp_path / "AX-g" / "AX-g.jsonl"
     path.parent.mkdir()
-    for count, message in ((3, "odd number of rows"), (2, "line 2: hypothesis and label are not those")):
+    for count, message in ((3, "odd number of rows"), (2, "line 2: hypothesis or label differs")):
         path.write_text("".join(json.dumps(row) + "\n" for row in (rows if count == 3 else rows[1:])))
         with pytest.raises(DataError, match=message):
             list(tasks.load("axg").read(tmp_path, "test"))

@@ -84,9 +84,11 @@ class Adapted:
         """Variables that no gradient changes, but training does."""
         self.learning = list({id(v): v for v in (*added, *self.extension.learning)}.values())
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True, "adam": settings.adam}
-        self.step = self.adaptation.step(self._losses, self.learning, **options)
+        self.options = options
+        """Options of its training steps."""
+        self.step = self.adaptation.step(self.losses, self.learning, **options)
         if (above := self.adaptation.second(self.reading, self.head)) is not None:
-            self.step = TwoSteps(self.step, self.adaptation.step(self._losses, above, **options))
+            self.step = TwoSteps(self.step, self.adaptation.step(self.losses, above, **options))
         self.first = self.adaptation.first(network, vocabulary, form, **options)
         self._forward: Any = None
         self._evaluate: dict[bool, Traced] = {}
@@ -253,7 +255,7 @@ class Adapted:
         """The loss on ``rows`` without dropout, averaged over batches."""
         if self.second not in self._evaluate:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in stack(rows[:1]).items()}
-            self._evaluate[self.second] = _traced(lambda b: self._losses(b, None)["loss"], specs)
+            self._evaluate[self.second] = _traced(lambda b: self.losses(b, None)["loss"], specs)
         evaluate = self._evaluate[self.second]
         batches = [stack(rows[i : i + size]) for i in range(0, len(rows), size)]
         return float(np.mean([evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches]))
@@ -293,7 +295,7 @@ class Adapted:
             )
         return values.reshape(*tokens.shape, -1)
 
-    def _losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+    def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
         """The "loss" that training lowers; without dropout where ``seed`` is None."""
         seed = None if self.second else seed
         return {"loss": self.adaptation.loss(self, self._outputs(batch, seed), batch, seed)}

@@ -93,7 +93,12 @@ def traced(
 
 
 @lru_cache(maxsize=8)
-def random_weights(model: str, shape: Size, tokenizer: Tokenizer, seed: int) -> dict[str, np.ndarray]:
-    """The initial weights of a run with ``seed``, which are the weights of its random twin."""
+def random_weights(
+    model: str, shape: Size, tokenizer: Tokenizer, seed: int, stack: StackShape | None = None
+) -> dict[str, np.ndarray]:
+    """The initial weights of a run with ``seed``, which are the weights of its random twin; with those of a ``stack``
+    of another shape."""
     keras.utils.clear_session(free_memory=False)
-    return networks.weights(networks.build(model, shape, tokenizer, seed).loss.variables)
+    network = networks.build(model, shape, tokenizer, seed)
+    shapes.reshape(network, stack)
+    return networks.weights(network.loss.variables)

@@ -191,6 +191,10 @@ class Stack(Layer):
 
     SEAMS = ("between",)
     CASTS = False
+    detour: Any = None
+    """A function that a training has called in place of each block, with the block as a function of ``x`` [N, D], and
+    with ``x``, ``index``, ``bias``, ``rows`` and ``drop``; it returns [N, D]. Read when a graph is traced; not
+    saved."""
 
     def __init__(self, config: StackConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -211,5 +215,9 @@ class Stack(Layer):
         """What block ``index`` gives for ``x`` [N, D], the result of the block before it."""
         one = self.blocks[0 if self.config.shared else index]
         step = partial(one, rows=rows, drop=drop.at(10 * (index + 1)))
-        x = recomputed(lambda x, bias: step(x, bias)[0], x, bias)
+
+        def block(x: tf.Tensor) -> tf.Tensor:
+            return recomputed(lambda x, bias: step(x, bias)[0], x, bias)
+
+        x = self.detour(block, x, index, bias, rows, drop) if self.detour else block(x)
         return self.through("between", x, index=index)

@@ -162,7 +162,7 @@ def test_the_answer_comes_from_both_models_and_the_gradient_reaches_neither(pair
     frozen = [*made.network.encoder.variables, *made.neighbours[0].encoder.variables]
     with tf.GradientTape() as tape:
         tape.watch([v.value for v in frozen])
-        loss = made._losses({name: tf.constant(array) for name, array in batch.items()}, None)["loss"]
+        loss = made.losses({name: tf.constant(array) for name, array in batch.items()}, None)["loss"]
     gradients = tape.gradient(loss, [v.value for v in (*frozen, *made.own)])
     assert all(g is None for g in gradients[: len(frozen)]) and all(g is not None for g in gradients[len(frozen) :])
     for which in (0, 1):

@@ -14,7 +14,9 @@ from ptmbench import tasks
 from ptmbench.bench import baselines
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.adapt import predictor, transforms
+from ptmbench.bench.adapt.built import traced
 from ptmbench.bench.engine import checkpoint, packing
+from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.errors import OK
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import suites
@@ -141,6 +143,38 @@ def transformed(asked, cell, given):
     return cell, dataclasses.replace(given, predictor=checkpoint.read(folder), spent=cost)
 
 
+def check_transform_resumed(asked, cell, given, kill, monkeypatch):
+    """Transforms the model of ``given`` straight, and again stopped before step ``kill`` and resumed with new networks:
+    both have the same weights, curve and cost. Returns the cell and the context of the straight one."""
+    straight = transformed(asked, cell, dataclasses.replace(given, out=given.out / "straight"))
+    taken, step = [], TrainStep.__call__
+
+    def killing(self, *arguments):
+        taken.append("step")
+        if len(taken) == kill:
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    monkeypatch.setattr(TrainStep, "__call__", killing)
+    folder = given.out / "killed"
+    stoppable = dataclasses.replace(given, out=folder, unfinished=folder / "unfinished", save_every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        transformed(asked, cell, stoppable)
+    assert list(stoppable.unfinished.rglob("learnt.safetensors"))
+    traced.cache_clear()
+    _, resumed = transformed(asked, cell, stoppable)
+    monkeypatch.setattr(TrainStep, "__call__", step)
+    spent, again = straight[1].spent, resumed.spent
+    assert len(taken) == 1 + spent["transform"]["steps"]  # the steps before the last one were saved
+    assert resumed.predictor.weights_sha256 == straight[1].predictor.weights_sha256
+    assert resumed.predictor.about["curve"] == straight[1].predictor.about["curve"]
+    measured = ("steps", "tokens", "flops", "flops_evaluate")
+    assert {name: again["transform"][name] for name in measured} == {
+        name: spent["transform"][name] for name in measured
+    }
+    return straight
+
+
 def pruned_share(cost):
     """The share of zeros among the weights that were pruned, none of them the head's."""
     return (cost["parameters"] - cost["parameters_nonzero"]) / cost["parameters_transformed"]
@@ -206,7 +240,6 @@ def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptatio
 @pytest.mark.slow
 def test_int8_is_what_keras_makes_of_the_layers(context):
     """Codes, scales and predictions equal the results of `quantize` on the trained network, bit for bit."""
-    from ptmbench.bench.adapt.built import traced
     from ptmbench.bench.adapt.transforms.int8 import Settings
     from ptmbench.bench.adapt.transforms.int8.network import quantise
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ptmbench.bench.adapt.adapted import Adapted
+    from ptmbench.bench.adapt.heads import InputRow
 
 
 def further(own: Any, adaptation: Settings) -> Settings:
@@ -36,7 +37,14 @@ class Learner:
 
     def __init__(self, adapted: "Adapted", step: Any = None):
         self.adapted, self.step = adapted, step or adapted.step
-        self.make, self.training_flops = adapted.make, adapted.training_flops
+
+    def make(
+        self, rows: "Sequence[InputRow]", settings: Settings, seed: tuple[int, int]
+    ) -> "tuple[Sequence[InputRow], float]":
+        return self.adapted.make(rows, settings, seed)
+
+    def training_flops(self, rows: "Sequence[InputRow]") -> float:
+        return self.adapted.training_flops(rows)
 
     def ready(self, step: int) -> bool:
         return self.adapted.ready(step)

@@ -24,6 +24,7 @@ from ptmbench.bench.adapt import loop, shapes
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Course
 from ptmbench.bench.adapt.heads import InputRow, stack
+from ptmbench.bench.adapt.predictor import Trained
 from ptmbench.bench.adapt.shapes import StackShape
 from ptmbench.bench.adapt.transforms import kernels
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
@@ -162,16 +163,21 @@ def with_layers(adapted: Adapted, kept: Sequence[int]) -> tuple[dict[str, np.nda
     return weights | moved, replace(shape_left, **left)
 
 
+def check_fits(smaller: Trained) -> None:
+    """Raises `NotApplicable` if the weights of ``smaller`` do not fit its network: the adaptation has some for removed
+    parts."""
+    expected = {name: tuple(variable.shape) for name, variable in smaller.learning.named()}
+    if expected != {name: array.shape for name, array in smaller.weights.items() if name in expected}:
+        raise NotApplicable(
+            "weights-by-layer", f"because the adaptation {smaller.method} has weights of its own for each layer."
+        )
+
+
 def finished(material: Material, weights: Mapping[str, np.ndarray], shape: StackShape, spent: Course) -> Transformed:
     """The smaller network with these ``weights``, after as much further training as the settings of ``material`` ask
-    for. ``spent`` is the cost so far. Raises `NotApplicable` if the adaptation has weights for removed parts."""
+    for. ``spent`` is the cost so far. Raises `NotApplicable` as `check_fits`."""
     smaller = replace(material.predictor, weights=weights, shape=shape)
-    expected = {name: tuple(variable.shape) for name, variable in smaller.learning.named()}
-    if expected != {name: array.shape for name, array in weights.items() if name in expected}:
-        raise NotApplicable(
-            "weights-by-layer",
-            f"because the adaptation {material.predictor.method} has weights of its own for each layer.",
-        )
+    check_fits(smaller)
     if not material.settings.epochs:
         return Transformed(weights, (), spent, shape)
     adapted = smaller.network

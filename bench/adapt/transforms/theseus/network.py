@@ -1,0 +1,107 @@
+"""Module replacing in TensorFlow: the hybrid of predecessor and successor, and its training."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import built, loop
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.heads import InputRow
+from ptmbench.bench.adapt.settings import Settings as Adapting
+from ptmbench.bench.adapt.transforms import units
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.further import Learner
+from ptmbench.bench.adapt.transforms.theseus import Settings
+from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.layers.core import Drop, Rows
+
+
+class Replacing(Learner):
+    """Trains the layers of ``successor`` in a hybrid with those of ``predecessor``, whose weights stay.
+
+    The draws of a step follow from the seed and the number of the step, so a resumed training has the same ones.
+    """
+
+    def __init__(self, successor: Adapted, predecessor: Adapted, settings: Settings, steps: int):
+        stack, self._old = successor.network.encoder.stack, predecessor.network.encoder.stack
+        self._stack, self._settings, self._steps = stack, settings, steps
+        self.chosen = tf.Variable(tf.ones(len(stack.blocks), tf.bool), trainable=False)
+        """Of each module, whether the successor's layer takes its place in the next step."""
+        step = successor.adaptation.step(self.losses, stack.trainable_variables, **successor.options)
+        super().__init__(successor, step)
+
+    def make(
+        self, rows: Sequence[InputRow], settings: Adapting, seed: tuple[int, int]
+    ) -> tuple[Sequence[InputRow], float]:
+        """Draws which modules are replaced in the step of ``seed``."""
+        rng = np.random.default_rng([seed[0], 7, seed[1]])
+        self.chosen.assign(rng.random(len(self._stack.blocks)) < self._settings.probability(seed[1], self._steps))
+        return self.adapted.make(rows, settings, seed)
+
+    def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        """The losses of the hybrid."""
+        self._stack.detour = self.module
+        try:
+            return self.adapted.losses(batch, seed)
+        finally:
+            self._stack.detour = None
+
+    def module(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
+        """What module ``index`` gives for ``x`` [N, D]: ``block``, the successor's, or the predecessor's layers."""
+        first = index * self._settings.replaced
+        above = drop.at(10 * len(self._stack.blocks))  # places for dropout that the successor does not have
+
+        def old() -> tf.Tensor:
+            found = x
+            for number in range(first, first + self._settings.replaced):
+                found = self._old.step(number, found, bias, rows, above)
+            return found
+
+        return tf.cond(self.chosen[index], lambda: block(x), old)
+
+    def training_flops(self, rows: Sequence[InputRow]) -> float:
+        """FLOPs of a step on ``rows`` with the modules that are ``chosen``. Nothing of the backward pass goes below the
+        lowest replaced module, and layers that stay need no gradients of their kernels."""
+        new, old = (
+            [sum(block.flops(row.tokens, row.tokens) for row in rows) for _, block in stack.config.parts()]
+            for stack in (self._stack, self._old)
+        )
+        count, spent, reached = self._settings.replaced, 0.0, False
+        for number, (chosen, flops) in enumerate(zip(self.chosen.numpy(), new, strict=True)):
+            reached = reached or bool(chosen)
+            whole = sum(old[number * count : (number + 1) * count])
+            spent += 3 * flops if chosen else (2 if reached else 1) * whole
+        outside = self.adapted.forward_flops(rows) - sum(new)  # the pooler, which stays
+        return spent + (2 if reached else 1) * outside
+
+
+def replaced(material: Material) -> Transformed:
+    """Trains a successor of the network of ``material`` by module replacing, and returns it.
+
+    Raises `NotApplicable` if the layers share their weights, do not learn, or do not form modules.
+    """
+    settings, old, rows = material.settings, material.predictor.network, material.rows["train"]
+    whole = units.shape_of(old)
+    if old.network.encoder.stack.config.shared:
+        raise NotApplicable("shared-layers", "because its layers share their weights, so none of them can be replaced.")
+    if old.freezes:
+        raise NotApplicable("nothing-learns", f"because the adaptation {old.adaptation.name} trains no layer.")
+    weights, shape = units.with_layers(old, range(settings.modules(whole.layers)))
+    if settings.start == "random":
+        fresh = built.random_weights(*material.predictor.own, material.seed, shape)
+        inside = old.network.encoder.stack.path + "/"
+        weights |= {name: fresh[name] for name in weights if name.startswith(inside)}
+    smaller = replace(material.predictor, weights=weights, shape=shape)
+    units.check_fits(smaller)
+    new = smaller.network
+    new.holder = None
+    learner = Replacing(new, old, settings, loop.steps_of(rows, material.training))
+    with phase("train"):
+        course = loop.train(
+            learner, rows, material.training, material.seed, lambda: material.score(smaller), material.bookmark
+        )
+    return Transformed(new.arrays(), (), course, shape)

@@ -167,7 +167,8 @@ class Adapted:
         if self.second:
             return self.forward_flops(rows) + 3 * self.reading.second_flops(rows)
         spared = 2 if self.freezes else 0 if self.extension.whole else 1
-        return 3 * self.forward_flops(rows) - (spared * self.encoder_flops(rows) if spared else 0)
+        computed = self.forward_flops(rows) - self.adaptation.spared(self, rows)
+        return 3 * computed - (spared * self.encoder_flops(rows) if spared else 0)
 
     def _extension_flops(self, rows: Sequence[InputRow]) -> float:
         return self.extension.flops_per_token * sum(row.tokens for row in rows) if self.extension.flops_per_token else 0

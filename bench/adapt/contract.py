@@ -133,6 +133,10 @@ class Adaptation:
         """FLOPs of predicting ``rows``. They may depend on the ``outputs`` (early exit)."""
         return adapted.answering_flops(rows, outputs)
 
+    def spared(self, adapted: "Adapted", rows: Sequence["InputRow"]) -> float:
+        """FLOPs of a forward pass over ``rows`` that a training step leaves out, as a mean over its draws."""
+        return 0.0
+
     def told(self, adapted: "Adapted", outputs: Sequence[Any]) -> Mapping[str, float]:
         """Further entries for the cost of a record, from ``outputs``: the mean exit layer."""
         return {}

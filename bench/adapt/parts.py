@@ -13,7 +13,7 @@ import numpy as np
 
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.engine import cost
-from ptmbench.bench.errors import NoDecoder
+from ptmbench.bench.errors import NoDecoder, NotApplicable
 from ptmbench.models.costs import Model
 
 
@@ -124,6 +124,15 @@ def every(network: Any, decoding: Decoding | None) -> Sequence[Any]:
     """All variables of the encoder; of the whole network where its own decoder writes."""
     inside = network.loss if decoding is not None and not decoding.own else network.encoder
     return inside.trainable_variables
+
+
+def check_stepwise(encoder: Any, consequence: str) -> None:
+    """Raises `NotApplicable` with the ``consequence`` if the layers of ``encoder`` are not computed one at a time."""
+    if not getattr(encoder, "stepwise", False):
+        raise NotApplicable(
+            "not-stepwise",
+            f"because this model's layers are not a stack of blocks computed one at a time, so {consequence}.",
+        )
 
 
 def token_table(encoder: Any) -> Any | None:

@@ -50,12 +50,7 @@ class Reading(parts.Reading):
 
     def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="branches")
-        if not getattr(encoder, "stepwise", False):
-            raise NotApplicable(
-                "not-stepwise",
-                "because this model's layers are not a stack of blocks computed one at a time, so no exit fits "
-                "between them.",
-            )
+        parts.check_stepwise(encoder, "no exit fits between them")
         if encoder.depth < 2:
             raise NotApplicable("one-layer", "because a model of one layer has no earlier exit.")
         self.settings, self.width = settings, encoder.width

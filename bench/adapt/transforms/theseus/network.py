@@ -10,6 +10,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import built, loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import InputRow
+from ptmbench.bench.adapt.parts import check_stepwise
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms import units
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
@@ -44,11 +45,11 @@ class Replacing(Learner):
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
         """The losses of the hybrid."""
-        self._stack.detour = self.module
+        before, self._stack.detour = self._stack.detour, self.module
         try:
             return self.adapted.losses(batch, seed)
         finally:
-            self._stack.detour = None
+            self._stack.detour = before
 
     def module(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
         """What module ``index`` gives for ``x`` [N, D]: ``block``, the successor's, or the predecessor's layers."""
@@ -86,6 +87,7 @@ def replaced(material: Material) -> Transformed:
     """
     settings, old, rows = material.settings, material.predictor.network, material.rows["train"]
     whole = units.shape_of(old)
+    check_stepwise(old.network.encoder, "none of them can be replaced")
     if old.network.encoder.stack.config.shared:
         raise NotApplicable("shared-layers", "because its layers share their weights, so none of them can be replaced.")
     if old.freezes:

@@ -1,0 +1,26 @@
+"""LayerDrop in TensorFlow."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ptmbench.models.layers.core import Drop, Rows
+from ptmbench.models.layers.operations import fold
+
+_PLACE = 9
+"""The number of the draw among the places for dropout of a layer, which are ten apart."""
+
+
+@dataclass(frozen=True)
+class LeavingOut:
+    """The detour of a stack (`models.layers.blocks.Stack`) whose blocks are left out with probability ``rate``. The
+    draws follow from the seed of the step. Without a seed, which is outside of training, all blocks are computed."""
+
+    rate: float
+
+    def __call__(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
+        if drop.seed is None or not self.rate:
+            return block(x)
+        drawn = tf.random.stateless_uniform([], fold(drop.seed, drop.place + 10 * (index + 1) + _PLACE))
+        return tf.cond(drawn >= self.rate, lambda: block(x), lambda: x)

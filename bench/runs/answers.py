@@ -221,7 +221,7 @@ class _Attempt:
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         before = self.context.spent.get("transform", {})  # of the transforms before
         spent = {name: before.get(name, 0) + value for name, value in spent.items()}
-        self.outcome.cost |= self._sizes(weights, changed, source.learning.uncounted) | {"transform": spent}
+        self.outcome.cost |= self._sizes(weights, changed, source.learning.uncounted) | made.told | {"transform": spent}
         return after
 
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:

@@ -7,6 +7,7 @@ folder.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from ptmbench.bench.adapt.settings import Settings
@@ -55,6 +56,8 @@ class Transformed(NamedTuple):
     """Steps, costs and curve of its training; None without training."""
     shape: StackShape | None = None
     """The shape of the encoder's stack, where the transform has made it smaller."""
+    told: Mapping[str, float] = MappingProxyType({})
+    """Further entries for the cost of a record, by name: how many heads are left."""
 
 
 @runtime_checkable

@@ -1,0 +1,80 @@
+"""Head pruning by L0 gates: each attention head gets a gate, and training closes the gates that are worth little.
+
+Voita, Talbot, Moiseev, Sennrich and Titov (2019), "Analyzing Multi-Head Self-Attention", section 6.1. The result of
+each head is multiplied by a gate g_i in [0, 1], a random variable that is drawn once for each batch. It has a Hard
+Concrete distribution (Louizos, Welling and Kingma, 2018) with the parameter log a_i:
+
+    s_i = sigmoid((log u - log(1 - u) + log a_i) / beta)        u ~ Uniform(0, 1)
+    g_i = min(1, max(0, s_i (zeta - gamma) + gamma))            beta = 0.33, gamma = -0.1, zeta = 1.1
+
+With these values, which are those of the authors' code (lena-voita/the-story-of-heads), the gate can be exactly 0 or 1.
+The adapted model and the gates are trained further on
+
+    L = L_task + lambda sum_i (1 - P(g_i = 0))        1 - P(g_i = 0) = sigmoid(log a_i - beta log(-gamma / zeta))
+
+Larger ``penalty`` (lambda) closes more gates. Afterwards a head stays if P(g_i = 1) > P(g_i = 0), which is log a_i > 0,
+and is removed otherwise. As in `heads`, the network really becomes smaller.
+
+Differences: the paper may remove all heads of a layer; here the one with the largest log a_i stays. Gates begin with
+log a_i = 2, where P(g_i = 1) is 0.77 and P(g_i = 0) is 0.06. Their learning rate is ``gate_rate`` times that of the
+weights, because fine-tuning is short and its rates are low.
+
+The weights at the end of training count, whatever the scores on the selection split were before: earlier ones have more
+heads. The scores are those of the network without the heads whose gates are closed. The record's cost has
+``heads_kept`` and ``head_sparsity``, the share of heads that was removed.
+
+Controls, where S is the share that the gates have removed: ``heads:by=random+share=S+epochs=5`` trains as long without
+heads that are drawn, and ``heads:share=S+epochs=5`` without those of the lowest importance.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt.settings import Settings as Adapting
+from ptmbench.bench.adapt.settings import positive, setting
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.further import to_the_end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``gates:name=value`` may change."""
+
+    penalty: float = setting(0.05)
+    """lambda, the weight of the expected number of open gates in the loss."""
+    gate_rate: float = positive(30.0)
+    """How many times higher the learning rate of the gates is."""
+    epochs: int = positive(5)
+    """Passes over the training examples."""
+    max_steps: int = setting(0)
+    """Training steps at most; 0 is no limit."""
+    learning_rate: float = setting(0.0)
+    """Peak learning rate; 0 for the adaptation's."""
+
+
+class Gates:
+    """`bench.adapt.transforms.contract.Transform`; trains."""
+
+    summary = "attention heads are taken out whose gates close in further training (L0 penalty)"
+    settings = Settings
+    version = 1
+    compression = "pruning"
+    rebuilds = False
+    final = False
+
+    def label(self, settings: Settings) -> str:
+        return f"heads removed by L0 gates, penalty {settings.penalty:g}"
+
+    def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
+        return to_the_end(settings, adaptation)
+
+    def transformed(self, material: Material) -> Transformed:
+        from ptmbench.bench.adapt.transforms.gates.network import gated
+
+        return gated(material)
+
+    def prepare(self, adapted: Any, settings: Settings) -> None:
+        """Nothing: the shape of the stack is all that the network needs."""
+
+
+TRANSFORM = Gates()

@@ -137,8 +137,8 @@ class Adaptation:
         """FLOPs of a forward pass over ``rows`` that a training step leaves out, as a mean over its draws."""
         return 0.0
 
-    def told(self, adapted: "Adapted", outputs: Sequence[Any]) -> Mapping[str, float]:
-        """Further entries for the cost of a record, from ``outputs``: the mean exit layer."""
+    def told(self, adapted: "Adapted", rows: Sequence["InputRow"], outputs: Sequence[Any]) -> Mapping[str, float]:
+        """Further entries for the cost of a record, from the ``outputs`` for ``rows``: the mean exit layer."""
         return {}
 
     def respond(self, asked: "Asked") -> tuple[list[Any], float]:

@@ -105,7 +105,7 @@ class Trained:
             outputs = self._outputs(rows)
             predictions = self.codec.predictions(examples, rows, outputs)
         probabilities = self.codec.probabilities(examples, rows, outputs)
-        told = adaptation_of(self.method).told(self._network, outputs)
+        told = adaptation_of(self.method).told(self._network, rows, outputs)
         return Answers(predictions, probabilities, flops + self._flops(rows, outputs), told)
 
     def flops(self, examples: Sequence[Example]) -> list[float]:

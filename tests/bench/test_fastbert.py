@@ -277,7 +277,7 @@ def test_what_a_row_costs_depends_on_where_it_leaves(bert):
         wanted.append(whole - (SHAPE.layers - left) * layer + left * branch)
     assert [bert.adaptation.flops(bert, [a], [b]) for a, b in zip(rows, outputs, strict=True)] == wanted
     assert bert.adaptation.flops(bert, rows, outputs) == sum(wanted)
-    assert bert.adaptation.told(bert, outputs) == {"mean_exit_layer": 2.5}
+    assert bert.adaptation.told(bert, rows, outputs) == {"mean_exit_layer": 2.5, "mean_flops": sum(wanted) / 4}
     bert.writes(dataclasses.replace(OWN, speed=0.0), 0)
     whole, _, branch = by_hand(5)
     assert bert.adaptation.flops(bert, rows[:1], [np.array([0, 0, 0, 0, 4])]) == whole + branch

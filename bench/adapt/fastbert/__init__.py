@@ -126,17 +126,18 @@ class FastBert(Adaptation):
     def flops(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> float:
         """FLOPs of the layers up to those at which the rows left, and of all branches on the way. The pooler, where
         there is one, stays counted."""
-        whole, early = adapted.encoder_flops(rows), adapted.settings.speed > 0
-        encoder, reading = adapted.network.encoder, adapted.reading
+        from ptmbench.bench.adapt import exits
+
+        early, spent = adapted.settings.speed > 0, 0.0
         for row, output in zip(rows, outputs, strict=True):
             left = int(output[-1])
-            whole -= (encoder.depth - left) * encoder.config.stack.block.flops(row.tokens, row.tokens)
-            whole += (left if early else 1) * reading.branch_flops(row)
-        return whole
+            spent += exits.flops(adapted, row, left) + (left if early else 1) * adapted.reading.branch_flops(row)
+        return spent
 
-    def told(self, adapted: Any, outputs: Sequence[Any]) -> Mapping[str, float]:
-        """``mean_exit_layer``, counted from 1."""
-        return {"mean_exit_layer": sum(float(output[-1]) for output in outputs) / len(outputs)} if outputs else {}
+    def told(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> Mapping[str, float]:
+        from ptmbench.bench.adapt import exits
+
+        return exits.told(adapted, rows, outputs)
 
 
 ADAPTATION = FastBert()

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt.exits import numbered
 from ptmbench.bench.adapt.heads import classification
 
 Codec = classification.Codec
@@ -73,8 +74,3 @@ class Head(parts.Head):
     def predicted(self, logits: Logits, batch: dict[str, Any]) -> Any:
         """The teacher's logits and the number of its layer, [B, C + 1]."""
         return numbered(logits.teacher, logits.students.shape[1] + 1)
-
-
-def numbered(logits: Any, layer: int) -> Any:
-    """``logits`` [B, C], then the number of the ``layer`` that they are from: [B, C + 1]."""
-    return tf.pad(logits, [[0, 0], [0, 1]], constant_values=float(layer))

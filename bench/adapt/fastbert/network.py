@@ -6,9 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt import exits, parts
 from ptmbench.bench.adapt.fastbert import Own
-from ptmbench.bench.adapt.fastbert.head import Logits, numbered
+from ptmbench.bench.adapt.fastbert.head import Logits
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.config import GLOROT, AttentionConfig, LinearConfig
@@ -106,25 +106,15 @@ def uncertainty(logits: tf.Tensor, unused: tf.Tensor) -> tf.Tensor:
 
 def leaving(adapted: Any, batch: dict[str, tf.Tensor], speed: tf.Tensor) -> tf.Tensor:
     """The logits of each row's first branch whose `uncertainty` is below ``speed``, otherwise of the teacher, and the
-    number of its layer: [B, C + 1].
+    number of its layer: [B, C + 1]."""
+    reading, head = adapted.reading, adapted.head
+    branches = (*reading.students, reading.teacher)
 
-    Rows that have left are not in the batch of the next layer, which is smaller.
-    """
-    encoder, reading, head = adapted.network.encoder, adapted.reading, adapted.head
-    tokens, unused = batch["tokens"], head.unused(batch)
-    count, length = shape(tokens)
-    x, bias = encoder.entered(adapted.channels(batch))
-    here, found = tf.range(count), tf.zeros([count, head.outputs + 1])
-    for index, branch in enumerate((*reading.students, reading.teacher)):
-        x = encoder.stack.step(index, x, bias, Rows(shape(tokens)[0], length))
-        last = index == encoder.depth - 1
-        x = tf.reshape(encoder.ended(x) if last else x, [-1, length, encoder.width])  # [B', T, D]
-        read = branch(x, tokens)
-        logits = (head.teacher(read) if last else head.students.one(index, read)) + unused  # [B', C]
-        found = tf.tensor_scatter_nd_update(found, here[:, None], numbered(logits, index + 1))
-        if not last:
-            stay = tf.where(uncertainty(logits, unused) >= speed)[:, 0]
-            x, tokens, unused, here = (tf.gather(one, stay) for one in (x, tokens, unused, here))
-            bias = bias if bias.shape[0] == 1 else tf.gather(bias, stay)
-            x = tf.reshape(x, [-1, encoder.width])
-    return found
+    def read(index: int, x: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+        vector = branches[index](x, tokens)
+        return head.teacher(vector) if index == len(branches) - 1 else head.students.one(index, vector)
+
+    def stay(logits: tf.Tensor, unused: tf.Tensor, memory: Any) -> tuple[tf.Tensor, Any]:
+        return uncertainty(logits, unused) >= speed, ()
+
+    return exits.leaving(adapted, batch, read, stay)

@@ -1,0 +1,72 @@
+"""Early exit, which adaptations with classifiers between layers share: FastBERT and PABEE.
+
+Such an adaptation reads logits off every layer, and says after which layer a text leaves. Texts that have left are not
+computed any further.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ptmbench.bench.adapt.heads import InputRow
+from ptmbench.models.layers.core import Rows
+from ptmbench.models.layers.operations import shape
+
+Read = Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]
+"""(index of the layer, its vectors [B, T, D], tokens [B, T]) to the logits [B, C] of its classifier."""
+Stay = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
+"""(logits [B, C], what is ``unused`` of them [B, C], memory) to which rows go on, bool [B], and the memory for the next
+layer: a nest of tensors with the rows as their first axis, () for none. The first layer has the memory None."""
+
+
+def leaving(adapted: Any, batch: Mapping[str, tf.Tensor], read: Read, stay: Stay) -> tf.Tensor:
+    """The logits of each row at the layer after which it leaves, and the number of that layer: [B, C + 1].
+
+    Rows that have left are not in the batch of the next layer, which is smaller. All rows leave after the last layer.
+    """
+    encoder = adapted.network.encoder
+    tokens, unused = batch["tokens"], adapted.head.unused(batch)
+    count, length = shape(tokens)
+    x, bias = encoder.entered(adapted.channels(batch))
+    here, found, memory = tf.range(count), tf.zeros([count, adapted.head.outputs + 1]), None
+    for index in range(encoder.depth):
+        x = encoder.stack.step(index, x, bias, Rows(shape(tokens)[0], length))
+        last = index == encoder.depth - 1
+        x = tf.reshape(encoder.ended(x) if last else x, [-1, length, encoder.width])  # [B', T, D]
+        logits = read(index, x, tokens) + unused  # [B', C]
+        found = tf.tensor_scatter_nd_update(found, here[:, None], numbered(logits, index + 1))
+        if not last:
+            goes_on, memory = stay(logits, unused, memory)
+            left = tf.where(goes_on)[:, 0]
+            x, tokens, unused, here = (tf.gather(one, left) for one in (x, tokens, unused, here))
+            memory = tf.nest.map_structure(lambda one, left=left: tf.gather(one, left), memory)
+            bias = bias if bias.shape[0] == 1 else tf.gather(bias, left)
+            x = tf.reshape(x, [-1, encoder.width])
+    return found
+
+
+def numbered(logits: Any, layer: int) -> Any:
+    """``logits`` [B, C], then the number of the ``layer`` that they are from: [B, C + 1]."""
+    return tf.pad(logits, [[0, 0], [0, 1]], constant_values=float(layer))
+
+
+def flops(adapted: Any, row: InputRow, layer: int) -> float:
+    """FLOPs of the encoder over ``row``, which leaves after ``layer``, counted from 1. The pooler, where there is one,
+    is counted once."""
+    skipped = [block for _, block in _applied(adapted.network.encoder.config.stack)][layer:]
+    return adapted.encoder_flops([row]) - sum(block.flops(row.tokens, row.tokens) for block in skipped)
+
+
+def told(adapted: Any, rows: Sequence[InputRow], outputs: Sequence[Any]) -> Mapping[str, float]:
+    """For the record: ``mean_exit_layer``, counted from 1, and ``mean_flops`` of a row."""
+    if not outputs:
+        return {}
+    layers, spent = sum(float(output[-1]) for output in outputs), adapted.adaptation.flops(adapted, rows, outputs)
+    return {"mean_exit_layer": layers / len(outputs), "mean_flops": spent / len(rows)}
+
+
+def _applied(stack: Any) -> list[tuple[str, Any]]:
+    """The configurations of the blocks of ``stack`` in the order in which they are applied."""
+    parts = list(stack.parts())
+    return parts * stack.layers if stack.shared else parts

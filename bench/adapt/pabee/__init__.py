@@ -1,0 +1,81 @@
+"""PABEE: a text leaves the network when several layers in a row have given the same answer.
+
+Zhou, Xu, Ge, McAuley, Xu and Wei (2020), "BERT Loses Patience: Fast and Robust Inference with Early Exit", section 3.
+Every layer has a classifier: dropout and a linear layer on the pooled vector that the network would give if this layer
+were its last one. All layers share the network's pooler. Encoder and classifiers learn together,
+
+    loss = sum_j j L_j / sum_j j        L_j: the cross-entropy of the classifier of layer j = 1 ... L
+
+An answer begins at the first layer. A counter is 0 there. At each further layer it rises by 1 if the class with the
+highest logit is that of the layer before, and is 0 otherwise. A text leaves as soon as the counter is ``unchanged``,
+the paper's patience t, and its answer is that of this layer. After the last layer all texts leave. With ``unchanged`` 0
+all layers are computed and the last classifier answers.
+
+Loss and rule are those of the authors' code (JetRunner/PABEE). That code answers one text at a time; here texts of a
+batch leave one by one. Its rule for regression is not implemented: this adaptation is for classification. Encoders
+without a pooler give the vector that their head would read: of the first token, of the last one, or the mean.
+
+Training does not depend on ``unchanged``, so a run trains once for all values. The score of the last classifier on the
+selection split chooses the weights. ``unchanged=0`` is the control: the same network without early exit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.settings import Learning
+from ptmbench.tasks.forms import Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Learning):
+    """Settings of fine-tuning, and when a text leaves."""
+
+    unchanged: int = settings.setting(2, answering=True)
+    """Times in a row that a layer must repeat the answer of the layer before, for a text to leave; 0: no text does."""
+    layers: str = settings.one_reading("every layer has a classifier")
+
+
+class Pabee(Adaptation):
+    summary = "classifiers at all layers learn together, and texts leave when layers in a row agree"
+    settings = Own
+    heads = {Form.CLASSIFICATION: "fastbert.head"}
+
+    def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
+        from ptmbench.bench.adapt.pabee.network import Reading
+
+        return Reading(encoder)
+
+    def loss(self, adapted: Any, numbers: Any, batch: Mapping[str, Any], seed: Any) -> Any:
+        from ptmbench.bench.adapt.pabee.network import weighted
+
+        return weighted(numbers, batch["label"])
+
+    def numbers(self, adapted: Any, batch: Mapping[str, Any]) -> Any:
+        """The logits, and then the number of the layer that they are from. While the network learns, the last one's."""
+        from ptmbench.bench.adapt.pabee.network import leaving
+
+        if adapted.holder is None or not adapted.settings.unchanged:
+            return super().numbers(adapted, batch)
+        return adapted.run(leaving, batch, adapted.settings.unchanged)
+
+    def flops(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> float:
+        """FLOPs of the layers up to those at which the rows left, with the pooler at each of them."""
+        from ptmbench.bench.adapt import exits
+
+        every = adapted.settings.unchanged > 0
+        spent = 0.0
+        for row, output in zip(rows, outputs, strict=True):
+            left = int(output[-1])
+            spent += exits.flops(adapted, row, left) + (left - 1 if every else 0) * adapted.reading.pooler_flops
+        return spent
+
+    def told(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> Mapping[str, float]:
+        from ptmbench.bench.adapt import exits
+
+        return exits.told(adapted, rows, outputs)
+
+
+ADAPTATION = Pabee()

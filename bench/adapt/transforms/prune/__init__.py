@@ -33,7 +33,8 @@ from ptmbench.bench.adapt.transforms.further import to_the_end
 _PATTERN = re.compile(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})")
 
 
-def _is_pattern(value: str) -> bool:
+def is_pattern(value: str) -> bool:
+    """Whether ``value`` names a pattern of weights that go together, or is empty."""
     found = _PATTERN.fullmatch(value)
     return value == "" or bool(found and (found[2] == "x" or int(found[1]) < int(found[3])))
 
@@ -59,7 +60,7 @@ class Settings:
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
     pattern: str = setting(
-        "", "2:4 (zeros of consecutive inputs), 4x1 (block of inputs x outputs) or empty", _is_pattern
+        "", "2:4 (zeros of consecutive inputs), 4x1 (block of inputs x outputs) or empty", is_pattern
     )
     """Which weights go together. Zeros in a fixed share of consecutive inputs are chosen at the first step."""
     embeddings: int = switch(0)

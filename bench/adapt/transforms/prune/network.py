@@ -131,7 +131,7 @@ def pruned(material: Material) -> Transformed:
             f"because masks are updated every {settings.frequency} steps, but pruning trains for {steps}. Set a lower "
             "frequency, or more epochs.",
         )
-    _check_shapes(variables, settings)
+    check_shapes(variables, settings)
     adapted.holder = None
     adapted.step.reset()
     masks = Masks([variable.value for variable in variables], settings, end)
@@ -139,7 +139,7 @@ def pruned(material: Material) -> Transformed:
         learner = PruningLearner(adapted, masks, end)
         course = loop.train(learner, rows, material.training, material.seed, material.score, material.bookmark)
     arrays, changed = adapted.arrays(), kernels.names(adapted, variables)
-    _check_sparsity({name: arrays[name] for name in changed}, settings)
+    check_sparsity({name: arrays[name] for name in changed}, settings)
     zeroed = {name: arrays[name] + 0.0 for name in changed}  # a mask makes -0.0 of negative weights
     return Transformed(arrays | zeroed, changed, course)
 
@@ -174,7 +174,8 @@ def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
     return list({id(variable): variable for variable in found}.values())
 
 
-def _check_shapes(variables: Sequence[keras.Variable], settings: Settings) -> None:
+def check_shapes(variables: Sequence[keras.Variable], settings: Settings) -> None:
+    """Raises `NotApplicable` if the shape of one of the ``variables`` cannot be divided by the pattern."""
     rows, columns = settings.block if settings.zeros is None else (settings.zeros[1], 1)
     for variable in variables:
         if variable.shape[0] % rows or variable.shape[1] % columns:
@@ -185,8 +186,9 @@ def _check_shapes(variables: Sequence[keras.Variable], settings: Settings) -> No
             )
 
 
-def _check_sparsity(arrays: Mapping[str, np.ndarray], settings: Settings) -> None:
-    """Weights that are equal in magnitude stay or go together, so a threshold may leave too many."""
+def check_sparsity(arrays: Mapping[str, np.ndarray], settings: Settings) -> None:
+    """Raises `NotApplicable` if one of the ``arrays`` has too few zeros: weights that are equal in magnitude stay or go
+    together, so a threshold may leave too many."""
     for name, array in arrays.items():
         zeros, asked = array.size - np.count_nonzero(array), zeros_in(array.shape, settings)
         if zeros < asked:

@@ -1,0 +1,89 @@
+"""Fine-tuning under fixed masks in TensorFlow."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt.sparse import Own
+from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms.prune.network import Masks, check_shapes, check_sparsity, zeros_in
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.bench.errors import NotApplicable
+
+_MASK = "mask-"
+
+
+class SparseStep(TrainStep):
+    """A step under ``masks``, bool arrays by the number of their variable; None before they are chosen. They are saved
+    with the state of the optimizer."""
+
+    masks: dict[int, np.ndarray] | None = None
+
+    def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:
+        scalars = super().__call__(batch, seed, rate)
+        self.apply()
+        return scalars
+
+    def apply(self) -> None:
+        """Sets the masked weights to zero."""
+        for number, mask in (self.masks or {}).items():
+            variable = self.variables[number]
+            variable.assign(tf.where(mask, variable.value, tf.zeros([], variable.dtype)))
+
+    def reset(self) -> None:
+        super().reset()
+        self.masks = None
+
+    def state(self) -> dict[str, np.ndarray]:
+        return super().state() | {f"{_MASK}{number:05d}": mask for number, mask in (self.masks or {}).items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        super().restore(state)
+        found = {name.removeprefix(_MASK): mask for name, mask in state.items() if name.startswith(_MASK)}
+        self.masks = {int(number): mask.astype(bool) for number, mask in found.items()}
+
+
+def begin(adapted: Any, settings: Own, seed: int) -> None:
+    """Before the first step of a training: chooses the masks by the weights that ``adapted`` begins with, and applies
+    them."""
+    step = adapted.step
+    if step.masks is not None:
+        return
+    step.masks = chosen(adapted, settings, seed)
+    step.apply()
+    if not settings.hold:
+        step.masks = {}
+
+
+def chosen(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray]:
+    """The masks by the number of their variable in the training step.
+
+    A kernel that already has as many zeros keeps these: it was masked before. Raises `NotApplicable` where there are no
+    kernels, where the pattern does not fit their shapes, and where weights are equal in magnitude.
+    """
+    pruning, own = settings.pruning(), {id(one): number for number, one in enumerate(adapted.step.variables)}
+    variables = [one.kernel for one in kernels.products(adapted)]
+    variables += kernels.tables(adapted) if settings.embeddings else []
+    numbers = [own[id(one)] for one in variables if id(one) in own]
+    if not numbers:
+        raise NotApplicable("no-kernels", "because this model has no kernels that could be pruned.")
+    variables = [adapted.step.variables[number] for number in numbers]
+    check_shapes(variables, pruning)
+    values = [variable.numpy() for variable in variables]
+    if settings.by == "random":
+        rng = np.random.default_rng([seed, 8])
+        values = [value if _masked(value, pruning) else rng.random(value.shape, np.float32) for value in values]
+    copies = [tf.Variable(value) for value in values]
+    masks = Masks(copies, pruning, 1)
+    masks.advance()
+    found = [mask.numpy().astype(bool) for mask in masks.values]
+    names = kernels.names(adapted, variables)
+    check_sparsity(dict(zip(names, found, strict=True)), pruning)
+    return dict(zip(numbers, found, strict=True))
+
+
+def _masked(value: np.ndarray, pruning: Any) -> bool:
+    """Whether ``value`` has as many zeros as it is to have."""
+    return value.size - np.count_nonzero(value) >= zeros_in(value.shape, pruning) > 0

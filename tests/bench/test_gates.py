@@ -104,7 +104,7 @@ def test_gates_learn_faster_than_weights_and_only_the_end_counts(learner, rows):
     before, states = [one.numpy() for one in learner.log_a], learner.state()
     learner.step(stack(rows), (0, 1), 1e-4)
     moved = max(np.abs(one.numpy() - old).max() for one, old in zip(learner.log_a, before, strict=True))
-    assert 1e-3 <= moved <= 3.1e-3  # Adam's first step is the rate, and the gates' is 30 times as high
+    assert 5e-3 <= moved <= 1.01e-2  # Adam's first step is the rate, and the gates' is 100 times as high
     assert [step for step in range(1, 11) if learner.ready(step)] == [10]
     learner.restore(states)
     assert all(np.array_equal(a, b) for a, b in zip(learner.state(), states, strict=True))

@@ -216,7 +216,7 @@ def test_equal_weights_are_told(pruning):
     from ptmbench.bench.errors import NotApplicable
 
     with pytest.raises(NotApplicable, match="because x has weights that are equal in magnitude: 0 of 16 are zero, and"):
-        pruning._check_sparsity({"x": np.ones((4, 4), np.float32)}, Settings())
+        pruning.check_sparsity({"x": np.ones((4, 4), np.float32)}, Settings())
 
 
 @pytest.mark.slow

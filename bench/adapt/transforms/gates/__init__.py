@@ -42,7 +42,7 @@ class Settings:
 
     penalty: float = setting(0.05)
     """lambda, the weight of the expected number of open gates in the loss."""
-    gate_rate: float = positive(30.0)
+    gate_rate: float = positive(100.0)
     """How many times higher the learning rate of the gates is."""
     epochs: int = positive(5)
     """Passes over the training examples."""

@@ -40,7 +40,7 @@ from ptmbench.bench.adapt.transforms.further import to_the_end
 class Settings:
     """What ``gates:name=value`` may change."""
 
-    penalty: float = setting(0.05)
+    penalty: float = setting(0.2)
     """lambda, the weight of the expected number of open gates in the loss."""
     gate_rate: float = positive(100.0)
     """How many times higher the learning rate of the gates is."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -23,7 +23,24 @@ stays finite."""
 
 
 _rematerialise: ContextVar[bool] = ContextVar("rematerialise", default=False)
-_watched: ContextVar[list[tf.Tensor] | None] = ContextVar("watched", default=None)
+
+
+class Look(NamedTuple):
+    """What one `attention` computes. The scores are those before the softmax."""
+
+    queries: tf.Tensor
+    """[B, H, T, K], scaled if the attention scales."""
+    keys: tf.Tensor
+    """[B, H, U, K]"""
+    values: tf.Tensor
+    """[B, H, U, K]"""
+    scores: tf.Tensor
+    """float32 [B, H, T, U], with masks and relative positions added."""
+    weights: tf.Tensor
+    """[B, H, T, U]: the softmax of the scores, before dropout."""
+
+
+_watched: ContextVar[list[Look] | None] = ContextVar("watched", default=None)
 
 
 @contextmanager
@@ -43,9 +60,8 @@ def rematerialises() -> bool:
 
 
 @contextmanager
-def watching() -> Iterator[list[tf.Tensor]]:
-    """The weights [B, H, T, U] of every `attention` that is computed inside, in their order: for who wants to know
-    where a network looks, at no cost for who does not."""
+def watching() -> Iterator[list[Look]]:
+    """Collects a `Look` for every `attention` that is computed inside, in their order. Costs nothing when unused."""
     token = _watched.set(found := [])
     try:
         yield found
@@ -165,7 +181,7 @@ def attention(
     scores = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32) + bias  # [B, H, T, U]
     weights = tf.cast(tf.nn.softmax(scores), v.dtype)
     if (watched := _watched.get()) is not None:
-        watched.append(weights)
+        watched.append(Look(q, k, v, scores, weights))
     context = tf.matmul(dropout(weights, rate, seed, salt), v)  # [B, H, T, K]
     return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, q.shape[1] * q.shape[3]])  # [B * T, D]
 

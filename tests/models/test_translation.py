@@ -167,7 +167,7 @@ def test_writing_says_where_it_looks():
                 memory, past, tf.constant(written[:, None, : step + 1]), tf.ones([1, 1, step + 1], bool)
             )
         found.append(log_softmax(np.asarray(logits)[0]))
-        looks.append(np.asarray(watched[-1])[0, 0, 0])
+        looks.append(np.asarray(watched[-1].weights)[0, 0, 0])
     expected, looked = translated(TOKENS[1, :4], written[0])
     assert np.allclose(np.concatenate(found), expected, atol=1e-5)
     assert np.allclose(np.array(looks)[:, :4], looked, atol=1e-5) and not np.array(looks)[:, 4:].any()

@@ -28,7 +28,7 @@ import tensorflow as tf
 
 from ptmbench.bench.engine.generate.writing import LOWEST, NEVER, Writing, appended, growing, seen, unrepeated
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.models.layers.operations import watching
+from ptmbench.models.layers.operations import Look, watching
 from ptmbench.models.text.tokenizers import Vocabulary
 
 _GROUP = 64
@@ -125,13 +125,13 @@ def largest(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reshape(values, [-1, beam, count]), tf.reshape(found, [-1, beam, count])
 
 
-def looked_at(looks: list[tf.Tensor], beam: int, length: tf.Tensor) -> tf.Tensor:
+def looked_at(looks: list[Look], beam: int, length: tf.Tensor) -> tf.Tensor:
     """float32 [B, K, T]: how much each hypothesis looks at each of the ``length`` tokens of the source, from the
     weights of all attentions of a step. The source's keys come first where there are others, and the queries that
     predict come last."""
     if not looks:
         raise NotApplicable("no-coverage", "because this model has no attention to take a coverage penalty from.")
-    return tf.cast(tf.reduce_mean(looks[-1][:, :, -beam:, :length], axis=1), tf.float32)
+    return tf.cast(tf.reduce_mean(looks[-1].weights[:, :, -beam:, :length], axis=1), tf.float32)
 
 
 def _covered(looked: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

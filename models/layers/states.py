@@ -1,0 +1,34 @@
+"""What an encoder computes on the way to its result: the vectors and the attention of each layer.
+
+Called by the losses of students that learn from the inner layers of a teacher (`models.objectives.layer_distillation`,
+`models.objectives.relation_distillation`), and by the adaptations that use these losses.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ptmbench.models.layers.operations import Look, rematerialising, watching
+
+
+class InnerStates(NamedTuple):
+    """The hidden states and the attention of an encoder with L layers."""
+
+    layers: tuple[tf.Tensor, ...]
+    """L + 1 tensors [B, T, D]: the embeddings, then each layer (`models.pretrainable.Encoding.layers`)."""
+    looks: tuple[Look, ...]
+    """The attention of each layer: L of them."""
+
+
+def inner_states(encoder: Any, batch: dict[str, Any], seed: Any = None) -> InnerStates:
+    """The `InnerStates` of ``encoder`` for ``batch``, by one forward pass with the dropout of ``seed``.
+
+    The layers do not rematerialise here, since gradients have to reach what is inside of them. Raises `ValueError` for
+    an encoder that has not one attention in each of its layers, over all tokens of the input.
+    """
+    with watching() as looks, rematerialising(False):
+        encoding = encoder(batch, seed=seed)
+    square = all(look.scores.shape[-1] == look.scores.shape[-2] for look in looks)
+    if len(looks) != len(encoding.layers) - 1 or not looks or not square:
+        raise ValueError(f"{type(encoder).__name__} has not one self-attention in each of its layers.")
+    return InnerStates(encoding.layers, tuple(looks))

@@ -236,13 +236,15 @@ class Adapted:
         """What the codec reads for a batch."""
         return self.adaptation.numbers(self, batch)
 
-    def run(self, function: Callable, batch: Mapping[str, np.ndarray], number: float) -> np.ndarray:
-        """What ``function(self, batch, number)`` gives, traced once for all batches and numbers."""
+    def run(self, function: Callable, batch: Mapping[str, np.ndarray], number: float = 0.0) -> Any:
+        """What ``function(self, batch, number)`` gives, an array or a nest of arrays, traced once for all batches and
+        numbers."""
         if function not in self._functions:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
             self._functions[function] = _traced(partial(function, self), specs, tf.TensorSpec([], tf.float32))
         inputs = {k: tf.convert_to_tensor(v) for k, v in batch.items()}
-        return self._functions[function](inputs, tf.constant(number, tf.float32)).numpy()
+        found = self._functions[function](inputs, tf.constant(number, tf.float32))
+        return tf.nest.map_structure(lambda x: x.numpy(), found)
 
     def write(self, writing: Writing, inputs: Mapping[str, np.ndarray], longest: int, seed: int) -> np.ndarray:
         """The ids [B, S] of the best text of at most ``longest`` tokens for each row of ``inputs``, of which ``tokens``
@@ -299,19 +301,27 @@ class Adapted:
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
         """The "loss" that training lowers; without dropout where ``seed`` is None."""
         seed = None if self.second else seed
-        return {"loss": self.adaptation.loss(self, self._outputs(batch, seed), batch, seed)}
+        if self.decoding:
+            return {"loss": self.adaptation.loss(self, self.decoding.decode(batch, seed), batch, seed)}
+        encoding = self.encoded(batch, seed)
+        loss = self.adaptation.loss(self, self.judged(encoding, batch, seed), batch, seed)
+        inner = self.adaptation.layer_loss(self, encoding, batch)
+        return {"loss": loss if inner is None else loss + inner}
 
     def _outputs(self, batch: Mapping[str, Any], seed: Any, through: bool = False) -> Any:
         """The head's numbers; gradients go ``through`` a frozen encoder too, where they are asked for."""
         if self.decoding:
             return self.decoding.decode(batch, seed)
-        inputs = self.channels(batch)
-        if len(inputs["tokens"].shape) == 3:  # texts side by side: [B, C, T] to [B * C, T]
-            inputs = {name: tf.reshape(value, [-1, *shape(value)[2:]]) for name, value in inputs.items()}
-        encoding = self.network.encoder(inputs, seed=seed)
-        if (self.freezes or self.second) and not through:
-            encoding = _still(encoding)
-        others = []
+        return self.judged(self.encoded(batch, seed, through), batch, seed)
+
+    def encoded(self, batch: Mapping[str, Any], seed: Any = None, through: bool = False) -> Encoding:
+        """The encoding of ``batch``; gradients go ``through`` a frozen encoder too, where they are asked for."""
+        encoding = self.network.encoder(self._texts(batch), seed=seed)
+        return _still(encoding) if (self.freezes or self.second) and not through else encoding
+
+    def judged(self, encoding: Encoding, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        """The head's numbers for the ``encoding`` of ``batch``."""
+        inputs, others = self._texts(batch), []
         for number, other in enumerate(self.neighbours, 1):
             theirs = {name: batch[f"{name}_{number}"] for name in CHANNELS if f"{name}_{number}" in batch}
             others.append(_still(other.encoder(theirs)))
@@ -319,6 +329,13 @@ class Adapted:
         read = enumerate((reading.tokens, reading.pooled))
         tokens, pooled = (dropout(x, self.head_dropout, seed, _HEAD + number) for number, x in read)
         return self.head(reading._replace(tokens=tokens, pooled=pooled), batch)
+
+    def _texts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """The `channels` of ``batch`` with one text in each row: texts side by side, [B, C, T], become [B * C, T]."""
+        inputs = self.channels(batch)
+        if len(inputs["tokens"].shape) == 3:
+            inputs = {name: tf.reshape(value, [-1, *shape(value)[2:]]) for name, value in inputs.items()}
+        return inputs
 
     def channels(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """What of ``batch`` the encoder reads."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.parts import Decoding, Extension, Reading
     from ptmbench.bench.adapt.predictor import Trained
     from ptmbench.bench.engine.step import TrainStep
+    from ptmbench.models.pretrainable import Encoding
 
 
 class Adaptation:
@@ -86,6 +87,10 @@ class Adaptation:
         """The loss, a scalar, from the head's output ``numbers``. ``seed`` is None outside of training."""
         return adapted.head.loss(numbers, batch)
 
+    def layer_loss(self, adapted: "Adapted", encoding: "Encoding", batch: Mapping[str, Any]) -> Any:
+        """A loss of the encoder's layers, a scalar, which is added to `loss`; None for no such loss."""
+        return None
+
     def rate(self, step: "TrainStep", number: int, steps: int, settings: Any) -> float:
         """The learning rate of step ``number`` of ``steps``."""
         from ptmbench.bench.engine.rates import rate_at
@@ -115,13 +120,15 @@ class Adaptation:
     def taught(
         self,
         teacher: "Trained",
+        student: "Adapted",
         rows: Sequence["InputRow"],
         examples: Sequence[Example],
         settings: Any,
         seed: int,
     ) -> tuple[Sequence["InputRow"], float]:
-        """The training ``rows`` of ``examples`` with what the adapted model ``teacher`` says of them, and the FLOPs of
-        asking it. Only adaptations with a setting ``teacher`` need it (`Settings.teacher`)."""
+        """The training ``rows`` of ``examples`` with what the adapted model ``teacher`` says of them to the network
+        ``student``, and the FLOPs of asking it. Only adaptations with a setting ``teacher`` need it
+        (`Settings.teacher`)."""
         raise NotImplementedError(f"The adaptation {self.name} has a teacher and no `taught`.")
 
     def numbers(self, adapted: "Adapted", batch: Mapping[str, Any]) -> Any:
@@ -156,9 +163,17 @@ class Adaptation:
 
 
 class First(Protocol):
-    """A training before the training with the head."""
+    """A training before the training with the head. ``teacher`` is the adapted model that the cell learns from, if
+    there is one. FLOPs that the course leaves at 0 are those of the model's own objective on as many tokens."""
 
-    def __call__(self, rows: Sequence["InputRow"], settings: Any, seed: int, bookmark: "Bookmark") -> "Course": ...
+    def __call__(
+        self,
+        rows: Sequence["InputRow"],
+        settings: Any,
+        seed: int,
+        bookmark: "Bookmark",
+        teacher: "Trained | None" = None,
+    ) -> "Course": ...
 
 
 class Answers(NamedTuple):

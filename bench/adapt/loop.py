@@ -91,10 +91,17 @@ def steps_of(rows: Sequence[InputRow], settings: Settings) -> int:
     return min(steps, settings.max_steps) if settings.max_steps else steps
 
 
-def prepare(adapted: Any, rows: Sequence[InputRow], settings: Settings, seed: int, bookmark: Bookmark | None) -> Course:
+def prepare(
+    adapted: Any,
+    rows: Sequence[InputRow],
+    settings: Settings,
+    seed: int,
+    bookmark: Bookmark | None,
+    teacher: Any = None,
+) -> Course:
     """Trains ``adapted`` on the texts of ``rows`` before the training with the head, if the adaptation has such a
-    training. It resumes at ``bookmark``."""
-    return adapted.first(rows, settings, seed, bookmark or Bookmark()) if adapted.first else Course()
+    training, which may learn from ``teacher``. It resumes at ``bookmark``."""
+    return adapted.first(rows, settings, seed, bookmark or Bookmark(), teacher) if adapted.first else Course()
 
 
 def _steps_per_epoch(rows: Sequence[InputRow], settings: Settings) -> int:
@@ -116,13 +123,20 @@ def _settled(course: Course, seed: int) -> float:
     return float(np.mean(values))
 
 
-def outputs(adapted: Any, rows: Sequence[InputRow], size: int = 64) -> list[np.ndarray]:
-    """The head's output for every row, in the order of ``rows``; rows of similar length share a batch."""
+def outputs(
+    adapted: Any, rows: Sequence[InputRow], size: int = 64, answer: Callable[[Any], Any] | None = None
+) -> list[Any]:
+    """The head's output for every row, in the order of ``rows``, or what ``answer`` gives for a batch of them, an array
+    or arrays by name; rows of similar length share a batch."""
+    answer = answer or adapted.answered
     results: list[Any] = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: _length(rows[i]))
     for begin in range(0, len(order), size):
         places = order[begin : begin + size]
-        for place, value in zip(places, adapted.answered(stack([rows[i] for i in places])), strict=True):
+        found = answer(stack([rows[i] for i in places]))
+        if isinstance(found, dict):
+            found = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+        for place, value in zip(places, found, strict=True):
             results[place] = value
     return results
 

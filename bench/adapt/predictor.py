@@ -5,8 +5,9 @@ training set. `Responding` is a network that was not trained.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,13 +164,18 @@ class Trained:
         return flops
 
     def read(
-        self, examples: Sequence[Example], during: str = "evaluate"
-    ) -> tuple[Sequence[InputRow], list[np.ndarray], float]:
-        """The rows of ``examples``, the head's output for each, computed in the phase ``during``, and the FLOPs."""
+        self, examples: Sequence[Example], during: str = "evaluate", function: Callable | None = None
+    ) -> tuple[Sequence[InputRow], list[Any], float]:
+        """The rows of ``examples``, the head's output for each, computed in the phase ``during``, and the FLOPs. With a
+        ``function`` of one forward pass (`Adapted.run`), what it gives by name for each row in place of the output."""
         rows = self._rows(examples)
         with phase(during):
-            outputs = self._outputs(rows)
-        return rows, outputs, self._flops(rows, outputs)
+            if function is None:
+                outputs = self._outputs(rows)
+                return rows, outputs, self._flops(rows, outputs)
+            network = self.network
+            outputs = loop.outputs(network, rows, self.codec.together, partial(network.run, function))
+        return rows, outputs, network.forward_flops(rows)
 
     def _follow(self, examples: Sequence[Example]) -> float:
         return self.first.follow(self.codec, examples) if self.first else 0.0

@@ -312,12 +312,13 @@ class _Attempt:
         with phase("encode"):
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(selection)}
             auxiliary_rows = codec.auxiliary_rows(auxiliary) if auxiliary else []
-        if self.context.teacher is not None:
-            rows["train"] = self._asked(rows["train"], method, settings)
         with phase("build"):
             given = {"own": self.own, "others": extra_encoders, "task": self.task, "seed": cell.seed}
             made = Trained(**given, method=method, settings=settings, codec=codec)
-            network = made.network
+            network, teacher = made.network, self._teacher()
+        if teacher is not None:
+            rows["train"] = self._asked(teacher, network, rows["train"], method, settings)
+        with phase("build"):
             found = self.context.neighbours[: len(extra_encoders)]
             network.reset(self.arrays, cell.seed, [stored.weights_of(one) for one in found])
 
@@ -325,7 +326,7 @@ class _Attempt:
             return self._selection_score(made, rows["selection"])
 
         with phase("train"):
-            read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark)
+            read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark, teacher)
             course = loop.Course()
             if joint := settings.joint():
                 together = [*rows["train"], *auxiliary_rows]
@@ -338,20 +339,23 @@ class _Attempt:
         spent = {
             "steps": course.steps + read.steps,
             "tokens": course.tokens + read.tokens,
-            "flops": course.flops + read.tokens * prepared,
+            "flops": course.flops + (read.flops or read.tokens * prepared),
             "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]),
         }
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         return made
 
-    def _asked(self, rows: Any, method: str, settings: Settings) -> Any:
-        """The training ``rows`` with what the cell's teacher says of them. Adds the cost of asking it."""
+    def _teacher(self) -> Any:
+        """The adapted model that the cell learns from; None for a cell without a teacher."""
         from ptmbench.bench.adapt import predictor
 
+        return predictor.load(self.context.teacher.adapted) if self.context.teacher is not None else None
+
+    def _asked(self, teacher: Any, student: Any, rows: Any, method: str, settings: Settings) -> Any:
+        """The training ``rows`` with what the ``teacher`` says of them to the ``student``. Adds the cost of asking."""
         with phase("teach"):
-            teacher = predictor.load(self.context.teacher.adapted)
-            taught, flops = load(method).taught(teacher, rows, self.parts.train, settings, self.cell.seed)
+            taught, flops = load(method).taught(teacher, student, rows, self.parts.train, settings, self.cell.seed)
         self.outcome.cost["flops"] = self.outcome.cost.get("flops", 0.0) + flops
         self.outcome.cost["flops_teacher"] = flops
         return taught

@@ -50,15 +50,18 @@ def test_a_student_has_its_teacher_in_its_record(world, tmp_path):
     assert not (tmp_path / "intermediate").exists()  # teachers are not kept
 
 
-def student(**changes):
-    return make("sst2", "bert", "distil", **{"epochs": 4, "batch": 8, "learning_rate": 3e-3} | changes)
+TWO_LAYERS = dataclasses.replace(SHAPE, layers=2)
+
+
+def student(adaptation="distil", **changes):
+    return make("sst2", "bert", adaptation, **{"epochs": 4, "batch": 8, "learning_rate": 3e-3} | changes)
 
 
 def context_of(data, out, teacher=None, **more):
     vocabulary = Tokenizer.load(corpora.tokenizer([data / "corpus"], "wordpiece", 400))
     if teacher is not None:
         more["teacher"] = AdaptedTeacher(adapted=checkpoint.read(teacher), weights=None, about={"name": "random-bert"})
-    return Context(data=data, out=out, shape=SHAPE, tokenizer=vocabulary, **more)
+    return Context(data=data, out=out, shape=TWO_LAYERS, tokenizer=vocabulary, **more)
 
 
 def summary(result):
@@ -72,28 +75,29 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import tests.bench.test_distil_cells as here
-here.alone(*map(Path, sys.argv[1:]))
+here.alone(sys.argv[1], *map(Path, sys.argv[2:]))
 """
 
 
-def alone(data: Path, out: Path, teacher: Path):
+def alone(adaptation: str, data: Path, out: Path, teacher: Path):
     """A student in a process of its own, which saves after every step."""
-    result = cells.run(student(), context_of(data, out, teacher, unfinished=out / "unfinished", save_every=0.0))
+    result = cells.run(student(adaptation), context_of(data, out, teacher, unfinished=out / "unfinished", save_every=0.0))
     (out / "answers.json").write_text(json.dumps(summary(result)))
 
 
 @pytest.mark.slow
-def test_a_killed_student_ends_the_same(world, tmp_path):
+@pytest.mark.parametrize("adaptation", ["distil", "pkd"])
+def test_a_killed_student_ends_the_same(world, tmp_path, adaptation):
     """By a signal that nothing can catch. The teacher is asked again, and says the same."""
     adapting = dataclasses.replace(make("sst2", "bert", "finetune", seed=7), limit=48)
     cells.adapt(adapting, context_of(world, tmp_path / "teacher"))
     (teacher,) = (tmp_path / "teacher" / "adapted").iterdir()
-    straight = summary(cells.run(student(), context_of(world, tmp_path / "straight", teacher)))
+    straight = summary(cells.run(student(adaptation), context_of(world, tmp_path / "straight", teacher)))
     assert straight["steps"] == 24 and straight["flops_teacher"] > 0
 
     def begin():
         with open(tmp_path / "log", "a") as log:
-            command = [sys.executable, "-c", SCRIPT, world, killed, teacher]
+            command = [sys.executable, "-c", SCRIPT, adaptation, world, killed, teacher]
             return subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
 
     def come():

@@ -74,7 +74,7 @@ class Distil(Adaptation):
         return Reading(encoder, settings)
 
     def taught(
-        self, teacher: Any, rows: Sequence[Any], examples: Sequence[Any], settings: Any, seed: int
+        self, teacher: Any, student: Any, rows: Sequence[Any], examples: Sequence[Any], settings: Any, seed: int
     ) -> tuple[Sequence[Any], float]:
         from ptmbench.bench.adapt.distil.targets import taught
 

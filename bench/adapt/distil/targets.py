@@ -39,9 +39,14 @@ def taught(
         said = [np.asarray(output, np.float32) for output in outputs]  # [C] each
     else:
         said = [np.float32(output[0]) for output in outputs]
-    if shuffle:
-        said = [said[place] for place in dealt([_key(row, shuffle) for row in rows], seed)]
+    said = [said[place] for place in dealing(rows, shuffle, seed)]
     return [replace(row, arrays={**row.arrays, "teacher": one}) for row, one in zip(rows, said, strict=True)]
+
+
+def dealing(rows: Sequence[InputRow], shuffle: str, seed: int) -> np.ndarray:
+    """The place int [N] of the row whose teacher's answer each of ``rows``, texts, gets: its own without ``shuffle``.
+    Raises `NotApplicable` if there are no labels to shuffle by."""
+    return dealt([_key(row, shuffle) for row in rows], seed) if shuffle else np.arange(len(rows))
 
 
 def dealt(keys: Sequence[Hashable], seed: int) -> np.ndarray:

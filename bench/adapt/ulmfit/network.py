@@ -81,7 +81,9 @@ class First:
         self.step = RatedStep(network.loss, network.loss.trainable_variables, **options)
         self.output = table.path if (table := parts.token_table(network.encoder)) is not None else ""
 
-    def __call__(self, rows: Sequence[InputRow], settings: Own, seed: int, bookmark: Bookmark) -> Course:
+    def __call__(
+        self, rows: Sequence[InputRow], settings: Own, seed: int, bookmark: Bookmark, teacher: Any = None
+    ) -> Course:
         self.step.reset()
         (course, _), corpus = bookmark.begin(self), corpus_of(rows, self.vocabulary)
         per_step = settings.batch * settings.length

@@ -168,6 +168,7 @@ class First(Protocol):
 
     def __call__(
         self,
+        adapted: "Adapted",
         rows: Sequence["InputRow"],
         settings: Any,
         seed: int,

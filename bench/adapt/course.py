@@ -28,6 +28,8 @@ class Course:
     losses: list[Any] = field(default_factory=list)
     """Of the steps since the last evaluation."""
     finished: bool = False
+    asked: float = 0.0
+    """FLOPs of asking a teacher in the steps, which ``flops`` contain."""
 
     def then(self, later: "Course") -> "Course":
         """This run and a ``later`` one as one: the steps of its curve count on, and its best score is the best."""

@@ -111,8 +111,19 @@ class Effort:
 
     def seen(self, split: Split) -> float:
         """Rows of ``split`` that are read while it is learnt."""
-        rows = min(split.examples, self.train_limit or split.examples) * split.rows * self.epochs
+        return self.learnt(split)
+
+    def learnt(self, split: Split) -> float:
+        """Rows of ``split`` that one training of so many ``epochs`` and at most ``max_steps`` reads."""
+        rows = self._limited(split) * self.epochs
         return min(rows, self.max_steps * self.batch) if self.max_steps else rows
+
+    def asked(self, split: Split) -> float:
+        """Rows of the training set ``split`` about which a teacher is asked: each once."""
+        return self._limited(split)
+
+    def _limited(self, split: Split) -> float:
+        return min(split.examples, self.train_limit or split.examples) * split.rows
 
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
         """Tokens to learn from, and to answer; ``others`` are the training sets of `Settings.others`."""

@@ -101,7 +101,7 @@ def prepare(
 ) -> Course:
     """Trains ``adapted`` on the texts of ``rows`` before the training with the head, if the adaptation has such a
     training, which may learn from ``teacher``. It resumes at ``bookmark``."""
-    return adapted.first(rows, settings, seed, bookmark or Bookmark(), teacher) if adapted.first else Course()
+    return adapted.first(adapted, rows, settings, seed, bookmark or Bookmark(), teacher) if adapted.first else Course()
 
 
 def _steps_per_epoch(rows: Sequence[InputRow], settings: Settings) -> int:

@@ -342,6 +342,8 @@ class _Attempt:
             "flops": course.flops + (read.flops or read.tokens * prepared),
             "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]),
         }
+        if read.asked:
+            spent["flops_teacher"] = read.asked
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         return made

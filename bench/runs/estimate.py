@@ -249,11 +249,11 @@ def _network(model: str, size: str, shape: Size | None, cut: Cut) -> Network:
 
 
 def _asking(settings: Settings, train: Split, cut: Cut) -> float:
-    """FLOPs of asking the teacher of ``settings``, if they have one, about the training set ``train`` once."""
+    """FLOPs of asking the teacher of ``settings``, if they have one, about the training set ``train``."""
     if not settings.teacher:
         return 0.0
-    row, rows = teacher_row(settings.teacher), train.rows * min(train.examples, settings.train_limit or train.examples)
-    return rows * _network(row.model, row.size, None, cut).reading(min(train.tokens, settings.length))
+    row = teacher_row(settings.teacher)
+    return settings.asked(train) * _network(row.model, row.size, None, cut).reading(min(train.tokens, settings.length))
 
 
 def _look(name: str, data: Path, seen: dict[str, Any]) -> None:

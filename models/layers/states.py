@@ -20,15 +20,18 @@ class InnerStates(NamedTuple):
     """The attention of each layer: L of them."""
 
 
+class NoInnerStates(ValueError):
+    """An encoder has not one attention in each of its layers, over all tokens of the input."""
+
+
 def inner_states(encoder: Any, batch: dict[str, Any], seed: Any = None) -> InnerStates:
     """The `InnerStates` of ``encoder`` for ``batch``, by one forward pass with the dropout of ``seed``.
 
-    The layers do not rematerialise here, since gradients have to reach what is inside of them. Raises `ValueError` for
-    an encoder that has not one attention in each of its layers, over all tokens of the input.
+    The layers do not rematerialise here, since gradients have to reach what is inside of them. Raises `NoInnerStates`.
     """
     with watching() as looks, rematerialising(False):
         encoding = encoder(batch, seed=seed)
     square = all(look.scores.shape[-1] == look.scores.shape[-2] for look in looks)
     if len(looks) != len(encoding.layers) - 1 or not looks or not square:
-        raise ValueError(f"{type(encoder).__name__} has not one self-attention in each of its layers.")
+        raise NoInnerStates(f"{type(encoder).__name__} has not one self-attention in each of its layers.")
     return InnerStates(encoding.layers, tuple(looks))

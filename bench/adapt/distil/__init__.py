@@ -38,14 +38,19 @@ from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.settings import Learning
 from ptmbench.tasks.forms import Form
 
+A_TEACHER = "a model and its size, such as bert-mini"
+
+
+def is_teacher(value: str) -> bool:
+    """Whether ``value`` names a model and a size, as the setting ``teacher`` takes them."""
+    return bool(re.fullmatch(r"[\w.-]+-\w+", value))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
     """Settings of fine-tuning, with the teacher and how much it counts."""
 
-    teacher: str = settings.setting(
-        "bert-mini", "a model and its size, such as bert-mini", lambda value: re.fullmatch(r"[\w.-]+-\w+", value)
-    )
+    teacher: str = settings.setting("bert-mini", A_TEACHER, is_teacher)
     """The model and size that teaches: "bert-mini", or "random-bert-mini" for one with random weights."""
     alpha: float = settings.setting(0.5, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
     """Weight of the teacher in the loss; 0 is the student alone."""

@@ -82,7 +82,13 @@ class First:
         self.output = table.path if (table := parts.token_table(network.encoder)) is not None else ""
 
     def __call__(
-        self, rows: Sequence[InputRow], settings: Own, seed: int, bookmark: Bookmark, teacher: Any = None
+        self,
+        adapted: Any,
+        rows: Sequence[InputRow],
+        settings: Own,
+        seed: int,
+        bookmark: Bookmark,
+        teacher: Any = None,
     ) -> Course:
         self.step.reset()
         (course, _), corpus = bookmark.begin(self), corpus_of(rows, self.vocabulary)

@@ -1,0 +1,175 @@
+"""The first stage of TinyBERT's task distillation in TensorFlow: a student imitates every layer of its teacher."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import loop
+from ptmbench.bench.adapt.course import Bookmark, Course
+from ptmbench.bench.adapt.distil import targets
+from ptmbench.bench.adapt.heads import InputRow, stack
+from ptmbench.bench.adapt.tinybert import Own
+from ptmbench.bench.engine.step import TrainStep
+from ptmbench.bench.engine.stopping import Stop, check_finished
+from ptmbench.bench.errors import Diverged, NotApplicable
+from ptmbench.models.channels import CHANNELS
+from ptmbench.models.layers.config import LinearConfig
+from ptmbench.models.layers.core import built
+from ptmbench.models.layers.states import InnerStates, NoInnerStates, inner_states
+from ptmbench.models.objectives import layer_distillation
+from ptmbench.models.objectives.layer_distillation import Told
+
+
+def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[InputRow], way: str) -> None:
+    """Raises `NotApplicable` where the encoder ``student`` cannot imitate the layers of the encoder ``teacher`` by the
+    map ``way``, or where they would ``read`` other tokens than those of ``rows``."""
+    for what in ("depth", "heads"):
+        if not isinstance(getattr(student, what, None), int) or not isinstance(getattr(teacher, what, None), int):
+            raise NotApplicable("no-attention", "because student and teacher need layers with attention.")
+    if student.heads != teacher.heads:
+        raise NotApplicable(
+            "other-heads",
+            f"because the attention of the student has {student.heads} heads and that of the teacher {teacher.heads}. "
+            "Name models with the same number of heads, such as tinybert for bert of the same size.",
+        )
+    try:
+        layer_distillation.mapped(student.depth, teacher.depth, way)
+    except ValueError as error:
+        raise NotApplicable("other-layers", f"because {error} Name another teacher, or choose map=top.") from error
+    if not all(np.array_equal(a.arrays["tokens"], b.arrays["tokens"]) for a, b in zip(rows, read, strict=True)):
+        raise NotApplicable("other-tokens", "because student and teacher mark the texts of an example differently.")
+
+
+class First:
+    """Training of the encoder of ``network`` on the teacher's hidden states and attention scores, by a step that is
+    traced once. `bench.adapt.course.Bookmark` keeps the encoder's weights and those of the projection."""
+
+    def __init__(self, network: Any, **options: Any):
+        self.network, self.options = network, options
+        self.fit: Any = None
+        """The projection from the student's vectors to the teacher's."""
+        self.step: Any = None
+
+    def __call__(
+        self,
+        adapted: Any,
+        rows: Sequence[InputRow],
+        settings: Own,
+        seed: int,
+        bookmark: Bookmark,
+        teacher: Any = None,
+    ) -> Course:
+        if teacher is None or not rows:
+            return Course()
+        self._begin(teacher.network.network.encoder, settings, seed)
+        course, _ = bookmark.begin(self)
+        steps = math.ceil(len(rows) / settings.batch) * settings.inner_epochs
+        steps = min(steps, settings.max_steps or steps)
+        if course.steps == steps:
+            return course
+        # The row whose states each row imitates: its own, but in controls.
+        order = targets.dealing(rows, settings.shuffle, seed)
+        others = {id(row): rows[place] for row, place in zip(rows, order, strict=True)}
+        epochs = (loop.epoch_batches(rows, settings.batch, seed, epoch) for epoch in range(settings.inner_epochs))
+        batches = (batch for epoch in epochs for batch in epoch)
+        with Stop() as stop:
+            for chosen in islice(batches, course.steps, steps):
+                asked = [others[id(row)] for row in chosen]
+                batch = with_states(stack(chosen), stack(asked), teacher.network.run(self._ask, stack(asked)))
+                loss = float(self.step(batch, (seed, course.steps), settings.learning_rate)["loss"])
+                course.steps += 1
+                course.tokens += sum(row.tokens for row in chosen)
+                asking = teacher.network.forward_flops(asked)
+                course.asked += asking
+                course.flops += asking + 3 * (adapted.encoder_flops(chosen) + self._fit_flops(chosen))
+                if not np.isfinite(loss):
+                    raise Diverged(course.steps, seed)
+                course.finished = course.steps == steps
+                if stop.signal or bookmark.due(course):
+                    bookmark.save(self, course, ())
+                if stop.signal:
+                    break
+        check_finished(course.steps, steps)
+        return course
+
+    def state(self) -> list[np.ndarray]:
+        return [v.numpy() for v in self.step.variables]
+
+    def restore(self, state: Sequence[np.ndarray]) -> None:
+        for variable, value in zip(self.step.variables, state, strict=True):
+            variable.assign(value)
+
+    def memory(self) -> list[np.ndarray]:
+        return []
+
+    def recall(self, memory: Sequence[np.ndarray]) -> None:
+        """Nothing but weights and the optimizer is what the next steps depend on."""
+
+    def _begin(self, teacher: Any, settings: Own, seed: int) -> None:
+        """An empty optimizer, and a projection drawn from ``seed`` as BERT's weights are: N(0, 0.02), a bias of 0."""
+        encoder = self.network.encoder
+        if self.step is None:
+            self.fit = built(LinearConfig(inputs=encoder.width, outputs=teacher.width), name="fit")
+            places = layer_distillation.mapped(encoder.depth, teacher.depth, settings.map)
+            self._ask = _told(places)
+            self.step = TrainStep(self._loss, [*encoder.trainable_variables, *self.fit.variables], **self.options)
+        rng = np.random.default_rng([seed, 7])
+        self.fit.kernel.assign(rng.normal(0.0, 0.02, self.fit.kernel.shape).astype(np.float32))
+        self.fit.bias.assign(np.zeros(self.fit.bias.shape, np.float32))
+        self.step.reset()
+
+    def _loss(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        """The sum of the losses of all layers."""
+        states = _states(self.network.encoder, batch, seed)
+        told = Told(
+            tf.unstack(batch["layers"], len(states.layers), 1), tf.unstack(batch["scores"], len(states.looks), 1)
+        )
+        present = batch["present"]  # [B, T]
+        tokens, squares = tf.reduce_sum(present), tf.reduce_sum(layer_distillation.pairs(present))
+        found = layer_distillation.layer_losses(states, told, self.fit, present, tokens, squares)
+        return {"loss": found["hidden_loss"] + found["attention_loss"], **found}
+
+    def _fit_flops(self, rows: Sequence[InputRow]) -> float:
+        """FLOPs of projecting the vectors of embeddings and layers."""
+        inputs, outputs = self.fit.kernel.shape
+        return 2.0 * inputs * outputs * (self.network.encoder.depth + 1) * sum(row.tokens for row in rows)
+
+
+def with_states(
+    batch: Mapping[str, np.ndarray], asked: Mapping[str, np.ndarray], told: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """``batch``, tokens [B, T], with ``layers`` [B, M + 1, T, D] and ``scores`` [B, M, H, T, T] that the teacher has
+    ``told`` of the texts ``asked``, cut or filled up to T tokens, and ``present`` float32 [B, T]: the tokens that a
+    text has in both."""
+    length = batch["tokens"].shape[1]
+
+    def fitted(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        array = array[tuple(slice(length) if axis in axes else slice(None) for axis in range(array.ndim))]
+        return np.pad(array, [(0, length - array.shape[axis] if axis in axes else 0) for axis in range(array.ndim)])
+
+    present = (batch["tokens"] != 0) & (fitted(asked["tokens"], (1,)) != 0)
+    states = {"layers": fitted(told["layers"], (2,)), "scores": fitted(told["scores"], (3, 4))}
+    return {**batch, **states, "present": present.astype(np.float32)}
+
+
+def _told(places: Sequence[int]) -> Callable:
+    """A function for `Adapted.run`: what a teacher computes in its layers ``places``, of which 0 are the embeddings,
+    ``layers`` [B, M + 1, T, D] and ``scores`` [B, M, H, T, T]."""
+
+    def told(adapted: Any, batch: Mapping[str, Any], number: Any) -> dict[str, tf.Tensor]:
+        states = _states(adapted.network.encoder, batch, None)
+        layers = tf.stack([states.layers[place] for place in places], axis=1)
+        return {"layers": layers, "scores": tf.stack([states.looks[place - 1].scores for place in places[1:]], axis=1)}
+
+    return told
+
+
+def _states(encoder: Any, batch: Mapping[str, Any], seed: Any) -> InnerStates:
+    try:
+        return inner_states(encoder, {name: value for name, value in batch.items() if name in CHANNELS}, seed)
+    except NoInnerStates as error:
+        raise NotApplicable("no-attention", f"because {error}") from error

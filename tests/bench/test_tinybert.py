@@ -1,0 +1,69 @@
+"""TinyBERT's task distillation: what a student is told of another text, what is refused, and its estimated cost."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ptmbench.bench.adapt import settings
+from ptmbench.bench.adapt.tinybert import Own, network
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs.estimate import cell_cost
+from tests.bench.cells import make
+from tests.bench.test_distil import classified
+
+
+def encoder(depth=2, heads=4, width=8):
+    return SimpleNamespace(depth=depth, heads=heads, width=width)
+
+
+def test_what_cannot_be_imitated_is_refused():
+    rows = [classified(0, 0), classified(1, 1)]
+    network.check(encoder(depth=4, width=16), encoder(), rows, rows, "uniform")
+    network.check(encoder(depth=3), encoder(), rows, rows, "top")
+    for teacher, student, why in (
+        (encoder(heads=2), encoder(), "has 4 heads and that of the teacher 2. Name models"),
+        (encoder(depth=3), encoder(), "because the student has 2 layers and the teacher 3.* choose map=top"),
+        (SimpleNamespace(width=8), encoder(), "need layers with attention"),
+        (encoder(), SimpleNamespace(width=8, depth=2), "need layers with attention"),
+    ):
+        with pytest.raises(NotApplicable, match=why):
+            network.check(teacher, student, rows, rows, "uniform")
+    other = dataclasses.replace(rows[1], arrays={**rows[1].arrays, "tokens": np.array([1, 2, 3], np.int32)})
+    with pytest.raises(NotApplicable, match="mark the texts of an example differently"):
+        network.check(encoder(depth=4), encoder(), rows, [rows[0], other], "uniform")
+
+
+@pytest.mark.parametrize("length", [3, 5, 7])
+def test_states_of_other_texts_are_cut_or_filled_up(length):
+    rng = np.random.default_rng(0)
+    batch = {"tokens": np.array([[7, 7, 7, 7, 7], [7, 7, 7, 7, 0]], np.int32)}
+    asked = {"tokens": np.full((2, length), 7, np.int32)}
+    asked["tokens"][0, 2:] = 0
+    told = {"layers": rng.normal(size=(2, 3, length, 4)), "scores": rng.normal(size=(2, 2, 3, length, length))}
+    found = network.with_states(batch, asked, told)
+    assert found["layers"].shape == (2, 3, 5, 4) and found["scores"].shape == (2, 2, 3, 5, 5)
+    both = min(length, 5)
+    assert (found["layers"][:, :, :both] == told["layers"][:, :, :both]).all()
+    assert (found["scores"][..., :both, :both] == told["scores"][..., :both, :both]).all()
+    assert not found["layers"][:, :, both:].any() and not found["scores"][..., both:, :].any()
+    assert found["present"].sum(1).tolist() == [2, min(4, length)] and found["present"].dtype == np.float32
+    assert "layers" not in batch
+
+
+def test_settings():
+    assert Own().alpha == 1 and Own().temperature == 1 and Own(alpha=0.0).of("sst2").teacher == ""
+    for wrong in ({"map": "middle"}, {"inner_epochs": 0}, {"teacher": "bert"}):
+        with pytest.raises(settings.SettingError):
+            settings.changed(Own(), wrong)
+
+
+def test_the_estimate_counts_both_stages(world):
+    taught = make("sst2", "bert", "tinybert", inner_epochs=2)
+    alone = dataclasses.replace(taught, settings={**taught.settings, "teacher": ""})
+    longer = make("sst2", "bert", "tinybert", inner_epochs=4)
+    costs = [cell_cost(one, world, {}, None) for one in (alone, taught, longer)]
+    (tokens, flops, _), (more, taught_flops, _), (most, longest, _) = costs
+    assert more - tokens == pytest.approx(most - more), "two more passes each"
+    assert flops < taught_flops < longest and longest - taught_flops < taught_flops - flops, "which asks once more"

@@ -126,6 +126,38 @@ class PermutedLmConfig(HeadConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FitConfig(HeadConfig):
+    """A product from a student's ``width`` to the ``outputs`` dimensions of its teacher, for the vectors of the
+    embeddings and of its ``layers``."""
+
+    width: int
+    outputs: int
+    layers: int
+
+    @property
+    def fit(self) -> LinearConfig:
+        """The product."""
+        return LinearConfig(inputs=self.width, outputs=self.outputs)
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield "fit", self.fit
+
+    def row_flops(self, length: int) -> float:
+        return super().flops((self.layers + 1) * length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationsConfig(HeadConfig):
+    """The products of the values of a layer with each other, in heads that are ``width`` wide together. It has no
+    weights."""
+
+    width: int
+
+    def row_flops(self, length: int) -> float:
+        return 2.0 * length * length * self.width
+
+
+@dataclass(frozen=True, kw_only=True)
 class EntitiesConfig(HeadConfig):
     """ERNIE's second head: a product from ``width`` to ``entities``, the width of the entities' vectors, an activation,
     layer-norm, then the vectors of the entities of the row as the output layer."""

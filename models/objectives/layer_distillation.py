@@ -20,7 +20,18 @@ run over tokens, and pairs of tokens, that are no padding; there, over padding t
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
+
+from ptmbench.models.layers.core import built
+from ptmbench.models.layers.heads import FitConfig
+from ptmbench.models.layers.states import inner_states
+from ptmbench.models.objective import Batch, Batches, sampled
+from ptmbench.models.objectives import sampling
+from ptmbench.models.objectives._joint import Joint
+from ptmbench.models.pretrainable import Pretrainable
+from ptmbench.models.text.corpus import Corpus
+from ptmbench.models.text.tokenizers import Vocabulary
 
 MAPS = ("uniform", "top", "bottom")
 """Names of the maps from the student's layers to the teacher's."""
@@ -81,3 +92,51 @@ def layer_losses(
     for look, theirs in zip(states.looks, told.scores, strict=True):
         attended += scores_loss(look.scores, theirs, square)
     return {"hidden_loss": hidden, "attention_loss": attended}
+
+
+@sampled()
+def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
+    """Full sentences without hidden words: ``tokens`` [B, T]."""
+    texts = sampling.FullSentences(corpus, vocabulary, length)
+
+    def make(step: int, seed: int) -> Batch:
+        return texts(step, batch, seed)[0]
+
+    return make
+
+
+class LayerDistillation(Joint):
+    """``loss`` of a student that reads the same texts as its ``teacher``: the losses of all layers. ``config`` has the
+    projection to the teacher's width.
+
+    The teacher's weights are frozen, and none of ``variables``. Without a ``teacher`` the layer holds the student's
+    weights, for adaptations; calling it is a `ValueError`.
+    """
+
+    over_vocabulary = False
+    reports = ("hidden_loss", "attention_loss")
+
+    def __init__(self, encoder: keras.layers.Layer, config: FitConfig, teacher: Pretrainable | None):
+        super().__init__(encoder, [])
+        self.fit = built(config.fit, name="fit")
+        self.teacher = teacher  # Keras does not look for layers in it
+        if teacher is not None:
+            teacher.loss.trainable = False
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        tokens = tf.math.count_nonzero(batch["tokens"], axis=1, dtype=tf.int32)  # [B]
+        return {"tokens": tf.reduce_sum(tokens), "squares": tf.reduce_sum(tf.square(tokens))}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        if self.teacher is None:
+            raise ValueError("The loss of distillation needs a teacher, and the network was built without one.")
+        tokens, totals = batch["tokens"], totals or self.totals(batch)
+        ours = inner_states(self.encoder, batch, seed)
+        theirs = inner_states(self.teacher.encoder, {"tokens": tokens})
+        places = mapped(len(ours.looks), len(theirs.looks), "uniform")
+        layers = [tf.stop_gradient(theirs.layers[place]) for place in places]
+        scores = [tf.stop_gradient(theirs.looks[place - 1].scores) for place in places[1:]]
+        counts = (tf.cast(tf.maximum(totals[name], 1), tf.float32) for name in ("tokens", "squares"))
+        present = tf.cast(tf.not_equal(tokens, 0), tf.float32)
+        found = layer_losses(ours, Told(layers, scores), self.fit, present, *counts)
+        return {"loss": found["hidden_loss"] + found["attention_loss"], **found}

@@ -233,7 +233,7 @@ def test_loss_falls_and_reaches_every_weight(name):
     built = build(model.module, small(model.module))
     variables = built.loss.trainable_variables
     built.encoder.dropout = 0.0
-    unreached = []
+    unreached, silent = [], getattr(built.loss, "unreached", ())
 
     @tf.function
     def step(batch, key):
@@ -243,6 +243,7 @@ def test_loss_falls_and_reaches_every_weight(name):
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 unreached.append(variable.path)
+                assert variable.path.startswith(silent), f"no gradient reaches {variable.path}"
             else:
                 gradient = tf.convert_to_tensor(gradient)
                 variable.value.assign_sub(3e-3 * gradient * tf.math.rsqrt(tf.reduce_mean(gradient**2) + 1e-12))
@@ -254,12 +255,11 @@ def test_loss_falls_and_reaches_every_weight(name):
     slow = model.module.CARD.architecture is Architecture.LOOKUP or hasattr(model.module, "TEACHER")
     for number in range(64 if slow else 16):
         values = step({key: tf.constant(value) for key, value in model.batches(number, 1).items()}, seed(number, 1))
-        assert not unreached, f"no gradient reaches {unreached}"
         assert all(math.isfinite(value) for value in values.values())
         history.append(float(values["loss"]))
     assert np.mean(history[-3:]) < 0.95 * history[0], history
     still = [v.path for v, old in zip(variables, before, strict=True) if np.array_equal(old, v)]
-    assert not still, f"these never moved: {still}"
+    assert sorted(still) == sorted(unreached), f"of these, only those in `unreached` may stay: {still}"
 
 
 @every_model

@@ -3,9 +3,19 @@
 import pytest
 
 from tests.models import frozen
-from tests.models.frozen import distillation, ernie_thu, keras_hub, networks, recurrent, regions, word_vectors, xlm
+from tests.models.frozen import (
+    distillation,
+    ernie_thu,
+    inner_distillation,
+    keras_hub,
+    networks,
+    recurrent,
+    regions,
+    word_vectors,
+    xlm,
+)
 
-_MODULES = (distillation, ernie_thu, keras_hub, networks, recurrent, regions, word_vectors, xlm)
+_MODULES = (distillation, ernie_thu, inner_distillation, keras_hub, networks, recurrent, regions, word_vectors, xlm)
 OURS = {name: compute for module in _MODULES for name, compute in module.OURS.items()}
 
 

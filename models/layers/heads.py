@@ -148,13 +148,16 @@ class FitConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RelationsConfig(HeadConfig):
-    """The products of the values of a layer with each other, in heads that are ``width`` wide together. It has no
-    weights."""
+    """The values of the last layer of an encoder of ``width`` and ``inner`` meet each other, and nothing else is
+    computed of what follows its attention. It has no weights."""
 
     width: int
+    inner: int
 
     def row_flops(self, length: int) -> float:
-        return 2.0 * length * length * self.width
+        """Negative: relations take as much as mixing the values by the attention, and the products of the output and
+        of the feed-forward layer, which the encoder's FLOPs contain, are not computed."""
+        return -2.0 * length * (self.width**2 + 2 * self.width * self.inner)
 
 
 @dataclass(frozen=True, kw_only=True)

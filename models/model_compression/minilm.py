@@ -66,11 +66,9 @@ TEACHER = Teacher(model="bert", size=doubled, parts=("encoder/embeddings/", "enc
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
     """What the network of ``size`` and its teacher are made of."""
     theirs, V = doubled(size), vocabulary.size
-    relations = RelationsConfig(width=theirs.width)
-    teacher = EncoderModel(encoder=bert(theirs, V, pooler=False), heads=(relations,))
-    return StudentModel(
-        encoder=bert(size, V, pooler=False), heads=(RelationsConfig(width=size.width),), teacher=teacher
-    )
+    ours, others = (RelationsConfig(width=one.width, inner=one.inner) for one in (size, theirs))
+    teacher = EncoderModel(encoder=bert(theirs, V, pooler=False), heads=(others,))
+    return StudentModel(encoder=bert(size, V, pooler=False), heads=(ours,), teacher=teacher)
 
 
 def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = None) -> Pretrainable:

@@ -19,7 +19,7 @@ from ptmbench.bench.runs.teachers import AdaptedTeacher
 from ptmbench.leaderboard.records import record
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
-from tests.bench.cells import SHAPE, SHORT, make
+from tests.bench.cells import SHAPE, SHORT, check_resumed, make
 from tests.bench.processes import PATIENCE, ROOT, wait_for
 
 TEACHER = "distil:teacher=random-bert-tiny"
@@ -118,3 +118,37 @@ def test_a_killed_student_ends_the_same(world, tmp_path, adaptation):
     assert begin().wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     assert "The cell goes on at step" in (tmp_path / "log").read_text()
     assert json.loads((killed / "answers.json").read_text()) == straight
+
+
+@pytest.fixture
+def taught(world, tmp_path):
+    """The arguments of `context_of` for a student of a fine-tuned teacher."""
+    cells.adapt(dataclasses.replace(make("sst2", "bert", "finetune", seed=7), limit=48), context_of(world, tmp_path))
+    (teacher,) = (tmp_path / "adapted").iterdir()
+    return world, tmp_path, teacher
+
+
+@pytest.mark.slow
+def test_the_second_stage_of_tinybert_goes_on_where_it_was_stopped(taught, monkeypatch):
+    """After 6 steps of the first stage and 3 of the second."""
+    cell = student("tinybert", inner_epochs=1, epochs=1)
+    record = check_resumed(cell, context_of(*taught), 9, monkeypatch, "flops_teacher")
+    assert record.cost["steps"] == 12
+
+
+@pytest.mark.slow
+def test_controls_of_inner_layers(taught):
+    """A student alone is fine-tuned, whatever the adaptation, and a shuffled teacher teaches something else."""
+    world, out, teacher = taught
+    few, one = {"epochs": 1, "max_steps": 3}, {"inner_epochs": 1}
+    tuned = cells.run(student("finetune", **few), context_of(world, out))
+    for adaptation, more in (("pkd", {}), ("tinybert", one)):
+        alone = cells.run(student(adaptation, alpha=0, **few, **more), context_of(world, out))
+        assert (alone.scores, alone.curve) == (tuned.scores, tuned.curve) and "flops_teacher" not in alone.cost
+    plain, shuffled = (
+        cells.run(student("tinybert", shuffle=shuffle, **few, **one), context_of(world, out, teacher))
+        for shuffle in ("", "examples")
+    )
+    assert {plain.status, shuffled.status} == {"ok"}, (plain.reason, shuffled.reason)
+    assert plain.curve != shuffled.curve and plain.cost["steps"] == 3 + 3
+    assert plain.cost["flops"] > plain.cost["flops_teacher"] + alone.cost["flops"] > alone.cost["flops"]

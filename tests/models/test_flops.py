@@ -98,6 +98,12 @@ HAND = {
     "roberta": (2 * LAYER, 2 * LAYER + MASKED),
     # Every token is predicted, by the student and by its teacher of four layers, which only goes forward.
     "distilbert": (2 * LAYER, 2 * LAYER + 2 * 864 + (4 * LAYER + 2 * 864) / 3),
+    # The vectors of 3 layers are made 16 wide, 3 x 8 x 16. The teacher has 4 layers 16 wide, 4 x 256 + 2 x 16 x 32
+    # products and 320 over keys each, and only goes forward.
+    "tinybert": (2 * LAYER, 2 * LAYER + 2 * 384 + 4 * 2 * 2368 / 3),
+    # As TinyBERT's without the vectors. Of the last layer, the student lacks 8 x 8 + 2 x 8 x 16 and the teacher 4 times
+    # as much, and values meet each other in place of being mixed.
+    "minilm": (2 * LAYER, 2 * LAYER - 2 * 320 + (4 * 2 * 2368 - 2 * 1280) / 3),
     # Beside each token stand 2/9 of a target token, which takes 6 x 64 + 256 products, 2 x 8 x 20/9 over the targets
     # and 2 x 8 x 10 over the source, and the vocabulary; keys and values of the memory take 2 x 64 for each token.
     "t5": (2 * LAYER, 2 * (LAYER + 2 * 128) + 2 / 9 * (2 * 2 * (640 + 16 * 20 / 9 + 160) + 2 * 800)),
@@ -286,7 +292,7 @@ def multiplied(module, size, rows, length):
     def gradients(batch):
         with tf.GradientTape() as tape:
             loss = built.loss(batch, seed=tf.constant([1, 2]))["loss"]
-        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables) if g is not None]
 
     specs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in batch.items()}
     graph = tf.function(gradients, autograph=False).get_concrete_function(specs).graph

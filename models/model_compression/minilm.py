@@ -43,7 +43,7 @@ CARD = Card(
     source_model="BERT-base",
     reference="transformers' BertForMaskedLM, the paper's equations with torch",
     licence="MIT",
-    reported=(Reported(task="glue", metric="average", value=81.0, split="dev", source="Qiu et al. (2020), table 3"),),
+    reported=(Reported(task="glue", metric="average", value=81.0, source="Qiu et al. (2020), table 3"),),
 )
 
 

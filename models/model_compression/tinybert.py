@@ -17,7 +17,7 @@ Nearest relative: MiniLM (`minilm`), which imitates the last attention alone.
 from dataclasses import replace
 
 from ptmbench.models.architectures.encoders import bert
-from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Representation, Size, Teacher
+from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size, Teacher
 from ptmbench.models.costs import EncoderModel, StudentModel
 from ptmbench.models.layers.heads import FitConfig
 from ptmbench.models.pretrainable import Pretrainable

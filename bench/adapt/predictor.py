@@ -109,6 +109,11 @@ class Trained:
         told = adaptation_of(self.method).told(self._network, rows, outputs)
         return Answers(predictions, probabilities, flops + self._flops(rows, outputs), told)
 
+    def rows(self, examples: Sequence[Example]) -> list[InputRow]:
+        """What the network reads for ``examples``."""
+        self._follow(examples)
+        return self._rows(examples)
+
     def flops(self, examples: Sequence[Example]) -> list[float]:
         before, rows = self._follow(examples), self._rows(examples)
         outputs = self._outputs(rows)

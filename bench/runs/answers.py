@@ -58,6 +58,8 @@ class Context:
     """Reported examples that also occur in the training data, where they have been counted."""
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
+    latency: bool = False
+    """Measure latency and memory of the stored model (`bench.runs.inference`)."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """Where the task's data come from, for the record."""
     unfinished: Path | None = None
@@ -81,6 +83,8 @@ class Outcome:
     cost: dict[str, Any] = field(default_factory=dict)
     curve: list[dict[str, float]] = field(default_factory=list)
     predictions: dict[str, str] | None = None
+    predictor: Predictor | None = None
+    """The model that answered; None for a baseline."""
     examples: int = 0
     learned_from: str = "train"
     """The split that the baseline was fitted on, where the task has no training file."""
@@ -162,9 +166,9 @@ class _Attempt:
         return shapes.described(described, stack).parameters().total
 
     def measured(self, arrays: stored.Stored) -> dict[str, Any]:
-        """What `stored.measured` says; the compressed bytes only of networks that are written to disk."""
+        """What `stored.measured` says; the compressed bytes only of networks that are written to disk or timed."""
         with phase("measure"):
-            return stored.measured(arrays, compress=self.context.keep)
+            return stored.measured(arrays, compress=self.context.keep or self.context.latency)
 
     def kept_at(self) -> Path:
         """The folder that ``--keep`` saves the predictor in."""

@@ -15,6 +15,7 @@ from ptmbench.bench.adapt.settings import read
 from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.engine.cost import Meter, phase, together
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import inference
 from ptmbench.bench.runs.answers import Context, Outcome, predictor_of
 from ptmbench.bench.runs.examples import parts_of, parts_to_tune
 from ptmbench.bench.runs.plan import Cell
@@ -40,6 +41,8 @@ def run(cell: Cell, context: Context) -> Record:
     outcome.cost |= spent | {"threads": environment.threads()}
     if status == "ok" and cell.row.model:  # in the batches of the evaluation, without tracing
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
+        if context.latency and not cell.condition and (found := inference.of_cell(cell, context, outcome.predictor)):
+            outcome.cost["inference"] = found
     device = environment.device() if cell.row.model else environment.processor()
     return record_of(cell, context, task, outcome, status, reason, device)
 
@@ -157,10 +160,11 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
             predictions = baselines.predict(cell.row.name, task, parts.train, asked)
     else:
         _check_channels(cell, task, context.tokenizer)
-        predictor = predictor_of(cell, context, task, settings, parts, outcome)
+        predictor = outcome.predictor = predictor_of(cell, context, task, settings, parts, outcome)
         answers = predictor.answer(_asked(cell, task, parts.report, predictor))
         predictions = answers.predictions
         outcome.cost["flops_evaluate"] += answers.flops
+        outcome.cost["flops_per_example"] = answers.flops / outcome.examples
         outcome.signatures = dict(answers.signatures)
         outcome.cost |= answers.told
     with phase("score"):

@@ -113,6 +113,7 @@ def run_suite(options: RunOptions) -> int:
         length=trained,
         strategy=workers.strategy,
         save_every=output.save_every,
+        latency=chosen.latency if output.latency is None else output.latency,
     )
     if options.carry:
         from ptmbench.bench.runs.away import carry
@@ -201,6 +202,7 @@ def evaluate(options: EvaluateOptions) -> int:
         length=int(about["shape"]["length"]),
         model_options=False,
         save_every=output.save_every,
+        latency=usual.latency if output.latency is None else output.latency,
     )
     outlook.tell(whole, data, out, shape, shapes)
     return execute(whole, job, out, options.workers, output.retry)

@@ -55,6 +55,8 @@ class Suite:
     "<form>/<adaptation>", by task, by "<task>/<adaptation>"."""
     base: Stage | None = None
     """Where the models continue from; None for random weights."""
+    latency: bool = False
+    """Latency and memory of each stored model are measured, for half a minute or more of each cell."""
     embedded: bool = False
     """Runs on the microworld when no data folder is given."""
 

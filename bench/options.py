@@ -180,8 +180,8 @@ class OutputOptions(Checked):
     """Run failed cells again."""
     save_every: float = SAVE_SECONDS
     """Seconds between checkpoints of the training state."""
-    latency: bool | None = None
-    """Measure latency and memory of each adapted model on one core; None for what the suite says."""
+    profile: bool | None = None
+    """Measure what compressed models are compared by (`bench.runs.inference`); None for what the suite says."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -335,8 +335,8 @@ class PredictOptions(Checked):
 def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, more: Sequence[str]) -> str:
     data = given("--data", options.data)
     keep = ["--keep"] if options.output.keep else []
-    if options.output.latency is not None:
-        keep.append("--latency" if options.output.latency else "--no-latency")
+    if options.output.profile is not None:
+        keep.append("--profile" if options.output.profile else "--no-profile")
     return shlex.join(
         ["ptmbench", name, subject, *data, *more, *options.cells.arguments(), *options.workers.arguments(), *keep]
     )

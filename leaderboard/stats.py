@@ -272,6 +272,23 @@ def bootstrap_rows(
     return _intervals(values, _tail(len(members), confidence))
 
 
+def redrawn(
+    statistics: np.ndarray,
+    value: Callable[[np.ndarray], float],
+    groups: Sequence[Hashable] | None = None,
+    replicates: int = 200,
+) -> np.ndarray:
+    """[R] values of a metric on replicates of the examples. ``statistics`` and ``value`` as in `bootstrap_interval`,
+    for one metric.
+
+    Which examples a replicate has follows from their number and groups alone. So replicates of two models on the same
+    examples rise and fall together, and their covariance is that of the two scores over examples.
+    """
+    units = _pool(np.asarray(statistics, dtype=float), groups)  # [G, K]
+    rng, share = np.random.default_rng(0), np.full(len(units), 1 / len(units))
+    return np.array([value(rng.multinomial(len(units), share) @ units) for _ in range(replicates)])
+
+
 def _draws(members: Sequence[np.ndarray], replicates: int, seed: int) -> Iterator[np.ndarray]:
     """The indexes of the examples of each replicate."""
     rng = np.random.default_rng(seed)

@@ -275,10 +275,10 @@ def cell_options(function: Callable) -> Callable:
         ),
         click.option("--retry", is_flag=True, help="Run failed cells again."),
         click.option(
-            "--latency/--no-latency",
+            "--profile/--no-profile",
             default=None,
-            help="Measure latency at batch 1, 8 and 32 and memory of each adapted model, on one core (default: off, "
-            "except in suites that ask for it).",
+            help="Measure latency and memory of each adapted model on one core, and what retention is computed from "
+            "(default: off, except in suites for compression).",
         ),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),

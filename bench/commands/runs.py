@@ -250,7 +250,7 @@ def _evaluate_adapter(adapter: Path, options: dict[str, Any]) -> int:
     from ptmbench.bench.runs.external.options import AdapterOptions
 
     flags = {"conditions": "condition", "transforms": "transform", "adaptations": "adaptation", "settings": "set"}
-    unused = ("extra_encoders", "suite", *flags, "keep", "latency", "dry_run", "retry", "ray_address")
+    unused = ("extra_encoders", "suite", *flags, "keep", "profile", "dry_run", "retry", "ray_address")
     check_alone(**{flags.get(name, name).replace("_", "-"): options[name] for name in unused})
     if not options["tasks"]:
         raise UsageError("--adapter needs the tasks that the model was made for: name them with --tasks.")

@@ -58,8 +58,9 @@ class Context:
     """Reported examples that also occur in the training data, where they have been counted."""
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
-    latency: bool = False
-    """Measure latency and memory of the stored model (`bench.runs.inference`)."""
+    profile: bool = False
+    """Measure latency and memory of the stored model (`bench.runs.inference`), and keep the headline on replicates of
+    the examples (`bench.scoring.score.redrawn`)."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """Where the task's data come from, for the record."""
     unfinished: Path | None = None
@@ -168,7 +169,7 @@ class _Attempt:
     def measured(self, arrays: stored.Stored) -> dict[str, Any]:
         """What `stored.measured` says; the compressed bytes only of networks that are written to disk or timed."""
         with phase("measure"):
-            return stored.measured(arrays, compress=self.context.keep or self.context.latency)
+            return stored.measured(arrays, compress=self.context.keep or self.context.profile)
 
     def kept_at(self) -> Path:
         """The folder that ``--keep`` saves the predictor in."""

@@ -41,7 +41,7 @@ def run(cell: Cell, context: Context) -> Record:
     outcome.cost |= spent | {"threads": environment.threads()}
     if status == "ok" and cell.row.model:  # in the batches of the evaluation, without tracing
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
-        if context.latency and not cell.condition and (found := inference.of_cell(cell, context, outcome.predictor)):
+        if context.profile and not cell.condition and (found := inference.of_cell(cell, context, outcome.predictor)):
             outcome.cost["inference"] = found
     device = environment.device() if cell.row.model else environment.processor()
     return record_of(cell, context, task, outcome, status, reason, device)
@@ -169,6 +169,8 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         outcome.cost |= answers.told
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
+        if context.profile and (found := score.redrawn(task, parts.report, predictions)):
+            outcome.scores["headline"]["redrawn"] = found  # for retention
         if context.overlap is not None:
             clean, outcome.left_out = score.clean(task, parts.report, predictions, context.overlap.overlapping)
             outcome.scores |= clean

@@ -113,7 +113,7 @@ def run_suite(options: RunOptions) -> int:
         length=trained,
         strategy=workers.strategy,
         save_every=output.save_every,
-        latency=chosen.latency if output.latency is None else output.latency,
+        profile=chosen.profile if output.profile is None else output.profile,
     )
     if options.carry:
         from ptmbench.bench.runs.away import carry
@@ -202,7 +202,7 @@ def evaluate(options: EvaluateOptions) -> int:
         length=int(about["shape"]["length"]),
         model_options=False,
         save_every=output.save_every,
-        latency=usual.latency if output.latency is None else output.latency,
+        profile=usual.profile if output.profile is None else output.profile,
     )
     outlook.tell(whole, data, out, shape, shapes)
     return execute(whole, job, out, options.workers, output.retry)

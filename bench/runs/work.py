@@ -58,8 +58,8 @@ class Job:
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
     save_every: float = SAVE_SECONDS
-    latency: bool = False
-    """Whether cells measure latency and memory of their stored models."""
+    profile: bool = False
+    """Whether cells measure what compressed models are compared by."""
     plugins: list[str] = field(default_factory=plugins.used)
     """Folders of the plugins that workers use."""
 
@@ -83,7 +83,7 @@ class Job:
 
         where = {"data": Path(self.data), "out": out, "unfinished": unfinished_of(out, cell)}
         how = {"command": self.command_of(cell), "keep": self.keep, "save_every": self.save_every}
-        how["latency"] = self.latency
+        how["profile"] = self.profile
         return Context(**where, **how, source=self.source, **found)
 
 

@@ -64,6 +64,24 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
     }
 
 
+def redrawn(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) -> list[float]:
+    """The headline on replicates of the examples (`stats.redrawn`), with which a board pairs the scores of two models
+    by examples. [] where it is no function of sums over examples, or not defined on every replicate."""
+    additive = [metric for metric in task.metrics if isinstance(metric, Additive)]
+    gold, groups = [example.gold for example in examples], [example.group for example in examples]
+    tables = [metric.statistics(gold, predictions) for metric in additive]
+    edges = np.cumsum([0, *(table.shape[1] for table in tables)])
+
+    def summed(sums: np.ndarray) -> float:
+        parts = zip(additive, edges, edges[1:], strict=False)
+        return _headed(task, [metric.value(sums[first:last]) for metric, first, last in parts]).get("headline", np.nan)
+
+    if not tables:
+        return []
+    found = stats.redrawn(np.concatenate(tables, axis=1), summed, groups if any(groups) else None)
+    return [round(float(one), 4) for one in found] if np.isfinite(found).all() else []
+
+
 def clean(
     task: Task, examples: Sequence[Example], predictions: Sequence[Any], overlapping: Sequence[int]
 ) -> tuple[dict[str, dict[str, float | None]], int]:

@@ -15,6 +15,7 @@ from ptmbench.leaderboard.records.record import THEN
 from ptmbench.leaderboard.scores.contrast import Gap, Sample, gap, not_worse, samples
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.twins import twin_rows
+from ptmbench.leaderboard.scores.words import adaptation_of
 from ptmbench.leaderboard.stats import Interval
 
 _MOST_NAMED = 3
@@ -167,7 +168,8 @@ def short_names(rows: Sequence[Row]) -> dict[Row, str]:
     for row in rows:
         words = [row.size] if len(sizes) > 1 else []
         words += ["random"] if row.kind == "random" and "random" not in row.label else []
-        words += [row.adaptation.partition(THEN)[0]] if len(adaptations) > 1 else []
+        plain = row.adaptation.partition(THEN)[0]
+        words += [adaptation_of(row) if row.teacher else plain] if len(adaptations) > 1 else []
         words += [str(row.transform.get("label") or ""), row.part]
         own = words if row.kind != "baseline" else [row.part]
         names[row] = " · ".join(filter(None, (row.label, *own)))

@@ -12,29 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ptmbench.leaderboard.records.record import THEN, Draw, Record, draw_of
+from ptmbench.leaderboard.records.record import Draw, Record, draw_of
 from ptmbench.leaderboard.scores import overlap
 from ptmbench.leaderboard.scores.ranks import Rank, ranks, together
+from ptmbench.leaderboard.scores.words import words_of
 from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise, units
 from ptmbench.leaderboard.text import decimals_of
-
-_KIND_WORDS = {
-    "pretrained": "pre-trained",
-    "random": "random weights",
-    "baseline": "baseline",
-    "published": "published",
-    "external": "external",
-}
-_ADAPTATION_WORDS = {
-    "finetune": "fine-tuning",
-    "features": "frozen features",
-    "prompt": "prompting",
-    "cloze": "as it is",
-    "words": "as it is",
-    "external": "",
-    "fixed": "one fixed system",
-}
-
 
 AS_IT_IS = ("language_modelling", "minimal_pair")
 """Forms whose tasks are asked of a model without an adaptation."""
@@ -67,10 +50,7 @@ class Row:
     @cached_property
     def words(self) -> str:
         """Size, kind and adaptation in words: the second line under the label."""
-        name = self.adaptation.partition(THEN)[0]
-        adaptation = "" if self.kind == "baseline" else _ADAPTATION_WORDS.get(name, name)
-        words = (self.size, _KIND_WORDS[self.kind], adaptation, self.transform.get("label"), self.part)
-        return " · ".join(part for part in words if part)
+        return words_of(self)
 
     @cached_property
     def title(self) -> str:
@@ -80,6 +60,11 @@ class Row:
     def transform(self) -> dict[str, Any]:
         """What changed the adapted model before it was scored; {} for a model as it was adapted."""
         return next((record.adaptation.get("transform") or {} for record in self.records), {})
+
+    @cached_property
+    def teacher(self) -> dict[str, Any]:
+        """The adapted model that taught the model its tasks: "name", "size", "adaptation" and its cost; {} without."""
+        return next((one for record in self.records if isinstance(one := record.adaptation.get("teacher"), dict)), {})
 
     @cached_property
     def card(self) -> dict[str, Any]:

@@ -55,8 +55,9 @@ class Suite:
     "<form>/<adaptation>", by task, by "<task>/<adaptation>"."""
     base: Stage | None = None
     """Where the models continue from; None for random weights."""
-    latency: bool = False
-    """Latency and memory of each stored model are measured, for half a minute or more of each cell."""
+    profile: bool = False
+    """Measure what compressed models are compared by: latency and memory of each stored model, which take ten seconds
+    or more of each cell, and replicates of its score."""
     embedded: bool = False
     """Runs on the microworld when no data folder is given."""
 

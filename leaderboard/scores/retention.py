@@ -1,0 +1,188 @@
+"""Retention: the score of a compressed model in percent of the model that it was made from, with a 95 % interval.
+
+A transformed model is compared with the same model without the transform, a student with its teacher, each seed with
+the same seed. The interval is Fieller's (1954, "Some problems in interval estimation", JRSS B 16): it holds every ratio
+R for which the mean of x - R y over seeds is not shown to differ from zero, x being the scores of the compressed model
+and y those of the other one. That test is the board's own (`leaderboard.stats.error`): over new seeds and new examples.
+
+Records made for this purpose have the headline on the same replicates of the examples ("redrawn"), and the covariance
+of x and y over examples is computed from these. Without them x and y are taken to be independent over examples, which
+makes the interval too wide rather than too narrow.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ptmbench.leaderboard.records.layout import is_number
+from ptmbench.leaderboard.records.record import THEN, Draw, Record
+from ptmbench.leaderboard.scores.grid import Cell, Column, Grid, Row
+from ptmbench.leaderboard.stats import LARGEST, Interval, by_seed, error, mean_of, summarise, units
+
+_FARTHEST = 1e3
+"""Distance from the estimate, in ratios, from which an interval counts as unbounded."""
+_HALVINGS = 50
+
+
+class Retention(NamedTuple):
+    """A ratio in percent. NaN at an end of the interval that is unbounded."""
+
+    value: float
+    interval: Interval
+    seeds: int
+    paired: bool
+    """Whether the examples are paired, too."""
+
+
+class _Pair(NamedTuple):
+    """The scores of two models by seed, and the variances and the covariance of their means over examples."""
+
+    ours: Mapping[Draw, float]
+    theirs: Mapping[Draw, float]
+    variances: tuple[float, float, float]
+    """Of ours, of theirs, and the covariance; NaN where the variances are not known."""
+    paired: bool
+
+
+def reference_rows(grid: Grid) -> dict[Row, Row]:
+    """Each row of a transformed model with the row of the same model without the transform, and each row of students
+    with the row of their teacher, as far as these are on the board."""
+    found = {}
+    for row in grid.rows:
+        same = next((one for one in grid.rows if _untransformed(row, one)), None) if row.transform else None
+        same = same or (None if row.transform else _teacher(grid, row))
+        if same and same is not row:
+            found[row] = same
+    return found
+
+
+def retention(
+    grid: Grid, row: Row, reference: Row, column: Column | None, above_chance: bool = False
+) -> Retention | None:
+    """The score of ``row`` in percent of that of ``reference`` on ``column``, or on the average (None). With
+    ``above_chance`` both scores are counted from the chance that the task states.
+
+    None without seeds that both have, where lower scores are better, where the reference is not above zero, and, with
+    ``above_chance``, where a chance is not known.
+    """
+    columns = grid.averaged if column is None else (column,)
+    if not columns or not all(one.task["higher_is_better"] for one in columns):
+        return None
+    chances = [one.task.get("chance") for one in columns]
+    if above_chance and not all(map(is_number, chances)):
+        return None
+    pairs = [_paired(grid.cells.get((row, one)), grid.cells.get((reference, one))) for one in columns]
+    if None in pairs:
+        return None
+    whole = _averaged(pairs, [str(one.task["data_sha256"] or one.key) for one in columns])
+    return ratio(whole, mean_of(chances) if above_chance else 0.0)
+
+
+def ratio(pair: _Pair, origin: float = 0.0) -> Retention | None:
+    """Fieller's interval of the ratio of ``pair``, both sides counted from ``origin``."""
+    x, y = ({draw: value - origin for draw, value in side.items()} for side in (pair.ours, pair.theirs))
+    if set(x) != set(y):  # other seeds of pre-training: the seeds of the adaptation are what they share
+        x, y = ({("", seed): value for seed, value in by_seed(side).items()} for side in (x, y))
+    shared = sorted(set(x) & set(y))
+    if not shared or not all(abs(side[draw]) < LARGEST for side in (x, y) for draw in shared):
+        return None
+    top, bottom = (mean_of(units({draw: side[draw] for draw in shared})) for side in (x, y))
+    if bottom <= 0:
+        return None
+    ours, theirs, both = pair.variances
+
+    def holds(share: float) -> bool:
+        summary = summarise(units({draw: x[draw] - share * y[draw] for draw in shared}))
+        examples = max(0.0, ours - 2 * share * both + share**2 * theirs) if math.isfinite(ours + theirs) else math.nan
+        low, high = error(summary, examples).around(summary.mean)
+        return low <= 0 <= high
+
+    value, known = top / bottom, len(units({draw: x[draw] for draw in shared})) > 1 or math.isfinite(ours + theirs)
+    ends = (_end(holds, value, -1), _end(holds, value, 1)) if known else (math.nan, math.nan)
+    return Retention(100 * value, Interval(*(100 * end for end in ends)), len(shared), pair.paired)
+
+
+def _end(holds: Callable[[float], bool], value: float, sign: int) -> float:
+    """Where the interval around ``value`` ends in the direction ``sign``; NaN where it does not."""
+    inside, step = 0.0, 1e-4
+    while holds(value + sign * step):
+        inside, step = step, 2 * step
+        if step > _FARTHEST:
+            return math.nan
+    for _ in range(_HALVINGS):
+        middle = (inside + step) / 2
+        inside, step = (middle, step) if holds(value + sign * middle) else (inside, middle)
+    return value + sign * inside
+
+
+def _paired(ours: Cell | None, theirs: Cell | None) -> _Pair | None:
+    """The seeds that both cells have."""
+    if not (ours and theirs and ours.ok and theirs.ok):
+        return None
+    by_their_seed = {record.seed: record.adaptation["settings"] for record in theirs.ok}
+    seeds = {one.seed for one in ours.ok if one.seed in by_their_seed and _taught_so(one, by_their_seed[one.seed])}
+    x, y = ({draw: value for draw, value in one.values.items() if draw[1] in seeds} for one in (ours, theirs))
+    if not seeds:
+        return None
+    drawn = [_redrawn([one for one in cell.ok if one.seed in seeds]) for cell in (ours, theirs)]
+    if drawn[0] is None or drawn[1] is None or len(drawn[0]) != len(drawn[1]):
+        return _Pair(x, y, (ours.examples, theirs.examples, 0.0), False)
+    (own, both), (_, other) = np.cov(drawn[0], drawn[1])
+    return _Pair(x, y, (float(own), float(other), float(both)), True)
+
+
+def _taught_so(record: Record, settings: Mapping[str, Any]) -> bool:
+    """Whether the teacher behind ``record``, if it has one, was adapted with these ``settings``. A transform is compared
+    with the student that it was made from."""
+    teacher = record.adaptation.get("teacher")
+    return record.adaptation.get("transform") or not isinstance(teacher, dict) or teacher.get("settings") == settings
+
+
+def _redrawn(records: Sequence[Record]) -> np.ndarray | None:
+    """[R] means over ``records`` of the headline on each replicate of the examples; None where one has none."""
+    found = [record.headline.get("redrawn") for record in records]
+    sound = all(isinstance(one, list) and len(one) > 1 and all(map(is_number, one)) for one in found)
+    if not sound or len({len(one) for one in found}) != 1:
+        return None
+    return np.mean(np.clip(np.array(found, dtype=float), -LARGEST, LARGEST), axis=0)
+
+
+def _averaged(pairs: Sequence[_Pair], data: Sequence[str]) -> _Pair:
+    """The average over tasks, on the seeds that all have. Tasks on the same ``data`` are taken to err together."""
+    if len(pairs) == 1:
+        return pairs[0]
+    sides = []
+    for scores in zip(*((pair.ours, pair.theirs) for pair in pairs), strict=True):
+        draws = set.intersection(*map(set, scores))
+        sides.append({draw: mean_of([one[draw] for one in scores]) for draw in sorted(draws)})
+    totals = [0.0, 0.0, 0.0]
+    for name in dict.fromkeys(data):
+        same = [pair.variances for pair, one in zip(pairs, data, strict=True) if one == name]
+        ours, theirs = (sum(math.sqrt(one[side]) for one in same) ** 2 for side in (0, 1))
+        both = sum(one[2] for one in same) * len(same)
+        for place, part in enumerate((ours, theirs, both)):
+            totals[place] += part / len(pairs) ** 2
+    return _Pair(sides[0], sides[1], (totals[0], totals[1], totals[2]), all(pair.paired for pair in pairs))
+
+
+def _untransformed(row: Row, other: Row) -> bool:
+    """Whether ``other`` is the model of ``row`` before its transforms."""
+    names = ("name", "label", "size", "kind", "division", "part", "extra_encoders")
+    adaptation = row.adaptation.partition(THEN)[0]
+    return other.adaptation == adaptation and all(getattr(row, name) == getattr(other, name) for name in names)
+
+
+def _teacher(grid: Grid, row: Row) -> Row | None:
+    """The row of the teacher that ``row`` learned from: the same model, size, adaptation and pre-trained weights."""
+    about = row.teacher
+    if not about:
+        return None
+    weights = (about.get("pretraining") or {}).get("weights_sha256")
+    wanted = (about.get("name"), about.get("size"), about.get("adaptation"))
+    for one in grid.rows:
+        made = {(record.pretraining or {}).get("weights_sha256") for record in one.records}
+        if (one.name, one.size, one.adaptation) == wanted and weights in made:
+            return one
+    return None

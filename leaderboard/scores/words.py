@@ -1,0 +1,44 @@
+"""What a board calls a row below its label: size, kind of weights, adaptation and transform in words."""
+
+from typing import TYPE_CHECKING
+
+from ptmbench.leaderboard.records.record import THEN
+
+if TYPE_CHECKING:
+    from ptmbench.leaderboard.scores.grid import Row
+
+_KIND_WORDS = {
+    "pretrained": "pre-trained",
+    "random": "random weights",
+    "baseline": "baseline",
+    "published": "published",
+    "external": "external",
+}
+_ADAPTATION_WORDS = {
+    "finetune": "fine-tuning",
+    "features": "frozen features",
+    "prompt": "prompting",
+    "cloze": "as it is",
+    "words": "as it is",
+    "distil": "distillation",
+    "external": "",
+    "fixed": "one fixed system",
+}
+
+
+def words_of(row: "Row") -> str:
+    """The second line under the label of ``row``: "mini · pre-trained · fine-tuning · pruned 80 %"."""
+    adaptation = "" if row.kind == "baseline" else adaptation_of(row)
+    words = (row.size, _KIND_WORDS[row.kind], adaptation, row.transform.get("label"), row.part)
+    return " · ".join(part for part in words if part)
+
+
+def adaptation_of(row: "Row") -> str:
+    """The adaptation of ``row``, with its teacher if it has one: "distillation from bert-mini, match=logits"."""
+    whole = row.adaptation.partition(THEN)[0]
+    if not row.teacher:
+        return _ADAPTATION_WORDS.get(whole, whole)
+    name, _, settings = whole.partition(":")
+    others = [one for one in settings.split("+") if one and not one.startswith("teacher=")]
+    teacher = "-".join(str(row.teacher.get(one) or "unknown") for one in ("name", "size"))
+    return ", ".join((f"{_ADAPTATION_WORDS.get(name, name)} from {teacher}", *others))

@@ -55,6 +55,7 @@ TABLES = {
     "gains": tables.gains,
     "blimp": tables.blimp,
     "agreement": tables.agreement,
+    "compression": tables.compression,
     "ladder": tables.ladder,
     "scaling": tables.scaling,
     "crossings": tables.crossings,
@@ -74,6 +75,7 @@ _HEADINGS = {
     "gains": "What pre-training brought, one line per model and task: difference with its 95 % interval",
     "blimp": "BLiMP by phenomenon, and published figures",
     "agreement": "Order of models after another pre-training: Kendall's tau with its 95 % interval",
+    "compression": "Compressed models: retention with its 95 % interval, size, latency and cost",
     "ladder": "Score against budget: rungs of each model, and the gain per doubling of FLOPs since the rung below",
     "scaling": "Score against budget: per doubling of FLOPs by least squares, bend, and exponent of the power law",
     "crossings": "Score against budget: which of two models is ahead at each rung, and where they cross",
@@ -82,7 +84,7 @@ _HEADINGS = {
     "overlap": "Examples of the report split that overlap with the training split, or with each other",
     "cells": "Every cell",
 }
-_WHERE_FOUND = ("overlap", "blimp", "agreement", "centred", "ladder", "scaling", "crossings")
+_WHERE_FOUND = ("overlap", "blimp", "agreement", "centred", "compression", "ladder", "scaling", "crossings")
 """Tables that Markdown leaves out where they are empty."""
 _LONG = ("cells", "gains")
 """Tables with a line per model and task, for programs: Markdown and LaTeX have them only if asked for one by name."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ptmbench.leaderboard.records.record import Record
 from ptmbench.leaderboard.scores import agreement as agreements
 from ptmbench.leaderboard.scores import centred, external, phenomena
+from ptmbench.leaderboard.scores import compression as compressions
 from ptmbench.leaderboard.scores import ladder as ladders
 from ptmbench.leaderboard.scores import overlap as shared
 from ptmbench.leaderboard.scores.arrange import arrange
@@ -156,6 +157,14 @@ def cost(records: Records) -> pd.DataFrame:
     return _frame(lines, [*_IDENTITY, *COSTS, *declared])
 
 
+def compression(records: Records) -> pd.DataFrame:
+    """One line per compressed row, or row that one is compared with, and task or "average": retention with its 95 %
+    interval, size, latency, memory and cost, numbers unrounded."""
+    lines = compressions.table_lines(_grid(records))
+    heads = [*_IDENTITY, *(head for head in (lines[0] if lines else {}) if head != "row")]
+    return _frame([[*_identity(line.pop("row")), *line.values()] for line in lines], heads)
+
+
 def ladder(records: Records) -> pd.DataFrame:
     """One line per rung of each ladder of budgets: the score on a task, on the average, or the loss, and what each
     doubling of the FLOPs brought since the rung below."""
@@ -297,8 +306,6 @@ _CELL = ["task", "version", "split", "metric", *_SUMMARY, "chance", "note", "rea
 _CELL += ["share in training", "share in corpus", "clean mean", "interval over"]
 _REPORTED = [*_IDENTITY, "task", "metric", "reported", "reported split", "source", "measured", "measured metric"]
 _REPORTED += ["measured split"]
-
-
 _CURVE = ["model", "words", "task"]
 _RUNG = ["budget", "FLOPs", "score", "low", "high", "over", "gain per doubling", "gain low", "gain high"]
 _SCALING = ["rungs", "per doubling", "per doubling low", "per doubling high", "bend", "bend low", "bend high"]

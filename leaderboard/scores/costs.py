@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard.records.layout import is_number
+from ptmbench.leaderboard.records.record import Record
 from ptmbench.leaderboard.scores.grid import Row
 from ptmbench.leaderboard.stats import mean_of
 
@@ -13,10 +14,11 @@ COSTS += ["FLOPs per cell", "seconds per cell", "seconds of all cells", "peak me
 COSTS += ["compressed MiB", "bits per weight", "zero weights", "latency seconds", "device"]
 
 
-def cost_of(row: Row) -> dict[str, Any]:
-    """The cost columns of one row; None where no record says."""
-    costs = [record.cost for record in row.records]
-    made = [record.pretraining for record in row.records if record.pretraining]
+def cost_of(row: Row, records: Sequence[Record] | None = None) -> dict[str, Any]:
+    """The cost columns of one row, or of some ``records`` of it; None where no record says."""
+    records = row.records if records is None else records
+    costs = [record.cost for record in records]
+    made = [record.pretraining for record in records if record.pretraining]
     # one pre-training serves many cells: it is counted once per weights, and shown as the mean over them
     unique = list({str(one.get("weights_sha256")) + str(one.get("seed")): one for one in made}.values())
     seconds = _numbers([one["seconds"] for one in costs if isinstance(one.get("seconds"), dict)], "total")
@@ -31,7 +33,7 @@ def cost_of(row: Row) -> dict[str, Any]:
         *(None if size is None else size / _MIB for size in sizes),
         *(_mean(_numbers(costs, name)) for name in ("bits_per_weight", "zero_weights")),
         _mean(_numbers(costs, "latency_seconds")),
-        ", ".join(sorted({record.device for record in row.records if record.device})),
+        ", ".join(sorted({record.device for record in records if record.device})),
     )
     return dict(zip(COSTS, values, strict=True))
 

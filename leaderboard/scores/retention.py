@@ -134,8 +134,8 @@ def _paired(ours: Cell | None, theirs: Cell | None) -> _Pair | None:
 
 
 def _taught_so(record: Record, settings: Mapping[str, Any]) -> bool:
-    """Whether the teacher behind ``record``, if it has one, was adapted with these ``settings``. A transform is compared
-    with the student that it was made from."""
+    """Whether the teacher behind ``record``, if it has one, was adapted with these ``settings``. A transformed student
+    is compared with the student that it was made from."""
     teacher = record.adaptation.get("teacher")
     return record.adaptation.get("transform") or not isinstance(teacher, dict) or teacher.get("settings") == settings
 

@@ -1,0 +1,277 @@
+"""Compressed models side by side: what they keep of the model that they were made from, and what they cost.
+
+A line is a row of the board that was compressed, by a transform or by learning from a teacher, or one that such a row
+is compared with. Figures of latency and memory come from `cost.inference` of records, which only some runs measure.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from ptmbench.leaderboard.records.layout import is_number
+from ptmbench.leaderboard.records.record import Record
+from ptmbench.leaderboard.scores.contrast import Gap, Sample, gap, samples
+from ptmbench.leaderboard.scores.costs import cost_of, spent_on
+from ptmbench.leaderboard.scores.grid import Column, Grid, Row
+from ptmbench.leaderboard.scores.retention import Retention, reference_rows, retention
+from ptmbench.leaderboard.stats import mean_of
+
+BATCHES = ("1", "8", "32")
+LEAST_SHARE = 0.95
+"""Share of a core below which a measurement of latency counts as disturbed by other work."""
+WIDEST = 0.1
+"""Distance between the quartiles, as a share of the median, above which it counts as disturbed."""
+SAME_COST = 1.25
+"""Factor up to which two total costs count as the same."""
+_MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """Seconds per batch: the median over a row's records of their medians and of their quartiles."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CompressedRow:
+    """What is known of one row, on one task or on the average."""
+
+    row: Row
+    reference: Row | None
+    """The model that its score is compared with: its teacher, or the model before its transforms."""
+    column: Column | None
+    """None for the average."""
+    sample: Sample | None
+    retention: Retention | None
+    above_chance: Retention | None
+    """The same with both scores counted from chance."""
+    figures: Mapping[str, Any]
+    """`leaderboard.scores.costs.cost_of`, of the records of this task."""
+    latency: Mapping[str, Latency]
+    """By batch size; {} if it was not measured."""
+    noise: str
+    """Why the latency is disturbed, or could not be measured; "" if nothing speaks against it."""
+    memory: float | None
+    """MiB that loading and answering needed beyond the libraries."""
+    flops_per_example: float | None
+    own_flops: float | None
+    """FLOPs of the compression: of the transforms, or of the student's training with the questions to its teacher."""
+    own_seconds: float | None
+    teacher_flops: float | None
+    """FLOPs of the teacher: its pre-training and its adaptation; 0 without a teacher."""
+    total_flops: float | None
+    """FLOPs of everything: pre-training, adaptation, transforms, and the teacher's share."""
+    peer: Row | None = None
+    """The row of the same network that learned without a teacher, for the same total cost; for students only."""
+    gap: Gap | None = None
+    """The score of the row minus that of ``peer``."""
+
+    @property
+    def kind(self) -> str:
+        """How it was compressed: a key of `leaderboard.survey.reported.COMPRESSION`, several with a + between them; ""
+        for a row that others are compared with."""
+        found = ["distillation"] if self.row.teacher else []
+        found += [one for one in str(self.row.transform.get("compression") or "").split("+") if one]
+        return "+".join(found)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the student beats the plain model of the same cost; "" for rows that are no students."""
+        if not self.row.teacher or self.row.transform:
+            return ""
+        if self.gap is None:
+            return "no plain model of the same cost"
+        sign = 1 if self.column is None or self.column.task["higher_is_better"] else -1
+        better, worse = (self.gap.above, self.gap.below)[::sign]
+        return "better" if better else "worse" if worse else "not shown to differ"
+
+
+def compressed(grid: Grid, column: Column | None = None) -> list[CompressedRow]:
+    """The lines of ``grid`` on ``column``, or on the average (None), in the order of its rows; [] if no row was
+    compressed."""
+    references = reference_rows(grid)
+    made = [row for row in grid.rows if row.transform or row.teacher]
+    if not made:
+        return []
+    plain = [row for row in grid.rows if not (row.transform or row.teacher) and row.kind != "baseline"]
+    peers = {row: _peer(row, plain) for row in made if row.teacher and not row.transform}
+    shown = {*made, *references.values(), *filter(None, peers.values())}
+    found = samples(grid, column)
+    return [_line(grid, row, references.get(row), column, found, peers.get(row)) for row in grid.rows if row in shown]
+
+
+def table_lines(grid: Grid) -> list[dict[str, Any]]:
+    """The lines of `compressed` on the average and on each task as numbers, for tables: {head: value}, with one set of
+    heads for all lines. Rows are told apart by the head "row"."""
+    several = [None] if len(grid.averaged) > 1 else []
+    columns = [*several, *(column for column in grid.columns if not column.task.get("condition"))]
+    return [_numbers(line) for column in columns for line in compressed(grid, column) if line.sample]
+
+
+def _numbers(line: CompressedRow) -> dict[str, Any]:
+    figures, reference, peer = line.figures, line.reference, line.peer
+    found: dict[str, Any] = {
+        "row": line.row,
+        "task": line.column.title if line.column else "average",
+        "compression": line.kind,
+        "seeds": len(line.sample.values) if line.sample else 0,
+        "score": line.sample.mean if line.sample else None,
+        "compared with": reference.title if reference else "",
+    }
+    for name, one in (("retention %", line.retention), ("retention above chance %", line.above_chance)):
+        low, high = one.interval if one else (None, None)
+        found |= {name: one.value if one else None, f"{name} low": low, f"{name} high": high}
+    found["examples paired"] = "" if line.retention is None else "yes" if line.retention.paired else "no"
+    for name in ("bits per weight", "zero weights", "parameters", "disk MiB", "compressed MiB"):
+        found[name] = figures[name]
+    found["FLOPs per example"] = line.flops_per_example
+    for size in BATCHES:
+        one, name = line.latency.get(size), f"seconds at batch {size}"
+        found |= {name: one and one.median, f"{name} low": one and one.low, f"{name} high": one and one.high}
+    found |= {
+        "latency note": line.noise,
+        "memory MiB": line.memory,
+        "compressing FLOPs": line.own_flops,
+        "compressing FLOPs with teacher": _sum(line.own_flops, line.teacher_flops),
+        "compressing seconds": line.own_seconds,
+        "total FLOPs": line.total_flops,
+        "plain model of the same cost": peer.title if peer else "",
+        "difference": line.gap.value if line.gap else None,
+        "difference low": line.gap.interval.low if line.gap else None,
+        "difference high": line.gap.interval.high if line.gap else None,
+        "than the plain model": line.verdict,
+    }
+    return found
+
+
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second
+
+
+def total_flops(row: Row) -> float | None:
+    """Mean FLOPs over the cells of ``row`` of all that led to a score; None if a part is unknown."""
+    totals = [_total(record) for record in row.records if record.status == "ok"]
+    return mean_of(totals) if totals and None not in totals else None  # type: ignore[arg-type]
+
+
+def _line(
+    grid: Grid,
+    row: Row,
+    reference: Row | None,
+    column: Column | None,
+    found: Mapping[Row, Sample],
+    peer: Row | None,
+) -> CompressedRow:
+    columns = grid.columns if column is None else (column,)
+    cells = [cell for one in columns if (cell := grid.cells.get((row, one))) and not one.task.get("condition")]
+    records = [record for cell in cells for record in cell.ok]
+    latency, noise = _latency(records)
+    transforms = [_part(_part(record.adaptation.get("transform")).get("cost")) for record in records]
+    costs = transforms if row.transform else [record.cost for record in records] if row.teacher else []
+    taught = [_taught(record) for record in records]
+    totals = [_total(record) for record in records]
+    kept = {above: retention(grid, row, reference, column, above) if reference else None for above in (False, True)}
+    return CompressedRow(
+        row=row,
+        reference=reference,
+        column=column,
+        sample=found.get(row),
+        retention=kept[False],
+        above_chance=kept[True],
+        figures=cost_of(row, records),
+        latency=latency,
+        noise=noise,
+        memory=_memory(records),
+        flops_per_example=_mean([record.cost.get("flops_per_example") for record in records]),
+        own_flops=_mean([cost.get("flops") for cost in costs]),
+        own_seconds=_mean([_part(cost.get("seconds")).get("total") for cost in costs]),
+        teacher_flops=_mean(taught) if None not in taught else None,
+        total_flops=_mean(totals) if None not in totals else None,
+        peer=peer,
+        gap=gap(found[row], found[peer]) if peer and row in found and peer in found else None,
+    )
+
+
+def _peer(row: Row, plain: Sequence[Row]) -> Row | None:
+    """The row among ``plain`` of the network of the student ``row``, whose total cost is the nearest to the student's
+    and the same."""
+    cost = total_flops(row)
+    if not cost:
+        return None
+    name = row.name.removeprefix("random-")
+    ratios = {
+        one: abs(math.log(spent / cost))
+        for one in plain
+        if one.name.removeprefix("random-") == name and one.size == row.size and (spent := total_flops(one))
+    }
+    best = min(ratios, key=lambda one: ratios[one], default=None)
+    return best if best and ratios[best] <= math.log(SAME_COST) else None
+
+
+def _total(record: Record) -> float | None:
+    pretraining = spent_on(record.pretraining).get("flops") if record.pretraining else 0.0
+    parts = [pretraining, record.cost.get("flops"), _taught(record)]
+    return math.fsum(parts) if all(map(is_number, parts)) else None
+
+
+def _taught(record: Record) -> float | None:
+    """FLOPs of the teacher behind ``record``, its pre-training included; 0 without a teacher."""
+    teacher = record.adaptation.get("teacher")
+    if not isinstance(teacher, Mapping):
+        return 0.0
+    made = teacher.get("pretraining")
+    parts = [_part(teacher.get("cost")).get("flops"), spent_on(made).get("flops") if isinstance(made, Mapping) else 0.0]
+    return math.fsum(parts) if all(map(is_number, parts)) else None
+
+
+def _latency(records: Sequence[Record]) -> tuple[dict[str, Latency], str]:
+    """The latency of ``records`` by batch size, and why it is disturbed."""
+    measured = [one for record in records if (one := _part(record.cost.get("inference")))]
+    found = {}
+    for size in BATCHES:
+        each = [_part(_part(one.get("latency")).get(size)) for one in measured]
+        known = [one for one in each if all(is_number(one.get(name)) for name in ("median", "low", "high"))]
+        if known:
+            found[size] = Latency(**{name: median(one[name] for one in known) for name in ("median", "low", "high")})
+    return found, _noise(measured, found)
+
+
+def _noise(measured: Sequence[Mapping[str, Any]], found: Mapping[str, Latency]) -> str:
+    if not found:
+        return next((f"not measured: {one['reason']}" for one in measured if one.get("reason")), "")
+    told = []
+    shares = [one["cpu_share"] for one in measured if is_number(one.get("cpu_share"))]
+    if shares and min(shares) < LEAST_SHARE:
+        told.append(f"as little as {100 * min(shares):.0f} % of the core")
+    loads = [
+        (one["load"], one["processors"])
+        for one in measured
+        if is_number(one.get("load")) and is_number(one.get("processors"))
+    ]
+    if busy := [(load, count) for load, count in loads if load > count]:
+        load, count = max(busy)
+        told.append(f"load {load:.1f} on {count} processors")
+    if wide := [size for size, one in found.items() if one.high - one.low > WIDEST * one.median]:
+        told.append(f"wide quartiles at batch {', '.join(wide)}")
+    return "; ".join(told)
+
+
+def _memory(records: Sequence[Record]) -> float | None:
+    measured = [_part(record.cost.get("inference")) for record in records]
+    ends = [(one.get("peak_memory_bytes"), one.get("memory_before_bytes")) for one in measured]
+    known = [peak - before for peak, before in ends if is_number(peak) and is_number(before)]
+    return median(known) / _MIB if known else None
+
+
+def _part(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mean(values: Sequence[Any]) -> float | None:
+    known = [value for value in values if is_number(value)]
+    return mean_of(known) if known else None

@@ -40,6 +40,9 @@ class Adaptation:
     """The names in the survey's figure 3 that stand for this adaptation, other than its own."""
     teaching = ""
     """The adaptation of its teacher, for adaptations with a setting ``teacher``."""
+    compression = ""
+    """The kind of compression, a key of `leaderboard.survey.reported.COMPRESSION`, of an adaptation that compresses the
+    model without a setting ``teacher``. Its rows are compared with those of plain fine-tuning."""
     learns = True
     """Whether a network is trained. If False, there is no head, and `respond` gives the predictions."""
 

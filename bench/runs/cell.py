@@ -8,7 +8,7 @@ from typing import Any
 
 from ptmbench import models, tasks
 from ptmbench.bench import baselines, environment
-from ptmbench.bench.adapt import conditions, transforms
+from ptmbench.bench.adapt import conditions, load, transforms
 from ptmbench.bench.adapt.conditions.contract import Condition
 from ptmbench.bench.adapt.contract import Predictor
 from ptmbench.bench.adapt.settings import read
@@ -283,7 +283,7 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
     taught = context.teacher
     teacher = {**taught.about, "pretraining": _pretraining(taught.weights)} if taught else {}
     more = {"neighbours": found, "intermediate": dict(context.intermediate), "teacher": teacher}
-    more["tuning"] = dict(cell.tuning)
+    more |= {"tuning": dict(cell.tuning), "compression": load(cell.method).compression}
     return about | {name: value for name, value in more.items() if value}
 
 

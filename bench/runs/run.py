@@ -49,9 +49,9 @@ def run_suite(options: RunOptions) -> int:
 
     def cells_with(draw: Draw) -> tuple[Cell, ...]:
         """The cells of the rows that are pre-trained by ``draw``, and of those that are not pre-trained."""
-        own = {row for row in rows if row.kind == "pretrained" and draw in training_of.draws(row.model)}
+        own = {row for row in rows if row.kind == "pretrained" and draw in training_of.draws(row.model, row.size)}
         here = [row for row in rows if row.kind != "pretrained" or row in own]
-        chosen_by = {row: training_of.chosen_by(row.model, draw) for row in own}
+        chosen_by = {row: training_of.chosen_by(row.model, row.size, draw) for row in own}
 
         def neighbour(row: Row, name: str, cut: str) -> str:
             """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
@@ -92,12 +92,14 @@ def run_suite(options: RunOptions) -> int:
             tuned=tuned,
         )
 
-    draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model)]
+    draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model, row.size)]
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
-    cells = tuple({cell.key: cell for cell in planned}.values())  # cells of twins come with every draw
-    check_lengths([*cells, *(one.cell for one in adapted.models)], trained)
-    whole = Plan((*(training_of.artefacts if training_of else ()), *adapted.models, *cells))
+    cells = tuple({cell.key: cell for cell in planned if chosen.keeps(cell)}.values())  # twins come with every draw
+    made = adapted.behind(cells)
+    check_lengths([*cells, *(one.cell for one in made)], trained)
+    whole = Plan((*(training_of.artefacts if training_of else ()), *made, *cells))
     from ptmbench.bench.runs import outlook
+
 
     if options.dry_run:
         outlook.dry_run(whole, data)
@@ -217,6 +219,16 @@ class AdaptedModels:
     @property
     def models(self) -> tuple[AdaptedModel, ...]:
         return tuple(self._planned.values())
+
+    def behind(self, cells: Sequence[Cell]) -> tuple[AdaptedModel, ...]:
+        """The planned models that ``cells`` need, and those that these need in their turn."""
+        waiting, found = [key for cell in cells for key in cell.needs], set()
+        while waiting:
+            key = waiting.pop()
+            if key in self._planned and key not in found:
+                found.add(key)
+                waiting += self._planned[key].needs
+        return tuple(one for key, one in self._planned.items() if key in found)
 
     def __call__(self, cell: Cell) -> str:
         """The key of the adapted model of ``cell``, or of the transformed model if it has transforms. Each transform of

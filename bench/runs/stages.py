@@ -90,24 +90,27 @@ class Trainings:
             )
         )
 
-    def draws(self, model: str) -> tuple[Draw, ...]:
-        """Which pre-trainings a row of ``model`` stands for: each of its budgets with each of its seeds."""
-        return tuple(Draw(rung, seed) for rung in range(len(self._budgets(model))) for seed in self._seeds(model))
+    def draws(self, model: str, size: str) -> tuple[Draw, ...]:
+        """Which pre-trainings a row of ``model`` at ``size`` stands for: each of its budgets with each of its seeds."""
+        rungs = range(len(self._budgets(model, size)))
+        return tuple(Draw(rung, seed) for rung in rungs for seed in self._seeds(model))
 
-    def chosen_by(self, model: str, draw: Draw) -> str:
-        """`Pretraining.chosen_by` of ``model`` for that ``draw``."""
-        several = len(self._budgets(model)) > 1
-        return " ".join(filter(None, (self._budget(model, draw).short() if several else "", self._seed(model, draw))))
+    def chosen_by(self, model: str, size: str, draw: Draw) -> str:
+        """`Pretraining.chosen_by` of ``model`` at ``size`` for that ``draw``."""
+        budget = self._budget(model, size, draw).short() if len(self._budgets(model, size)) > 1 else ""
+        return " ".join(filter(None, (budget, self._seed(model, draw))))
 
     def _seed(self, model: str, draw: Draw) -> str:
         return f"--pretraining-seed {draw.seed}" if self._seeds(model) != (draw.seed,) else ""
 
-    def _budgets(self, model: str) -> tuple[Budget, ...]:
-        return self._asked.budgets or rungs(self._suite.budgets.get(model, self._suite.budget))
+    def _budgets(self, model: str, size: str) -> tuple[Budget, ...]:
+        own = self._suite.budgets
+        usual = own.get(f"{model}-{size}", own.get(model, self._suite.budget))
+        return self._asked.budgets or rungs(usual)
 
-    def _budget(self, model: str, draw: Draw) -> Budget:
+    def _budget(self, model: str, size: str, draw: Draw) -> Budget:
         """The budget of ``draw``, or the last one of a model that has fewer."""
-        found = self._budgets(model)
+        found = self._budgets(model, size)
         return found[min(draw.rung, len(found) - 1)]
 
     def _seeds(self, model: str) -> tuple[int, ...]:
@@ -165,9 +168,10 @@ class Trainings:
             first = getattr(teacher, "base", "") or (teacher.key if teacher else "")  # the teacher's own first stage
             changes = self._changes | dict(self._stage.recipe)
             base = stage(self._first, self._stage.budget, changes, teacher=first, chosen_by=self._seed(model, draw)).key
-        budget = self._budget(model, draw)
+        budget = self._budget(model, size, draw)
         found, tuning = self._tuned.of(model, size, budget, base) if self._tuned else ({}, {})
-        more = {"teacher": teacher.key if teacher else "", "tuning": tuning, "chosen_by": self.chosen_by(model, draw)}
+        more = {"teacher": teacher.key if teacher else "", "tuning": tuning}
+        more["chosen_by"] = self.chosen_by(model, size, draw)
         return stage(self._text, budget, self._changes | found, base, **more)
 
     def _teacher(self, model: str, size: str, kind: str, given: bool, draw: Draw) -> Artefact | None:

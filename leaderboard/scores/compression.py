@@ -73,11 +73,8 @@ class CompressedRow:
 
     @property
     def kind(self) -> str:
-        """How it was compressed: a key of `leaderboard.survey.reported.COMPRESSION`, several with a + between them; ""
-        for a row that others are compared with."""
-        found = ["distillation"] if self.row.teacher else []
-        found += [one for one in str(self.row.transform.get("compression") or "").split("+") if one]
-        return "+".join(found)
+        """How it was compressed, several kinds with a + between them; "" for a row that others are compared with."""
+        return "+".join(self.row.compression)
 
     @property
     def verdict(self) -> str:
@@ -95,10 +92,10 @@ def compressed(grid: Grid, column: Column | None = None) -> list[CompressedRow]:
     """The lines of ``grid`` on ``column``, or on the average (None), in the order of its rows; [] if no row was
     compressed."""
     references = reference_rows(grid)
-    made = [row for row in grid.rows if row.transform or row.teacher]
+    made = [row for row in grid.rows if row.compression]
     if not made:
         return []
-    plain = [row for row in grid.rows if not (row.transform or row.teacher) and row.kind != "baseline"]
+    plain = [row for row in grid.rows if not row.compression and row.kind != "baseline"]
     peers = {row: _peer(row, plain) for row in made if row.teacher and not row.transform}
     shown = {*made, *references.values(), *filter(None, peers.values())}
     found = samples(grid, column)
@@ -172,7 +169,7 @@ def _line(
     records = [record for cell in cells for record in cell.ok]
     latency, noise = _latency(records)
     transforms = [_part(_part(record.adaptation.get("transform")).get("cost")) for record in records]
-    costs = transforms if row.transform else [record.cost for record in records] if row.teacher else []
+    costs = transforms if row.transform else [record.cost for record in records] if row.compression else []
     taught = [_taught(record) for record in records]
     totals = [_total(record) for record in records]
     kept = {above: retention(grid, row, reference, column, above) if reference else None for above in (False, True)}

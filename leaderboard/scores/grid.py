@@ -67,6 +67,14 @@ class Row:
         return next((one for record in self.records if isinstance(one := record.adaptation.get("teacher"), dict)), {})
 
     @cached_property
+    def compression(self) -> tuple[str, ...]:
+        """How the adapted model was compressed, as keys of `leaderboard.survey.reported.COMPRESSION`: by a teacher, by
+        the adaptation, and by transforms."""
+        own = next(filter(None, (record.adaptation.get("compression") for record in self.records)), "")
+        kinds = ["distillation" if self.teacher else str(own), *str(self.transform.get("compression") or "").split("+")]
+        return tuple(dict.fromkeys(filter(None, kinds)))
+
+    @cached_property
     def card(self) -> dict[str, Any]:
         """The model's card. What its paper reports is not of a transformed model, and is left out there."""
         card = next((record.row["card"] for record in self.records if record.row["card"]), {})

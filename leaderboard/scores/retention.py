@@ -24,6 +24,7 @@ from ptmbench.leaderboard.stats import LARGEST, Interval, by_seed, error, mean_o
 _FARTHEST = 1e3
 """Distance from the estimate, in ratios, from which an interval counts as unbounded."""
 _HALVINGS = 50
+_PLAIN = "finetune"
 
 
 class Retention(NamedTuple):
@@ -47,12 +48,15 @@ class _Pair(NamedTuple):
 
 
 def reference_rows(grid: Grid) -> dict[Row, Row]:
-    """Each row of a transformed model with the row of the same model without the transform, and each row of students
-    with the row of their teacher, as far as these are on the board."""
+    """Each row of compressed models with the row that it is compared with, as far as this is on the board: a
+    transformed model with the model before its transforms, students with their teacher, and a model that its adaptation
+    has compressed with the same model after plain fine-tuning."""
     found = {}
-    for row in grid.rows:
-        same = next((one for one in grid.rows if _untransformed(row, one)), None) if row.transform else None
-        same = same or (None if row.transform else _teacher(grid, row))
+    for row in filter(lambda row: row.compression, grid.rows):
+        if row.transform:
+            same = _alike(grid, row, row.adaptation.partition(THEN)[0])
+        else:
+            same = _teacher(grid, row) if row.teacher else _alike(grid, row, _PLAIN)
         if same and same is not row:
             found[row] = same
     return found
@@ -167,11 +171,11 @@ def _averaged(pairs: Sequence[_Pair], data: Sequence[str]) -> _Pair:
     return _Pair(sides[0], sides[1], (totals[0], totals[1], totals[2]), all(pair.paired for pair in pairs))
 
 
-def _untransformed(row: Row, other: Row) -> bool:
-    """Whether ``other`` is the model of ``row`` before its transforms."""
+def _alike(grid: Grid, row: Row, adaptation: str) -> Row | None:
+    """The row of the same model as ``row`` under another ``adaptation``."""
     names = ("name", "label", "size", "kind", "division", "part", "extra_encoders")
-    adaptation = row.adaptation.partition(THEN)[0]
-    return other.adaptation == adaptation and all(getattr(row, name) == getattr(other, name) for name in names)
+    rows = (one for one in grid.rows if one.adaptation == adaptation)
+    return next((one for one in rows if all(getattr(one, name) == getattr(row, name) for name in names)), None)
 
 
 def _teacher(grid: Grid, row: Row) -> Row | None:

@@ -17,6 +17,7 @@ COMPRESSION = {
     "sharing": "parameter sharing",
     "distillation": "distillation",
     "replacing": "module replacing",
+    "exit": "early exit",
 }
 _INPUTS = {"knowledge": "text and entities", "visual": "text and images", "multimodal": "text and images"}
 TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here", "parameters", "parameters here")

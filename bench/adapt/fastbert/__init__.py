@@ -84,6 +84,7 @@ class Own(Learning):
 class FastBert(Adaptation):
     summary = "after fine-tuning, small classifiers learn from the last one, and easy texts leave at a lower layer"
     settings = Own
+    compression = "exit"
     heads = {Form.CLASSIFICATION: "fastbert.head"}
 
     def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:

@@ -2,13 +2,17 @@
 TensorFlow."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptmbench.bench.engine.budget import Budget, rungs
 from ptmbench.bench.errors import BrokenFile, UsageError
 from ptmbench.models._importing import imported
+
+if TYPE_CHECKING:
+    from ptmbench.bench.runs.artefacts import Cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +43,8 @@ class Suite:
     budget: Budget | tuple[Budget, ...] = field(default_factory=lambda: Budget(tokens=20_000_000))
     """One, or several: every model is pre-trained once with each."""
     budgets: Mapping[str, Budget | tuple[Budget, ...]] = field(default_factory=dict)
-    """Budgets of models for which the common ones make no sense; a budget of the command line is for all models."""
+    """Budgets of models ("bert"), or of one size of a model ("bert-tiny"), for which the common ones make no sense; a
+    budget of the command line is for all models."""
     pretraining_seeds: int = 1
     """How often every model is pre-trained with each budget."""
     pretrainings: Mapping[str, int] = field(default_factory=dict)
@@ -53,6 +58,8 @@ class Suite:
     settings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Changes to the adaptations' settings, the general before the particular: under "" for all, by form, by
     "<form>/<adaptation>", by task, by "<task>/<adaptation>"."""
+    keeps: Callable[["Cell"], bool] = lambda cell: True
+    """Which of the combinations of models, sizes, adaptations and transforms are run."""
     base: Stage | None = None
     """Where the models continue from; None for random weights."""
     profile: bool = False

@@ -1,0 +1,111 @@
+"""The survey's table 3 from one teacher, on one machine: transforms and students of a fine-tuned BERT.
+
+    ptmbench run table3 --data DIR --out runs/table3
+    ptmbench run table3 --out runs/table3
+
+The second line runs on the embedded microworld. The teacher is BERT mini. It is fine-tuned, and each of `TRANSFORMS`
+and `ADAPTATIONS` compresses it. Each of `STUDENTS` is BERT tiny, which learns from it: from random weights, and
+pre-trained.
+
+A student may be good because of its teacher, or because of what the teacher cost. So a plain BERT tiny of the same
+total cost in FLOPs stands beside every student. Beside students with random weights it is pre-trained with the FLOPs
+that the teacher's pre-training takes, and beside pre-trained students with twice as many. Either is fine-tuned for as
+many epochs as pay for the teacher's and the student's training. No training stops early, so costs are as planned.
+
+Latency at batch 1, 8 and 32 and memory are measured for every model. docs/compression.md says how to read the board.
+"""
+
+from typing import TYPE_CHECKING
+
+from ptmbench import models
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.runs.suites import Suite
+from ptmbench.models.text.tokenizers import Vocabulary
+
+if TYPE_CHECKING:
+    from ptmbench.bench.runs.artefacts import Cell
+
+MODEL, TEACHER, STUDENT = "bert", "mini", "tiny"
+EPOCHS, LENGTH, VOCABULARY = 3, 64, 4000
+BUDGET = Budget(flops=1e12)
+TWICE = Budget(flops=2e12)
+
+TRANSFORMS = (
+    "prune:sparsity=0",  # trained as long as the pruned models, and not pruned
+    "prune",
+    "prune:sparsity=0.8",
+    "prune:pattern=2:4",
+    "heads",
+    "heads:by=random",
+    "ffn",
+    "ffn:by=random",
+    "layers",
+    "layers:epochs=1",
+    "int8",
+    "qat",
+    "qbert",
+    "qbert:by=random",
+    "prune:sparsity=0.8+int8",
+    "layers:epochs=1+int8",
+)
+"""What compresses the teacher, with controls."""
+ADAPTATIONS = ("fastbert",)
+"""Adaptations of the teacher's model that compress it while they train it."""
+STUDENTS = tuple(
+    f"{student}teacher={MODEL}-{TEACHER}{more}"
+    for student, more in (("distil:", ""), ("distil:", "+match=logits"), ("distil:", "+shuffle=labels"))
+)
+"""How students learn, with controls."""
+
+
+def _epochs() -> int:
+    """Epochs of a plain student that cost as much as the fine-tuning of teacher and student and the questions to the
+    teacher. A step of training takes three forward passes, a question one (`bench.adapt.adapted`)."""
+    module = models.load(MODEL)
+    each = [
+        module.describe(module.SIZES[size], Vocabulary(size=VOCABULARY)).encoder_flops(LENGTH)
+        for size in (TEACHER, STUDENT)
+    ]
+    ratio = each[0] / each[1]
+    return round(EPOCHS * (1 + ratio) + ratio / 3)
+
+
+ALONE = f"finetune:epochs={_epochs()}"
+
+
+def keeps(cell: "Cell") -> bool:
+    """Whether ``cell`` is part of the table: the teacher is transformed, the small model is taught or learns alone."""
+    row, adaptation = cell.row, cell.adaptation
+    if row.size == TEACHER:
+        plain = adaptation == "finetune"
+        return row.kind == "pretrained" and (plain or (adaptation in ADAPTATIONS and not cell.transforms))
+    if row.size != STUDENT:
+        return True
+    if cell.transforms or adaptation in ADAPTATIONS:
+        return False
+    if cell.chosen_by == TWICE.short():
+        return adaptation == ALONE
+    return adaptation != ALONE or row.kind == "pretrained"
+
+
+SUITE = Suite(
+    summary="the survey's table 3: a fine-tuned BERT compressed in every way, and small models of the same cost",
+    models=(MODEL,),
+    sizes=(TEACHER, STUDENT),
+    tasks=("sst2", "mrpc", "rte", "conll2003"),
+    adaptations=("finetune", ALONE, *ADAPTATIONS, *STUDENTS),
+    transforms=TRANSFORMS,
+    budget=BUDGET,
+    budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},
+    corpus=("corpora/english/corpus.txt", "corpus/*.txt"),
+    vocabulary=VOCABULARY,
+    recipe={"length": LENGTH},
+    settings={
+        "": {"length": LENGTH, "batch": 16, "epochs": EPOCHS, "patience": 1000, "train_limit": 4000},
+        "classification": {"learning_rate": 3e-4},
+        "tagging": {"learning_rate": 1e-3},
+    },
+    keeps=keeps,
+    profile=True,
+    embedded=True,
+)

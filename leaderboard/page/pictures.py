@@ -5,7 +5,7 @@ Numbers and escaped texts go into the markup, so nothing from a record can becom
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ _NAMES, _NUMBERS = 290, 196
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A row: cost in seconds, score with its interval, "model", "random" or "baseline", and its anchor."""
+    """A row: cost, score with its interval, "model", "random" or "baseline", and its anchor."""
 
     name: str
     cost: float
@@ -51,6 +51,14 @@ class Bar:
     link: str
 
 
+class Axis(NamedTuple):
+    """The axis of costs: which of them may be named, and how costs are written there and in tooltips."""
+
+    ticks: Sequence[float]
+    tick: Callable[[float], str]
+    cost: Callable[[float], str]
+
+
 class _Box(NamedTuple):
     left: float
     top: float
@@ -63,8 +71,12 @@ class _Box(NamedTuple):
         )
 
 
-def scatter(points: Sequence[Point], decimals: int = 1, higher_is_better: bool = True) -> Markup:
-    """Scores over seconds (logarithmic) with intervals. The rows that no other beats in both are joined by a line."""
+def scatter(
+    points: Sequence[Point], decimals: int = 1, higher_is_better: bool = True, axis: Axis | None = None
+) -> Markup:
+    """Scores over costs (logarithmic) with intervals, by default over seconds. The rows that no other beats in both are
+    joined by a line."""
+    axis = axis or Axis(_TIMES, _time, duration)
     logs = [math.log10(point.cost) for point in points]
     across = scale(widened(min(logs), max(logs), LEAST_DECADES), _LEFT + 14, _WIDTH - _RIGHT - 14)
     ends = [end for point in points for end in (point.score, *point.interval) if math.isfinite(end)]
@@ -72,11 +84,11 @@ def scatter(points: Sequence[Point], decimals: int = 1, higher_is_better: bool =
     levels = round_levels(low, high)
     up = scale((levels[0], levels[-1]), _HEIGHT - _BOTTOM, _TOP)
     parts = rules(levels, up, _LEFT, _WIDTH - _RIGHT)
-    for seconds in _TIMES:
-        x = across(math.log10(seconds))
+    for cost in axis.ticks:
+        x = across(math.log10(cost))
         if _LEFT <= x <= _WIDTH - _RIGHT:
             parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')
-            words = _time(seconds)
+            words = escape(clean(axis.tick(cost)))
             parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{words}</text>')
     places = [(across(math.log10(point.cost)), up(point.score)) for point in points]
     sign = 1 if higher_is_better else -1
@@ -88,7 +100,7 @@ def scatter(points: Sequence[Point], decimals: int = 1, higher_is_better: bool =
     named = _labels([points[i].name for i in first], [places[i] for i in first], places)
     for i, label in sorted(zip(first, named, strict=True)):
         point, (x, y) = points[i], places[i]
-        told = f"{point.name}: {with_interval(point.score, point.interval, decimals)}, {duration(point.cost)}"
+        told = f"{point.name}: {with_interval(point.score, point.interval, decimals)}, {axis.cost(point.cost)}"
         title = f"<title>{escape(clean(told))}</title>"
         parts.append(f'<a href="#{escape(point.link)}">{_mark(point.kind, x, y, title)}{label}</a>')
     return _svg("plane named", _WIDTH, _HEIGHT, parts)

@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ptmbench.leaderboard import tables
+from ptmbench.leaderboard.page import compression as compression_page
 from ptmbench.leaderboard.page import examples, lessons, sheets, story
 from ptmbench.leaderboard.page import ladder as ladder_page
 from ptmbench.leaderboard.page import survey as survey_tables
@@ -85,6 +86,7 @@ def board(
         "figure": lessons.figure(catalogue, links, [sheet["model"] for sheet in models if sheet["rows"]]),
         "planes": sheets.planes(grid, costs),
         "ladder": ladder_page.section(grid),
+        "compression": compression_page.section(grid, ids),
         "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],
         "table3": [_named(line, grid, rows) for line in survey.table_3(grid)],
         "compressed": survey.compressed_glue().definition,

@@ -66,6 +66,10 @@ class CompressedRow:
     """FLOPs of the teacher: its pre-training and its adaptation; 0 without a teacher."""
     total_flops: float | None
     """FLOPs of everything: pre-training, adaptation, transforms, and the teacher's share."""
+    speed_up: float | None
+    """Latency of the reference at batch 1, divided by that of the row."""
+    shrinkage: float | None
+    """Bytes on disk of the reference, divided by those of the row."""
     peer: Row | None = None
     """The row of the same network that learned without a teacher, for the same total cost; for students only."""
     gap: Gap | None = None
@@ -131,6 +135,8 @@ def _numbers(line: CompressedRow) -> dict[str, Any]:
         one, name = line.latency.get(size), f"seconds at batch {size}"
         found |= {name: one and one.median, f"{name} low": one and one.low, f"{name} high": one and one.high}
     found |= {
+        "speed-up": line.speed_up,
+        "times as small": line.shrinkage,
         "latency note": line.noise,
         "memory MiB": line.memory,
         "compressing FLOPs": line.own_flops,
@@ -165,13 +171,14 @@ def _line(
     peer: Row | None,
 ) -> CompressedRow:
     columns = grid.columns if column is None else (column,)
-    cells = [cell for one in columns if (cell := grid.cells.get((row, one))) and not one.task.get("condition")]
-    records = [record for cell in cells for record in cell.ok]
+    records = _records(grid, row, columns)
     latency, noise = _latency(records)
     transforms = [_part(_part(record.adaptation.get("transform")).get("cost")) for record in records]
     costs = transforms if row.transform else [record.cost for record in records] if row.compression else []
     taught = [_taught(record) for record in records]
     totals = [_total(record) for record in records]
+    theirs = _records(grid, reference, columns) if reference else []
+    figures, other = cost_of(row, records), cost_of(reference, theirs) if reference else {}
     kept = {above: retention(grid, row, reference, column, above) if reference else None for above in (False, True)}
     return CompressedRow(
         row=row,
@@ -180,7 +187,7 @@ def _line(
         sample=found.get(row),
         retention=kept[False],
         above_chance=kept[True],
-        figures=cost_of(row, records),
+        figures=figures,
         latency=latency,
         noise=noise,
         memory=_memory(records),
@@ -189,9 +196,25 @@ def _line(
         own_seconds=_mean([_part(cost.get("seconds")).get("total") for cost in costs]),
         teacher_flops=_mean(taught) if None not in taught else None,
         total_flops=_mean(totals) if None not in totals else None,
+        speed_up=_ratio(_latency(theirs)[0].get("1"), latency.get("1")),
+        shrinkage=_quotient(other.get("disk MiB"), figures["disk MiB"]),
         peer=peer,
         gap=gap(found[row], found[peer]) if peer and row in found and peer in found else None,
     )
+
+
+def _records(grid: Grid, row: Row, columns: Sequence[Column]) -> list[Record]:
+    """The records of ``row`` with a score on ``columns``, not under a condition."""
+    cells = [cell for one in columns if (cell := grid.cells.get((row, one))) and not one.task.get("condition")]
+    return [record for cell in cells for record in cell.ok]
+
+
+def _ratio(theirs: Latency | None, ours: Latency | None) -> float | None:
+    return _quotient(theirs.median, ours.median) if theirs and ours else None
+
+
+def _quotient(first: float | None, second: float | None) -> float | None:
+    return first / second if first and second else None
 
 
 def _peer(row: Row, plain: Sequence[Row]) -> Row | None:

@@ -99,10 +99,10 @@ SUITE = Suite(
     budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},
     corpus=("corpora/english/corpus.txt", "corpus/*.txt"),
     vocabulary=VOCABULARY,
-    recipe={"length": LENGTH},
+    recipe={"length": LENGTH, "batch": 8},
     settings={
         "": {"length": LENGTH, "batch": 16, "epochs": EPOCHS, "patience": 1000, "train_limit": 4000},
-        "classification": {"learning_rate": 3e-4},
+        "classification": {"learning_rate": 5e-4},
         "tagging": {"learning_rate": 1e-3},
     },
     keeps=keeps,

@@ -1,0 +1,205 @@
+"""The section of the board about compressed models: pictures and tables of `leaderboard.scores.compression`, as plain
+values for the template."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ptmbench.leaderboard.page import pictures, story
+from ptmbench.leaderboard.scores.compression import CompressedRow, Latency, compressed
+from ptmbench.leaderboard.scores.grid import Column, Grid, Row
+from ptmbench.leaderboard.scores.retention import Retention
+from ptmbench.leaderboard.stats import Interval
+from ptmbench.leaderboard.text import duration, number, quantity
+
+_NOWHERE = Interval(math.nan, math.nan)
+_LOWEST, _HIGHEST = -50.0, 250.0
+"""Percent within which intervals are drawn: a wider one would leave no room for the points. The table has all."""
+_TICKS = tuple(digit * 10.0**power for power in range(-6, 7) for digit in (1, 2, 5))
+"""Costs that an axis may name."""
+
+
+def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
+    """{"measure", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid`` was compressed. ``ids`` are
+    the anchors of the rows on the page."""
+    column = _measure(grid)
+    lines = compressed(grid, column)
+    if not lines:
+        return {}
+    return {
+        "measure": column.title if column else f"the average of {len(grid.averaged)} tasks",
+        "pictures": [one for one in (_picture(lines, ids, *plane) for plane in _PLANES) if one],
+        "lines": [_line(line, ids, column.decimals if column else 1) for line in lines],
+        "tasks": _by_task(grid, ids) if len(grid.averaged) > 1 else {},
+    }
+
+
+def beside(line: CompressedRow) -> str:
+    """A compressed row in a phrase: "97.1 % (93.0 to 101.4), 1.9 times as fast, 4.0 times as small"."""
+    parts = [_percent(line.retention)] if line.retention else []
+    return ", ".join(filter(None, (*parts, _faster(line), _smaller(line))))
+
+
+def _measure(grid: Grid) -> Column | None:
+    """The average if there is one for at least two compressed rows, or else the task with a score for most rows."""
+    several = [line for line in compressed(grid) if line.sample]
+    if len(several) > 1 or not grid.columns:
+        return None if len(grid.averaged) != 1 else grid.averaged[0]
+    counts = {one: sum(1 for line in compressed(grid, one) if line.sample) for one in grid.columns}
+    return max(counts, key=lambda one: counts[one])
+
+
+def _latency(line: CompressedRow) -> float | None:
+    return line.latency["1"].median if "1" in line.latency else None
+
+
+def _bytes(line: CompressedRow) -> float | None:
+    return line.figures["disk MiB"]
+
+
+def _mib(value: float) -> str:
+    return f"{value:.3g} MiB"
+
+
+def _seconds(value: float) -> str:
+    return f"{1000 * value:.3g} ms" if value < 1 else duration(value)
+
+
+_PLANES: tuple[tuple[str, Callable[[CompressedRow], float | None], Callable[[float], str]], ...] = (
+    ("latency of a text at batch 1", _latency, _seconds),
+    ("bytes on disk", _bytes, _mib),
+)
+
+
+def _picture(
+    lines: Sequence[CompressedRow],
+    ids: Mapping[Row, str],
+    title: str,
+    cost: Callable[[CompressedRow], float | None],
+    words: Callable[[float], str],
+) -> dict[str, Any]:
+    """Retention over ``cost``. Models that others are compared with stand at 100 %. {} for fewer than two points."""
+    names = story.short_names([line.row for line in lines])
+    references = {line.reference for line in lines}
+    points = []
+    for line in lines:
+        kept = line.retention or (Retention(100.0, _NOWHERE, 0, True) if line.row in references else None)
+        if kept and (spent := cost(line)):
+            points.append(
+                pictures.Point(
+                    name=names[line.row], cost=spent, score=kept.value, interval=_drawn(kept), link=ids[line.row],
+                    kind="model" if line.retention else "baseline",
+                )
+            )  # fmt: skip
+    if len(points) < 2:
+        return {}
+    svg = pictures.scatter(points, axis=pictures.Axis(ticks=_TICKS, tick=words, cost=words))
+    return {"title": title, "svg": svg, "unnamed": len(points) - svg.count('class="label"'), "rows": len(points)}
+
+
+def _line(line: CompressedRow, ids: Mapping[Row, str], decimals: int) -> dict[str, Any]:
+    figures, gap = line.figures, line.gap
+    with_teacher = None if None in (line.own_flops, line.teacher_flops) else line.own_flops + line.teacher_flops
+    seconds = line.own_seconds
+    return {
+        "id": ids[line.row],
+        "label": line.row.label,
+        "words": line.row.words,
+        "kind": line.kind.replace("+", ", ").replace("quantization", "quantisation"),
+        "score": _cell(line.sample and line.sample.mean, decimals=decimals),
+        "retention": _kept(line.retention),
+        "above": _kept(line.above_chance),
+        "bits": (figures["bits per weight"], quantity(figures["bits per weight"])),
+        "zeros": (figures["zero weights"], _share(figures["zero weights"])),
+        "parameters": (figures["parameters"], quantity(figures["parameters"])),
+        "disk": (*_pair(figures["disk MiB"], _mib), _smaller(line)),
+        "compressed": _pair(figures["compressed MiB"], _mib),
+        "flops": (line.flops_per_example, quantity(line.flops_per_example, "FLOP")),
+        "latency": [_timed(line.latency.get(size)) for size in ("1", "8", "32")],
+        "faster": _faster(line),
+        "noise": line.noise,
+        "memory": _pair(line.memory, _mib),
+        "own": (line.own_flops, quantity(line.own_flops, "FLOP")),
+        "taught": (with_teacher, quantity(with_teacher, "FLOP")),
+        "seconds": (seconds, duration(seconds)),
+        "peer": line.peer.words if line.peer else "",
+        "peer_id": ids[line.peer] if line.peer else "",
+        "gap": pictures.with_interval(gap.value, gap.interval, decimals, True) if gap else "",
+        "gap_sort": gap.value if gap else None,
+        "verdict": line.verdict,
+    }
+
+
+def _by_task(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
+    """Retention on each task of the average."""
+    found = [{line.row: line for line in compressed(grid, column)} for column in grid.averaged]
+    rows = [row for row in grid.rows if any(row in part and part[row].retention for part in found)]
+    return {
+        "titles": [column.title for column in grid.averaged],
+        "rows": [
+            {
+                "label": row.label,
+                "words": row.words,
+                "id": ids[row],
+                "cells": [_kept(part[row].retention if row in part else None) for part in found],
+            }
+            for row in rows
+        ],
+    }
+
+
+def _kept(one: Retention | None) -> dict[str, Any]:
+    """A retention as the page writes it: "" for what there is not."""
+    if one is None:
+        return {"sort": None, "value": "", "interval": "", "note": ""}
+    low, high = one.interval
+    ends = [number(end) if math.isfinite(end) else "unbounded" for end in (low, high)]
+    notes = ["examples only"] if one.seeds == 1 else []
+    notes += [] if one.paired else ["examples not paired"]
+    return {
+        "sort": one.value,
+        "value": f"{number(one.value)} %",
+        "interval": f"{ends[0]} to {ends[1]}",
+        "note": ", ".join(notes),
+    }
+
+
+def _percent(one: Retention) -> str:
+    kept = _kept(one)
+    return f"{kept['value']} ({kept['interval']})"
+
+
+def _timed(one: Latency | None) -> dict[str, Any]:
+    if one is None:
+        return {"sort": None, "value": "", "quartiles": ""}
+    quartiles = f"{_seconds(one.low)} to {_seconds(one.high)}"
+    return {"sort": one.median, "value": _seconds(one.median), "quartiles": quartiles}
+
+
+def _faster(line: CompressedRow) -> str:
+    """ "1.9 times as fast" as the model that it is compared with; "" where a latency is not known."""
+    ratio = line.speed_up
+    return "" if ratio is None else f"{ratio:.2g} times as fast"
+
+
+def _smaller(line: CompressedRow) -> str:
+    ratio = line.shrinkage
+    return "" if ratio is None else f"{ratio:.2g} times as small"
+
+
+def _drawn(kept: Retention) -> Any:
+    """The interval of ``kept``, if it is bounded and not wider than what a picture can show."""
+    low, high = kept.interval
+    return kept.interval if low > _LOWEST and high < _HIGHEST else _NOWHERE
+
+
+def _cell(value: float | None, decimals: int = 1) -> tuple[float | None, str]:
+    return value, number(value, decimals=decimals)
+
+
+def _pair(value: float | None, words: Callable[[float], str]) -> tuple[float | None, str]:
+    return value, "" if value is None else words(value)
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"

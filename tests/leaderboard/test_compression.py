@@ -1,0 +1,256 @@
+"""Compressed models on the board: retention and its interval, cost, peers of the same cost, tables, page."""
+
+import csv
+import io
+import math
+import random
+import re
+
+import numpy as np
+import pytest
+
+from ptmbench.bench.adapt import transforms
+from ptmbench.leaderboard import board, stats, tables
+from ptmbench.leaderboard.records import record
+from ptmbench.leaderboard.scores import retention
+from ptmbench.leaderboard.scores.arrange import arrange
+from ptmbench.leaderboard.scores.compression import compressed
+from ptmbench.leaderboard.scores.retention import _Pair, ratio
+from tests.leaderboard import made
+
+MIB = 2**20
+
+
+def inference(median, **changes):
+    """A measurement of latency with narrow quartiles."""
+    each = {"median": median, "low": 0.99 * median, "high": 1.01 * median, "rounds": 25}
+    told = {"latency": {"1": each, "8": each, "32": each}, "cpu_share": 0.99, "load": 0.5, "processors": 2}
+    return told | {"peak_memory_bytes": 90 * MIB, "memory_before_bytes": 40 * MIB} | changes
+
+
+def one(value, seed, task="sst2", asked="", teacher=None, redrawn=None, **changes):
+    """A record of BERT mini, or of what became of it."""
+    adaptation = {"name": "finetune", **changes.pop("adaptation", {})}
+    if asked:
+        chain = transforms.choose(asked)
+        about = transforms.joined([each.recorded() for each in chain]) | transforms.described(chain)
+        about["cost"] = {"flops": 5e11, "seconds": {"total": 3.0}}
+        adaptation = {"name": f"finetune>{asked}", "transform": about}
+    if teacher:
+        adaptation["teacher"] = teacher
+    found = made.record(task=task, seed=seed, value=value, adaptation=adaptation, **changes)
+    if redrawn is not None:
+        found.scores["headline"]["redrawn"] = redrawn
+    return found
+
+
+def teacher_of(found):
+    """What a student's record says of its teacher."""
+    return {
+        "name": "bert", "size": "mini", "adaptation": "finetune", "settings": dict(found.adaptation["settings"]),
+        "seed": found.seed, "cost": {"flops": 4e13}, "pretraining": dict(found.pretraining),
+    }  # fmt: skip
+
+
+def world(tasks=("sst2", "cola"), seeds=3):
+    """A teacher with two transforms and two students, one from random weights, and a plain model of the same cost."""
+    rng = random.Random(1)
+    tiny = {"row": {"size": "tiny"}, "pretraining": {"weights_sha256": "e" * 64, "flops": 1.5e15}}
+    for task in tasks:
+        for seed in range(seeds):
+            noise = [rng.gauss(0, 1.0) for _ in range(60)]
+            teacher = one(80 + rng.gauss(0, 0.5), seed, task, redrawn=[80 + x for x in noise],
+                          cost={"disk_bytes": 20 * MIB, "inference": inference(0.004), "flops": 4e13})  # fmt: skip
+            yield teacher
+            yield one(79 + rng.gauss(0, 0.5), seed, task, "int8", redrawn=[79 + x + rng.gauss(0, 0.1) for x in noise],
+                      cost={"disk_bytes": 5 * MIB, "inference": inference(0.008, cpu_share=0.7)})  # fmt: skip
+            yield one(70 + rng.gauss(0, 0.5), seed, task, "layers", cost={"disk_bytes": 12 * MIB,
+                      "inference": inference(0.002)})  # fmt: skip
+            about = {"teacher": teacher_of(teacher)}
+            cost = {"flops": 1e13, "disk_bytes": 6 * MIB, "inference": inference(0.001)}
+            yield one(76 + rng.gauss(0, 0.5), seed, task, **about, adaptation={"name": "distil:teacher=bert-mini"},
+                      kind="random", row={"size": "tiny", "label": "BERT, random"}, cost=cost)  # fmt: skip
+            yield one(77 + rng.gauss(0, 0.5), seed, task, **about, adaptation={"name": "distil"}, cost=cost, **tiny)
+            yield one(72 + rng.gauss(0, 0.5), seed, task, cost=cost | {"flops": 5e13}, **tiny,
+                      adaptation={"name": "finetune:epochs=29"})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return arrange(world())
+
+
+def by_words(lines):
+    return {line.row.words: line for line in lines}
+
+
+# Intervals -----------------------------------------------------------------------------------------------------------
+
+
+def test_with_seeds_alone_it_is_fiellers_interval():
+    """The roots of (mean x - R mean y)^2 = t^2 (var x - 2 R cov + R^2 var y) / n, with the examples taken as known."""
+    x, y = np.array([70.0, 74.0, 71.5, 73.0]), np.array([80.0, 82.0, 79.0, 83.0])
+    pair = _Pair({((), i): v for i, v in enumerate(x)}, {((), i): v for i, v in enumerate(y)}, (0.0, 0.0, 0.0), True)
+    (xx, xy), (_, yy) = np.cov(x, y) / 4
+    square = stats._t(3, 0.95) ** 2
+    roots = np.roots(
+        [y.mean() ** 2 - square * yy, -2 * (x.mean() * y.mean() - square * xy), x.mean() ** 2 - square * xx]
+    )
+    found = ratio(pair)
+    assert found.value == pytest.approx(100 * x.mean() / y.mean())
+    assert found.interval == pytest.approx(100 * np.sort(roots), abs=1e-6)
+
+
+def test_an_interval_is_unbounded_where_the_reference_may_be_zero():
+    x, y = ({((), i): value for i, value in enumerate(side)} for side in ((3.0, 2.0, 4.0), (-1.0, 6.0, 1.0)))
+    found = ratio(_Pair(x, y, (0.0, 0.0, 0.0), True))
+    assert found.value == pytest.approx(150.0) and math.isnan(found.interval.high)
+    assert ratio(_Pair(y, {draw: -value for draw, value in x.items()}, (0.0, 0.0, 0.0), True)) is None
+
+
+@pytest.mark.parametrize(("seeds", "own", "level"), [(3, 0.1, 0.9), (3, 0.8, 0.5), (5, 0.8, 0.5)])
+def test_it_holds_the_truth_in_new_seeds_and_examples(seeds, own, level):
+    """As `docs/statistics.md` has it, with fewer replicates: right or wrong answers of two models that share the
+    difficulty of each example, with a spread between seeds and one of the compressed model's own (``own``)."""
+    from scipy.special import ndtr
+
+    rng, n, spread, times, hits, unpaired = np.random.default_rng(0), 400, 0.15, 150, 0, 0
+    truth = ndtr(level / math.sqrt(2 + own**2 + spread**2)) / ndtr(1 / math.sqrt(2 + spread**2))
+    for _ in range(times):
+        ease, more, noise = rng.normal(size=n), rng.normal(0, own, n), rng.normal(size=(seeds, n))
+        x, y = (100.0 * (at + rng.normal(0, spread, (seeds, 1)) + ease + extra + noise > 0)
+                for at, extra in ((level, more), (1.0, 0.0)))  # fmt: skip
+        counts = rng.multinomial(n, np.full(n, 1 / n), size=100)
+        drawn = [(counts @ side.T).mean(axis=1) / n for side in (x, y)]
+        (xx, xy), (_, yy) = np.cov(*drawn)
+        scores = [{((), i): value for i, value in enumerate(side.mean(axis=1))} for side in (x, y)]
+        low, high = ratio(_Pair(*scores, (xx, yy, xy), True)).interval
+        hits += low <= 100 * truth <= high
+        low, high = ratio(_Pair(*scores, (xx, yy, 0.0), False)).interval
+        unpaired += low <= 100 * truth <= high
+    assert hits / times > 0.9  # 95 % is 142 of 150, with a standard deviation of 2.7
+    assert unpaired >= hits
+
+
+def test_replicates_of_two_models_have_the_same_examples():
+    rng = np.random.default_rng(0)
+    right = rng.integers(0, 2, (50, 1)).astype(float)
+    one_, again, other = (stats.redrawn(x, lambda sums: float(sums[0] / 50)) for x in (right, right, 1 - right))
+    assert np.array_equal(one_, again) and np.allclose(one_ + other, 1)
+    assert one_.var() == pytest.approx(right.var() / 50, rel=0.3)
+    grouped = stats.redrawn(right, lambda sums: float(sums[0]), groups=[i // 10 for i in range(50)])
+    assert grouped.var() > 0
+
+
+# Lines ---------------------------------------------------------------------------------------------------------------
+
+
+def test_each_row_is_compared_with_what_it_was_made_from(grid):
+    lines = by_words(compressed(grid))
+    teacher = lines["mini · pre-trained · fine-tuning"]
+    assert teacher.reference is None and teacher.retention is None and not teacher.kind
+    int8, layers = (next(line for words, line in lines.items() if part in words) for part in ("int8", "layers"))
+    assert int8.reference is layers.reference is teacher.row
+    assert (int8.kind, layers.kind) == ("quantization", "pruning")
+    assert int8.retention.value == pytest.approx(98.75, abs=1.5) and int8.retention.paired
+    assert not layers.retention.paired  # its records have no replicates
+    low, high = int8.retention.interval
+    wide = layers.retention.interval
+    assert low < int8.retention.value < high and high - low < wide.high - wide.low
+    assert int8.speed_up == pytest.approx(0.5) and int8.shrinkage == pytest.approx(4.0)
+    assert int8.noise == "as little as 70 % of the core" and not layers.noise
+    assert layers.memory == pytest.approx(50.0)
+    assert (int8.own_flops, int8.own_seconds, int8.teacher_flops) == (5e11, 3.0, 0.0)
+
+
+def test_students_name_their_teacher_and_stand_beside_a_plain_model_of_the_same_cost(grid):
+    lines = by_words(compressed(grid))
+    scratch = lines["tiny · random weights · distillation from bert-mini"]
+    student = lines["tiny · pre-trained · distillation from bert-mini"]
+    plain = lines["tiny · pre-trained · finetune:epochs=29"]
+    assert scratch.kind == student.kind == "distillation" and scratch.reference.size == "mini"
+    assert scratch.teacher_flops == pytest.approx(1.5e15 + 4e13)
+    assert scratch.total_flops == pytest.approx(1.55e15) and student.total_flops == pytest.approx(3.05e15)
+    assert scratch.peer is plain.row and scratch.gap.value > 0 and scratch.verdict == "better"
+    assert student.peer is None and student.verdict == "no plain model of the same cost"
+
+
+def test_a_teacher_with_other_settings_or_weights_is_not_the_one():
+    records = [one(80.0, 0), one(75.0, 0, teacher=teacher_of(one(80.0, 0)), adaptation={"name": "distil"})]
+    (row,) = (line for line in compressed(arrange(records)) if line.kind)
+    assert row.retention.value == pytest.approx(93.75)
+    records[1].adaptation["teacher"]["settings"] = {"epochs": 5}
+    (row,) = (line for line in compressed(arrange(records)) if line.kind)
+    assert row.reference and row.retention is None
+    records[1].adaptation["teacher"]["pretraining"]["weights_sha256"] = "f" * 64
+    (row,) = (line for line in compressed(arrange(records)) if line.kind)
+    assert row.reference is None
+
+
+def test_an_adaptation_that_compresses_is_compared_with_fine_tuning():
+    records = [one(80.0, 0), one(76.0, 0, adaptation={"name": "fastbert", "compression": "exit"})]
+    (row,) = (line for line in compressed(arrange(records)) if line.kind)
+    assert row.kind == "exit" and row.retention.value == pytest.approx(95.0)
+
+
+def test_above_chance_counts_both_scores_from_there():
+    grid = arrange([one(80.9, 0), one(65.9, 0, asked="int8")])  # the chance of SST-2 is 50.9
+    (row,) = (line for line in compressed(grid, grid.columns[0]) if line.kind)
+    assert row.retention.value == pytest.approx(100 * 65.9 / 80.9) and row.above_chance.value == pytest.approx(50.0)
+
+
+# Tables and page -----------------------------------------------------------------------------------------------------
+
+
+def test_the_csv_has_numbers_for_each_task_and_the_average(grid):
+    lines = list(csv.DictReader(io.StringIO(tables.to_csv(tables.compression(grid)))))
+    assert {line["task"] for line in lines} == {"average", "SST-2", "CoLA"}
+    for line in lines:
+        for name in (
+            "score",
+            "disk MiB",
+            "seconds at batch 1",
+            "seconds at batch 32 high",
+            "memory MiB",
+            "total FLOPs",
+        ):
+            assert float(line[name]) > 0, name
+        if line["compression"]:
+            low, high = float(line["retention % low"]), float(line["retention % high"])
+            assert low < float(line["retention %"]) < high
+    assert any(float(line["difference low"]) > 0 for line in lines if line["plain model of the same cost"])
+
+
+def test_boards_without_compressed_models_stay_as_they_were(tmp_path):
+    for found in made.world(1):
+        record.write(tmp_path, found)
+    assert not len(tables.compression(list(made.world(1))))
+    assert "Compressed models" not in board.text([tmp_path])
+    assert 'id="compression"' not in board.build([tmp_path], tmp_path / "site").read_text()
+
+
+def test_the_page_has_pictures_with_names_and_a_table(tmp_path):
+    for found in world():
+        record.write(tmp_path, found)
+    page = board.build([tmp_path], tmp_path / "site").read_text()
+    section = page.partition('id="compression"')[2].partition("</section>")[0]
+    assert section.count("<svg") == 2 and len(re.findall('class="label"', section)) >= 8
+    assert "distillation from bert-mini" in section and "disturbed" in section and "0.5 times as fast" in section
+    assert "Retention by task" in section
+    assert "## Compressed models" in board.text([tmp_path])
+
+
+@pytest.mark.parametrize("broken", [3, [], {"latency": 5}, {"latency": {"1": {"median": "x"}}}, {"reason": "no time"}])
+def test_strange_measurements_are_left_out(tmp_path, broken):
+    records = [one(80.0, 0), one(79.0, 0, asked="int8", cost={"inference": broken}, redrawn=["x"])]
+    (row,) = (line for line in compressed(arrange(records)) if line.kind)
+    assert row.latency == {} and row.memory is None and not row.retention.paired
+    for found in records:
+        record.write(tmp_path, found)
+    assert "Compressed models" in board.build([tmp_path], tmp_path / "site").read_text()
+
+
+def test_lower_is_better_has_no_retention():
+    grid = arrange([one(30.0, 0, "wikitext2"), one(31.0, 0, "wikitext2", "int8")])
+    (row, reference), *_ = retention.reference_rows(grid).items()
+    assert retention.retention(grid, row, reference, grid.columns[0]) is None

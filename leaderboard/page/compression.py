@@ -2,13 +2,16 @@
 values for the template."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard.page import pictures, story
 from ptmbench.leaderboard.scores.compression import CompressedRow, Latency, compressed
+from ptmbench.leaderboard.scores.contrast import samples
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.retention import Retention
+from ptmbench.leaderboard.scores.words import adaptation_of
 from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import duration, number, quantity
 
@@ -34,19 +37,23 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
     }
 
 
+def phrases(grid: Grid) -> dict[Row, str]:
+    """`beside` of the compressed rows of ``grid``, by the measure of `section`."""
+    return {line.row: words for line in compressed(grid, _measure(grid)) if line.kind and (words := beside(line))}
+
+
 def beside(line: CompressedRow) -> str:
-    """A compressed row in a phrase: "97.1 % (93.0 to 101.4), 1.9 times as fast, 4.0 times as small"."""
+    """A compressed row in a phrase: "97.1 % (93.0 to 101.4), speed × 1.9, size ÷ 4"."""
     parts = [_percent(line.retention)] if line.retention else []
     return ", ".join(filter(None, (*parts, _faster(line), _smaller(line))))
 
 
 def _measure(grid: Grid) -> Column | None:
-    """The average if there is one for at least two compressed rows, or else the task with a score for most rows."""
-    several = [line for line in compressed(grid) if line.sample]
-    if len(several) > 1 or not grid.columns:
-        return None if len(grid.averaged) != 1 else grid.averaged[0]
-    counts = {one: sum(1 for line in compressed(grid, one) if line.sample) for one in grid.columns}
-    return max(counts, key=lambda one: counts[one])
+    """The average if at least two compressed rows have one, or else the task with a score for most of them."""
+    counts = {column: sum(1 for row in samples(grid, column) if row.compression) for column in (None, *grid.columns)}
+    if len(grid.averaged) > 1 and counts.pop(None) > 1:
+        return None
+    return max(grid.columns, key=lambda one: counts[one], default=None)
 
 
 def _latency(line: CompressedRow) -> float | None:
@@ -79,7 +86,7 @@ def _picture(
     words: Callable[[float], str],
 ) -> dict[str, Any]:
     """Retention over ``cost``. Models that others are compared with stand at 100 %. {} for fewer than two points."""
-    names = story.short_names([line.row for line in lines])
+    names = _names(lines)
     references = {line.reference for line in lines}
     points = []
     for line in lines:
@@ -95,6 +102,19 @@ def _picture(
         return {}
     svg = pictures.scatter(points, axis=pictures.Axis(ticks=_TICKS, tick=words, cost=words))
     return {"title": title, "svg": svg, "unnamed": len(points) - svg.count('class="label"'), "rows": len(points)}
+
+
+def _names(lines: Sequence[CompressedRow]) -> dict[Row, str]:
+    """A name for the point of each row: how it was compressed. Where several rows would have one name, it also tells
+    the model, and what is compared with others is called like its row."""
+    long, short = story.short_names([line.row for line in lines]), {}
+    for line in lines:
+        row = line.row
+        words = [adaptation_of(row)] if row.compression and not row.transform else []
+        words += [str(row.transform["label"])] if row.transform.get("label") else []
+        short[row] = " · ".join([*words, *(["random weights"] if row.kind == "random" else [])]) if words else long[row]
+    counts = Counter(short.values())
+    return {row: name if counts[name] == 1 else long[row] for row, name in short.items()}
 
 
 def _line(line: CompressedRow, ids: Mapping[Row, str], decimals: int) -> dict[str, Any]:
@@ -177,14 +197,12 @@ def _timed(one: Latency | None) -> dict[str, Any]:
 
 
 def _faster(line: CompressedRow) -> str:
-    """ "1.9 times as fast" as the model that it is compared with; "" where a latency is not known."""
-    ratio = line.speed_up
-    return "" if ratio is None else f"{ratio:.2g} times as fast"
+    """ "speed × 1.9" of the model that it is compared with; "" where a latency is not known."""
+    return "" if line.speed_up is None else f"speed × {line.speed_up:.2g}"
 
 
 def _smaller(line: CompressedRow) -> str:
-    ratio = line.shrinkage
-    return "" if ratio is None else f"{ratio:.2g} times as small"
+    return "" if line.shrinkage is None else f"size ÷ {line.shrinkage:.2g}"
 
 
 def _drawn(kept: Retention) -> Any:

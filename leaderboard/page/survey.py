@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ptmbench.leaderboard.page import compression
 from ptmbench.leaderboard.page.lessons import Catalogue
+from ptmbench.leaderboard.records.record import THEN
 from ptmbench.leaderboard.scores.grid import Grid, Row
 from ptmbench.leaderboard.survey.rows import COMPRESSED, LOSSES, MODELS, TRANSFERS
 
@@ -19,7 +21,7 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[d
     if not catalogue.get("models"):
         return []
     rows = [row for row in grid.rows if row.kind in ("pretrained", "published")]
-    methods = _methods(catalogue["taxonomy"])
+    methods, measured = _methods(catalogue["taxonomy"]), compression.phrases(grid)
     return [
         {
             "number": 1,
@@ -39,8 +41,8 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[d
             "heads": ("Method", "Type", "Layers", "Loss", "Speed-up", "Parameters", "Source", "GLUE"),
             "rows": [
                 {
-                    "cells": one[:-1],
-                    "here": _model(one.name, rows, catalogue, links)
+                    "cells": one[:-2],
+                    "here": (_measured(one.methods, measured) or _model(one.name, rows, catalogue, links))
                     + [{"text": f"transform {name} has this type", "id": ""} for name in methods.get(one.kind, ())],
                 }
                 for one in COMPRESSED
@@ -75,6 +77,19 @@ def _model(name: str, rows: Sequence[Row], catalogue: Catalogue, links: Mapping[
     if published:
         return [{"text": f"published checkpoint {row.label}", "id": ""} for row in published]
     return [{"text": ABSENT, "id": ""}]
+
+
+def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[str, str]]:
+    """The rows of this board that were compressed by one of the ``methods`` with its default settings, and what of them
+    stands in ``phrases``. A model with random weights is no row of the survey's table."""
+    found = []
+    for row, phrase in phrases.items():
+        adaptation, _, transform = row.adaptation.partition(THEN)
+        name, _, settings = (transform or adaptation).partition(":")
+        usual = not settings or settings.startswith("teacher=") and "+" not in settings
+        if name in methods and usual and row.kind != "random":
+            found.append({"text": f"{row.label} ({row.words}): {phrase}", "id": "compression"})
+    return found
 
 
 def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:

@@ -23,7 +23,7 @@ from ptmbench.leaderboard.stats import LARGEST, Interval, by_seed, error, mean_o
 
 _FARTHEST = 1e3
 """Distance from the estimate, in ratios, from which an interval counts as unbounded."""
-_HALVINGS = 50
+_HALVINGS = 30
 _PLAIN = "finetune"
 
 

@@ -28,7 +28,8 @@ class Model(NamedTuple):
 
 
 class Compressed(NamedTuple):
-    """A row of table 3; ``kind`` is a value of extensions on cards."""
+    """A row of table 3; ``kind`` is a value of extensions on cards, ``methods`` are the adaptations and transforms that
+    do this here."""
 
     name: str
     type: str
@@ -39,6 +40,7 @@ class Compressed(NamedTuple):
     source: str
     glue: str
     kind: str
+    methods: tuple[str, ...] = ()
 
 
 class Transfer(NamedTuple):
@@ -97,8 +99,8 @@ _BASE, _LARGE, _QUANT, _DISTIL = "BERT-base", "BERT-large", "Quantization", "Dis
 COMPRESSED = (
     Compressed("BERT (base)", "Baseline", "12", "L_MLM + L_NSP", "", "110M", "", "79.6", ""),
     Compressed("BERT (large)", "Baseline", "24", "L_MLM + L_NSP", "", "340M", "", "81.9", ""),
-    Compressed("Q-BERT", _QUANT, "12", "HAWQ + GWQ", "–", "", _BASE, "≈ 99% BERT", "quantization"),
-    Compressed("Q8BERT", _QUANT, "12", "DQ + QAT", "–", "", _BASE, "≈ 99% BERT", "quantization"),
+    Compressed("Q-BERT", _QUANT, "12", "HAWQ + GWQ", "–", "", _BASE, "≈ 99% BERT", "quantization", ("qbert",)),
+    Compressed("Q8BERT", _QUANT, "12", "DQ + QAT", "–", "", _BASE, "≈ 99% BERT", "quantization", ("qat",)),
     Compressed(
         "ALBERT", "Param. sharing", "12", "L_MLM + L_SOP", "×5.6–0.3", "12–235M", "", "89.4 (ensemble)", "sharing",
     ),
@@ -107,22 +109,26 @@ COMPRESSED = (
     ),
     Compressed(
         "TinyBERT", _DISTIL, "4", "MSE_embed + MSE_attn + MSE_hidn + L_KD-CE", "×9.4", "14.5M", _BASE, "76.5",
-        "distillation",
+        "distillation", ("tinybert",),
     ),
     Compressed(
         "BERT-PKD", _DISTIL, "3–6", "L_KD-CE + PT_KD + L_Task", "×3.73–1.64", "45.7–67M", _BASE, "76.0–80.6",
-        "distillation",
+        "distillation", ("pkd",),
     ),
-    Compressed("PD", _DISTIL, "6", "L_KD-CE + L_Task + L_MLM", "×2.0", "67.5M", _BASE, "81.2", "distillation"),
+    Compressed(
+        "PD", _DISTIL, "6", "L_KD-CE + L_Task + L_MLM", "×2.0", "67.5M", _BASE, "81.2", "distillation", ("distil",),
+    ),
     Compressed(
         "MobileBERT", _DISTIL, "24", "FMT + AT + PKT + L_KD-CE + L_MLM", "×4.0", "25.3M", _LARGE, "79.7",
         "distillation",
     ),
-    Compressed("MiniLM", _DISTIL, "6", "AT + AR", "×1.99", "66M", _BASE, "81.0", "distillation"),
+    Compressed("MiniLM", _DISTIL, "6", "AT + AR", "×1.99", "66M", _BASE, "81.0", "distillation", ("minilm",)),
     Compressed(
         "DualTrain", _DISTIL, "12", "Dual Projection + L_MLM", "–", "1.8–19.2M", _BASE, "75.8–81.9", "distillation",
     ),
-    Compressed("BERT-of-Theseus", "Module replacing", "6", "L_Task", "×1.94", "66M", _BASE, "78.6", "replacing"),
+    Compressed(
+        "BERT-of-Theseus", "Module replacing", "6", "L_Task", "×1.94", "66M", _BASE, "78.6", "replacing", ("theseus",),
+    ),
 )  # fmt: skip
 TRANSFERS = (
     Transfer(

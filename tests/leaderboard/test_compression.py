@@ -235,7 +235,7 @@ def test_the_page_has_pictures_with_names_and_a_table(tmp_path):
     page = board.build([tmp_path], tmp_path / "site").read_text()
     section = page.partition('id="compression"')[2].partition("</section>")[0]
     assert section.count("<svg") == 2 and len(re.findall('class="label"', section)) >= 8
-    assert "distillation from bert-mini" in section and "disturbed" in section and "0.5 times as fast" in section
+    assert "distillation from bert-mini" in section and "disturbed" in section and "speed × 0.5" in section
     assert "Retention by task" in section
     assert "## Compressed models" in board.text([tmp_path])
 
@@ -254,3 +254,18 @@ def test_lower_is_better_has_no_retention():
     grid = arrange([one(30.0, 0, "wikitext2"), one(31.0, 0, "wikitext2", "int8")])
     (row, reference), *_ = retention.reference_rows(grid).items()
     assert retention.retention(grid, row, reference, grid.columns[0]) is None
+
+
+def test_the_surveys_table_3_has_our_figures_beside_its_own(grid):
+    from ptmbench.leaderboard.page import survey
+
+    catalogue = {"models": {"bert": {"names": ["BERT"], "title": "BERT"}}, "objectives": {}}
+    catalogue["taxonomy"] = {"values": (), "methods": (), "parts": ()}
+    (table,) = (one for one in survey.tables(grid, catalogue, {"bert": "m"}) if one["number"] == 3)
+    (row,) = (row for row in table["rows"] if row["cells"][0] == "PD")
+    (told,) = row["here"]  # not of the student with random weights
+    assert re.fullmatch(
+        r"BERT \(tiny · pre-trained · distillation from bert-mini\): [\d.]+ % \([\d.]+ to [\d.]+\), speed × 4, size ÷ 3.3",
+        told["text"],
+    )
+    assert len(row["cells"]) == len(table["heads"])

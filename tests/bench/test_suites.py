@@ -5,6 +5,7 @@ import pytest
 from ptmbench import models, tasks
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.commands.names import docstring
+from ptmbench.bench.engine.budget import rungs
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.runs import plan, suites
 
@@ -14,7 +15,8 @@ def test_a_suite_names_what_is_there(name):
     suite = suites.load(name)
     assert suite.summary and f"bench run {name}" in docstring("suites", name)
     recipe_of(suite.recipe)
-    assert all(model in suite.models and budget.unit for model, budget in suite.budgets.items())
+    named = {*suite.models, *(f"{model}-{size}" for model in suite.models for size in suite.sizes)}
+    assert all(name in named and rungs(budget) for name, budget in suite.budgets.items())
     for row in plan.rows_of(suite.models, suite.sizes, ()):
         assert row.model is None or row.size in models.load(row.model).SIZES
     for task in map(tasks.load, suite.tasks):

@@ -1,0 +1,123 @@
+"""Latency and memory of stored models, and what else profiled cells record."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+
+from ptmbench import tasks
+from ptmbench.bench import environment
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import inference, suites
+from ptmbench.bench.runs.artefacts import Cell
+from ptmbench.bench.runs.suites import table3
+from ptmbench.bench.scoring import score
+from ptmbench.leaderboard.records import record
+from ptmbench.models.card import Size
+from tests.bench.cells import make
+from tests.bench.test_plan import COLA
+from tests.bench.test_transform_cells import after
+
+
+@pytest.fixture
+def profiled(context):
+    return dataclasses.replace(context, profile=True)
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Measures in this process, with two rounds: no new one imports TensorFlow."""
+    monkeypatch.setattr(inference, "ROUNDS", (2, 2))
+    asked = []
+
+    def measured(given):
+        asked.append(given)
+        return inference.measured(json.loads(json.dumps(given)))
+
+    monkeypatch.setattr(inference, "_in_new_process", measured)
+    return asked
+
+
+def test_a_profiled_cell_records_latency_memory_and_replicates(profiled, in_process):
+    cell = make("cola", "bert", "finetune")
+    found = cells.run(cell, profiled)
+    assert found.status == "ok", found.reason
+    measured = found.cost["inference"]
+    assert list(measured["latency"]) == ["1", "8", "32"]
+    for one in measured["latency"].values():
+        assert 0 < one["low"] <= one["median"] <= one["high"] and one["rounds"] == 2
+    assert measured["examples"] == 32 and measured["threads"] == environment.threads() and measured["cpu_share"] > 0
+    assert found.cost["disk_bytes_compressed"] > 0 and found.cost["flops_per_example"] > 0
+    assert not os.path.exists(in_process[0]["checkpoint"])  # the model was stored for the measurement alone
+    assert len(found.headline["redrawn"]) == 200
+    record.write(profiled.out, found)
+    plain = cells.run(cell, dataclasses.replace(profiled, profile=False))
+    assert plain.key == found.key and "inference" not in plain.cost and "redrawn" not in plain.headline
+    assert plain.cost["flops_per_example"] == found.cost["flops_per_example"]
+    assert {**found.headline, "redrawn": None} == {**plain.headline, "redrawn": None}
+
+
+def test_a_measurement_that_fails_leaves_the_score_and_a_reason(profiled, monkeypatch, capsys):
+    monkeypatch.setattr(inference.sys, "executable", "/bin/false")
+    found = cells.run(make("cola", "bert", "finetune"), profiled)
+    assert found.status == "ok" and found.cost["inference"] == {"reason": "exit status 1"}
+    assert "Latency was not measured" in capsys.readouterr().err
+
+
+def test_what_has_no_weights_of_its_own_is_not_measured(profiled, in_process):
+    found = cells.run(make("wikitext2", "gpt", "likelihood"), profiled)
+    assert found.status == "ok", found.reason
+    assert "inference" not in found.cost and not in_process
+
+
+@pytest.mark.slow
+def test_the_new_process_has_one_thread_on_one_core(profiled):
+    found = cells.run(make("cola", "bert", "finetune"), profiled).cost["inference"]
+    assert found["threads"] == 1 and found["rounds" if "rounds" in found else "examples"] == 32
+    if hasattr(os, "sched_getaffinity"):
+        assert found["pinned"] in os.sched_getaffinity(0)
+    assert found["peak_memory_bytes"] > found["memory_before_bytes"] > 0
+
+
+def test_replicates_pair_models_by_examples(world):
+    task = tasks.load("cola")
+    examples = task.examples(world, "dev")
+    gold = [example.gold for example in examples]
+    drawn = score.redrawn(task, examples, gold)
+    assert len(drawn) == 200 and np.std(drawn) == pytest.approx(0, abs=1e-3)  # a perfect model is perfect everywhere
+    halves = [score.redrawn(task, examples, [*gold[: len(gold) // 2], *gold[len(gold) // 2 :][::-1]]) for _ in range(2)]
+    assert halves[0] == halves[1]
+
+
+# The suite -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_plain_student_of_table_3_costs_what_teacher_and_student_cost():
+    epochs = int(table3.ALONE.rpartition("=")[2])
+    assert epochs > 3 * table3.EPOCHS
+    chosen = suites.load("table3")
+    assert chosen.profile and not any(suites.load(name).profile for name in suites.names() if name != "table3")
+
+
+def test_table_3_transforms_the_teacher_and_teaches_the_student():
+    found, _ = after("int8", (COLA,), ("bert",), seeds=[0])
+    teacher = [dataclasses.replace(one, row=dataclasses.replace(one.row, size="mini")) for one in found]
+    assert [table3.keeps(one) for one in teacher] == [True, True]
+    assert [table3.keeps(one) for one in found] == [True, False]  # the student
+    plain: Cell = found[0]
+    twin = dataclasses.replace(plain, row=dataclasses.replace(plain.row, kind="random"))
+    long = dataclasses.replace(plain, adaptation=table3.ALONE)
+    assert table3.keeps(long) and table3.keeps(dataclasses.replace(long, chosen_by=table3.TWICE.short()))
+    assert not table3.keeps(dataclasses.replace(plain, chosen_by=table3.TWICE.short()))
+    assert table3.keeps(twin) and not table3.keeps(dataclasses.replace(twin, adaptation=table3.ALONE))
+    assert not table3.keeps(dataclasses.replace(twin, row=dataclasses.replace(twin.row, size="mini")))
+    assert not table3.keeps(dataclasses.replace(teacher[0], adaptation=table3.STUDENTS[0]))
+
+
+def test_shapes_of_table_3_are_sizes_of_its_model():
+    from ptmbench import models
+
+    sizes = models.load(table3.MODEL).SIZES
+    assert isinstance(sizes[table3.TEACHER], Size) and isinstance(sizes[table3.STUDENT], Size)

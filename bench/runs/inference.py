@@ -66,7 +66,7 @@ def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
     ``latency``    by batch size: the "median", lower and upper quartile ("low", "high") of the seconds per batch over
                    "rounds". A round passes all texts through the network once, in the order of their file, and gives
                    its mean; so the spread is the machine's and not that of the texts. Cutting texts into tokens is not
-                   counted
+                   counted. "processor" is the median of the processor time, in which the waits for other work are not
     ``examples``   texts of a round
     ``peak_memory_bytes``, ``memory_before_bytes``   the most resident memory of the process, and what it held before it
                    loaded the model
@@ -92,16 +92,18 @@ def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
         batches = [stack(rows[begin : begin + size]) for begin in range(0, EXAMPLES, size)]
         for batch in batches:  # traced and optimised, with memory for each of the lengths
             network.answered(batch)
-        rounds: list[float] = []
+        rounds: list[tuple[float, float]] = []
         until = time.perf_counter() + SECONDS
         while len(rounds) < ROUNDS[0] or (len(rounds) < ROUNDS[1] and time.perf_counter() < until):
             since, worked = time.perf_counter(), time.process_time()
             for batch in batches:
                 network.answered(batch)
-            rounds.append((time.perf_counter() - since) / len(batches))
-            wall, busy = wall + rounds[-1] * len(batches), busy + time.process_time() - worked
-        low, median, high = (float(one) for one in np.quantile(rounds, (0.25, 0.5, 0.75)))
+            rounds.append((time.perf_counter() - since, time.process_time() - worked))
+        each = np.array(rounds) / len(batches)  # [rounds, 2]
+        low, median, high = (float(one) for one in np.quantile(each[:, 0], (0.25, 0.5, 0.75)))
         latency[str(size)] = {"median": median, "low": low, "high": high, "rounds": len(rounds)}
+        latency[str(size)]["processor"] = float(np.median(each[:, 1]))
+        wall, busy = wall + float(each[:, 0].sum()) * len(batches), busy + float(each[:, 1].sum()) * len(batches)
     return {
         "latency": latency,
         "examples": EXAMPLES,

@@ -72,10 +72,11 @@ def _seconds(value: float) -> str:
     return f"{1000 * value:.3g} ms" if value < 1 else duration(value)
 
 
-_PLANES: tuple[tuple[str, Callable[[CompressedRow], float | None], Callable[[float], str]], ...] = (
-    ("latency of a text at batch 1", _latency, _seconds),
-    ("bytes on disk", _bytes, _mib),
+_PLANES: tuple[tuple[str, Callable[[CompressedRow], float | None], Callable[[float], str], bool], ...] = (
+    ("latency of a text at batch 1", _latency, _seconds, True),
+    ("bytes on disk", _bytes, _mib, False),
 )
+"""Title, cost, the cost in words, and whether other work can disturb it."""
 
 
 def _picture(
@@ -84,8 +85,10 @@ def _picture(
     title: str,
     cost: Callable[[CompressedRow], float | None],
     words: Callable[[float], str],
+    timed: bool,
 ) -> dict[str, Any]:
-    """Retention over ``cost``. Models that others are compared with stand at 100 %. {} for fewer than two points."""
+    """Retention over ``cost``. Models that others are compared with stand at 100 %. Hollow are the points whose cost is
+    ``timed`` and was disturbed. {} for fewer than two points."""
     names = _names(lines)
     references = {line.reference for line in lines}
     points = []
@@ -95,13 +98,14 @@ def _picture(
             points.append(
                 pictures.Point(
                     name=names[line.row], cost=spent, score=kept.value, interval=_drawn(kept), link=ids[line.row],
-                    kind="model" if line.retention else "baseline",
+                    kind="baseline" if not line.retention else "random" if timed and line.noise else "model",
                 )
             )  # fmt: skip
     if len(points) < 2:
         return {}
     svg = pictures.scatter(points, axis=pictures.Axis(ticks=_TICKS, tick=words, cost=words))
-    return {"title": title, "svg": svg, "unnamed": len(points) - svg.count('class="label"'), "rows": len(points)}
+    unnamed, hollow = len(points) - svg.count('class="label"'), any(point.kind == "random" for point in points)
+    return {"title": title, "svg": svg, "unnamed": unnamed, "rows": len(points), "hollow": hollow}
 
 
 def _names(lines: Sequence[CompressedRow]) -> dict[Row, str]:

@@ -30,7 +30,8 @@ _NAMES, _NUMBERS = 290, 196
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A row: cost, score with its interval, "model", "random" or "baseline", and its anchor."""
+    """A row: cost, score with its interval, "model" (a full circle), "random" (a hollow one) or "baseline" (a square),
+    and its anchor."""
 
     name: str
     cost: float

@@ -35,6 +35,8 @@ class Latency:
     median: float
     low: float
     high: float
+    processor: float | None
+    """The same of processor time, in which waits for other work are not counted; None if it was not measured."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +69,7 @@ class CompressedRow:
     total_flops: float | None
     """FLOPs of everything: pre-training, adaptation, transforms, and the teacher's share."""
     speed_up: float | None
-    """Latency of the reference at batch 1, divided by that of the row."""
+    """Latency of the reference at batch 1, divided by that of the row; in processor time if it was measured."""
     shrinkage: float | None
     """Bytes on disk of the reference, divided by those of the row."""
     peer: Row | None = None
@@ -134,6 +136,7 @@ def _numbers(line: CompressedRow) -> dict[str, Any]:
     for size in BATCHES:
         one, name = line.latency.get(size), f"seconds at batch {size}"
         found |= {name: one and one.median, f"{name} low": one and one.low, f"{name} high": one and one.high}
+        found[f"processor {name}"] = one and one.processor
     found |= {
         "speed-up": line.speed_up,
         "times as small": line.shrinkage,
@@ -210,7 +213,10 @@ def _records(grid: Grid, row: Row, columns: Sequence[Column]) -> list[Record]:
 
 
 def _ratio(theirs: Latency | None, ours: Latency | None) -> float | None:
-    return _quotient(theirs.median, ours.median) if theirs and ours else None
+    """How many times as fast: by processor time, which other work disturbs less, where both have it."""
+    if not (theirs and ours):
+        return None
+    return _quotient(theirs.processor, ours.processor) or _quotient(theirs.median, ours.median)
 
 
 def _quotient(first: float | None, second: float | None) -> float | None:
@@ -257,7 +263,9 @@ def _latency(records: Sequence[Record]) -> tuple[dict[str, Latency], str]:
         each = [_part(_part(one.get("latency")).get(size)) for one in measured]
         known = [one for one in each if all(is_number(one.get(name)) for name in ("median", "low", "high"))]
         if known:
-            found[size] = Latency(**{name: median(one[name] for one in known) for name in ("median", "low", "high")})
+            wall = {name: median(one[name] for one in known) for name in ("median", "low", "high")}
+            busy = [one["processor"] for one in known if is_number(one.get("processor"))]
+            found[size] = Latency(**wall, processor=median(busy) if busy else None)
     return found, _noise(measured, found)
 
 

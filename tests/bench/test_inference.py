@@ -48,6 +48,7 @@ def test_a_profiled_cell_records_latency_memory_and_replicates(profiled, in_proc
     assert list(measured["latency"]) == ["1", "8", "32"]
     for one in measured["latency"].values():
         assert 0 < one["low"] <= one["median"] <= one["high"] and one["rounds"] == 2
+        assert one["processor"] > 0
     assert measured["examples"] == 32 and measured["threads"] == environment.threads() and measured["cpu_share"] > 0
     assert found.cost["disk_bytes_compressed"] > 0 and found.cost["flops_per_example"] > 0
     assert not os.path.exists(in_process[0]["checkpoint"])  # the model was stored for the measurement alone

@@ -23,7 +23,7 @@ MIB = 2**20
 
 def inference(median, **changes):
     """A measurement of latency with narrow quartiles."""
-    each = {"median": median, "low": 0.99 * median, "high": 1.01 * median, "rounds": 25}
+    each = {"processor": 0.97 * median, "median": median, "low": 0.99 * median, "high": 1.01 * median, "rounds": 25}
     told = {"latency": {"1": each, "8": each, "32": each}, "cpu_share": 0.99, "load": 0.5, "processors": 2}
     return told | {"peak_memory_bytes": 90 * MIB, "memory_before_bytes": 40 * MIB} | changes
 

@@ -29,6 +29,7 @@ MODEL, TEACHER, STUDENT = "bert", "mini", "tiny"
 EPOCHS, LENGTH, VOCABULARY = 3, 64, 4000
 BUDGET = Budget(flops=1e12)
 TWICE = Budget(flops=2e12)
+_TAUGHT = f"teacher={MODEL}-{TEACHER}"
 
 TRANSFORMS = (
     "prune:sparsity=0",  # trained as long as the pruned models, and not pruned
@@ -51,9 +52,10 @@ TRANSFORMS = (
 """What compresses the teacher, with controls."""
 ADAPTATIONS = ("fastbert",)
 """Adaptations of the teacher's model that compress it while they train it."""
-STUDENTS = tuple(
-    f"{student}teacher={MODEL}-{TEACHER}{more}"
-    for student, more in (("distil:", ""), ("distil:", "+match=logits"), ("distil:", "+shuffle=labels"))
+STUDENTS = (
+    f"distil:{_TAUGHT}",
+    f"distil:{_TAUGHT}+match=logits",
+    f"distil:{_TAUGHT}+shuffle=labels",
 )
 """How students learn, with controls."""
 

@@ -133,6 +133,7 @@ def _line(line: CompressedRow, ids: Mapping[Row, str], decimals: int) -> dict[st
         "score": _cell(line.sample and line.sample.mean, decimals=decimals),
         "retention": _kept(line.retention),
         "above": _kept(line.above_chance),
+        "lack": line.lack,
         "bits": (figures["bits per weight"], quantity(figures["bits per weight"])),
         "zeros": (figures["zero weights"], _share(figures["zero weights"])),
         "parameters": (figures["parameters"], quantity(figures["parameters"])),

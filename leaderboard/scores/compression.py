@@ -83,6 +83,17 @@ class CompressedRow:
         return "+".join(self.row.compression)
 
     @property
+    def lack(self) -> str:
+        """Why there is no retention; "" where there is one, and for a row that others are compared with."""
+        if self.retention or not self.kind:
+            return ""
+        if self.reference:
+            return "no seed on both sides" if self.sample else "no score"
+        return (
+            "its teacher has no row here" if self.row.teacher and not self.row.transform else "no row to compare with"
+        )
+
+    @property
     def verdict(self) -> str:
         """Whether the student beats the plain model of the same cost; "" for rows that are no students."""
         if not self.row.teacher or self.row.transform:

@@ -46,11 +46,11 @@ def table_2(grid: Grid) -> list[dict[str, Any]]:
 
 
 def table_3(grid: Grid) -> list[dict[str, Any]]:
-    """One line per row whose card names a compression, or whose model was compressed by a transform: `TABLE_3` and
-    `GLUE`, measured by that table's own average."""
+    """One line per row whose card names a compression, or whose adapted model was compressed: `TABLE_3` and `GLUE`,
+    measured by that table's own average."""
     lines = []
     for row in _carded(grid):
-        named = [*(row.card.get("extensions") or ()), *row.transform.get("compression", "").split("+")]
+        named = dict.fromkeys((*(row.card.get("extensions") or ()), *row.compression))
         kinds = [COMPRESSION[one] for one in named if one in COMPRESSION]
         if kinds:
             line = {"method": row, "type": ", ".join(kinds), "loss": _words(row.card.get("loss"))}

@@ -181,10 +181,10 @@ def test_a_teacher_with_other_settings_or_weights_is_not_the_one():
     assert row.retention.value == pytest.approx(93.75)
     records[1].adaptation["teacher"]["settings"] = {"epochs": 5}
     (row,) = (line for line in compressed(arrange(records)) if line.kind)
-    assert row.reference and row.retention is None
+    assert row.reference and row.retention is None and row.lack == "no seed on both sides"
     records[1].adaptation["teacher"]["pretraining"]["weights_sha256"] = "f" * 64
     (row,) = (line for line in compressed(arrange(records)) if line.kind)
-    assert row.reference is None
+    assert row.reference is None and row.lack == "its teacher has no row here"
 
 
 def test_an_adaptation_that_compresses_is_compared_with_fine_tuning():

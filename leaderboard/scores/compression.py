@@ -187,8 +187,7 @@ def _line(
     columns = grid.columns if column is None else (column,)
     records = _records(grid, row, columns)
     latency, noise = _latency(records)
-    transforms = [_part(_part(record.adaptation.get("transform")).get("cost")) for record in records]
-    costs = transforms if row.transform else [record.cost for record in records] if row.compression else []
+    costs = [_own_cost(record) for record in records] if row.compression else []
     taught = [_taught(record) for record in records]
     totals = [_total(record) for record in records]
     theirs = _records(grid, reference, columns) if reference else []
@@ -248,6 +247,14 @@ def _peer(row: Row, plain: Sequence[Row]) -> Row | None:
     }
     best = min(ratios, key=lambda one: ratios[one], default=None)
     return best if best and ratios[best] <= math.log(SAME_COST) else None
+
+
+def _own_cost(record: Record) -> Mapping[str, Any]:
+    """The cost of compressing: of the transforms, or of all training where the adaptation compresses already."""
+    adaptation = record.adaptation
+    if adaptation.get("teacher") or adaptation.get("compression"):
+        return record.cost
+    return _part(_part(adaptation.get("transform")).get("cost"))
 
 
 def _total(record: Record) -> float | None:

@@ -169,6 +169,7 @@ def test_students_name_their_teacher_and_stand_beside_a_plain_model_of_the_same_
     student = lines["tiny · pre-trained · distillation from bert-mini"]
     plain = lines["tiny · pre-trained · finetune:epochs=29"]
     assert scratch.kind == student.kind == "distillation" and scratch.reference.size == "mini"
+    assert scratch.own_flops == 1e13
     assert scratch.teacher_flops == pytest.approx(1.5e15 + 4e13)
     assert scratch.total_flops == pytest.approx(1.55e15) and student.total_flops == pytest.approx(3.05e15)
     assert scratch.peer is plain.row and scratch.gap.value > 0 and scratch.verdict == "better"
@@ -191,6 +192,13 @@ def test_an_adaptation_that_compresses_is_compared_with_fine_tuning():
     records = [one(80.0, 0), one(76.0, 0, adaptation={"name": "fastbert", "compression": "exit"})]
     (row,) = (line for line in compressed(arrange(records)) if line.kind)
     assert row.kind == "exit" and row.retention.value == pytest.approx(95.0)
+
+
+def test_the_cost_of_a_transformed_student_has_its_distillation():
+    teacher = teacher_of(one(80.0, 0))
+    found = one(75.0, 0, asked="int8", teacher=teacher, cost={"flops": 3e13})
+    (row,) = (line for line in compressed(arrange([found, one(80.0, 0)])) if line.kind)
+    assert (row.own_flops, row.kind) == (3e13, "distillation+quantization")
 
 
 def test_above_chance_counts_both_scores_from_there():

@@ -12,6 +12,10 @@ total cost in FLOPs stands beside every student. Beside students with random wei
 that the teacher's pre-training takes, and beside pre-trained students with twice as many. Either is fine-tuned for as
 many epochs as pay for the teacher's and the student's training. No training stops early, so costs are as planned.
 
+The teacher needs the budget: after 1e12 FLOPs on the microworld, BERT mini had an F1 of 26 on CoNLL-2003, and a plain
+BERT tiny of the same cost 34. --flops gives all models one budget, so pre-trained students then have no plain model of
+their cost.
+
 Latency at batch 1, 8 and 32 and memory are measured for every model. docs/compression.md says how to read the board.
 """
 
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
 
 MODEL, TEACHER, STUDENT = "bert", "mini", "tiny"
 EPOCHS, LENGTH, VOCABULARY = 3, 64, 4000
-BUDGET = Budget(flops=1e12)
-TWICE = Budget(flops=2e12)
+BUDGET = Budget(flops=1e13)
+TWICE = Budget(flops=2e13)
 _TAUGHT = f"teacher={MODEL}-{TEACHER}"
 
 TRANSFORMS = (
@@ -101,7 +105,7 @@ SUITE = Suite(
     budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},
     corpus=("corpora/english/corpus.txt", "corpus/*.txt"),
     vocabulary=VOCABULARY,
-    recipe={"length": LENGTH, "batch": 8},
+    recipe={"length": LENGTH},
     settings={
         "": {"length": LENGTH, "batch": 16, "epochs": EPOCHS, "patience": 1000, "train_limit": 4000},
         "classification": {"learning_rate": 5e-4},

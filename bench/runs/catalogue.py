@@ -23,8 +23,8 @@ VOCABULARY = 8000
 
 
 def catalogue() -> dict[str, Any]:
-    """{"vocabulary", "models", "objectives", "taxonomy"} as JSON has it: what `leaderboard.page.lessons` shows. Broken
-    files are left out: the board of other models can do without."""
+    """{"vocabulary", "models", "objectives", "taxonomy", "methods"} as JSON has it: what `leaderboard.page.lessons` and
+    `leaderboard.page.survey` show. Broken files are left out: the board of other models can do without."""
     cards = cards_of_models()
     names = tuple(cards)
     stories = {name: story.read(models.paths()[name]) for name in names}
@@ -37,6 +37,7 @@ def catalogue() -> dict[str, Any]:
         },
         "objectives": {name: told for name in _named(cards) if (told := _objective(name))},
         "taxonomy": _term(taxonomy.FIGURE, cards),
+        "methods": [*adapt.names(), *transforms.names()],
     }
 
 

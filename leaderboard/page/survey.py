@@ -42,7 +42,9 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[d
             "rows": [
                 {
                     "cells": one[:-2],
-                    "here": (_measured(one.methods, measured) or _model(one.name, rows, catalogue, links))
+                    "here": _measured(one.methods, measured)
+                    or _built(one.methods, catalogue)
+                    or _model(one.name, rows, catalogue, links)
                     + [{"text": f"transform {name} has this type", "id": ""} for name in methods.get(one.kind, ())],
                 }
                 for one in COMPRESSED
@@ -90,6 +92,12 @@ def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[s
         if name in methods and usual and row.kind != "random":
             found.append({"text": f"{row.label} ({row.words}): {phrase}", "id": "compression"})
     return found
+
+
+def _built(methods: Sequence[str], catalogue: Catalogue) -> list[dict[str, str]]:
+    """Those of the ``methods`` that are built, without a row on this board."""
+    known = [name for name in methods if name in catalogue.get("methods", ())]
+    return [{"text": f"{name}, no row here", "id": ""} for name in known]
 
 
 def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:

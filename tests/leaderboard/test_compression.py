@@ -267,7 +267,7 @@ def test_lower_is_better_has_no_retention():
 def test_the_surveys_table_3_has_our_figures_beside_its_own(grid):
     from ptmbench.leaderboard.page import survey
 
-    catalogue = {"models": {"bert": {"names": ["BERT"], "title": "BERT"}}, "objectives": {}}
+    catalogue = {"models": {"bert": {"names": ["BERT"], "title": "BERT"}}, "objectives": {}, "methods": ["qat"]}
     catalogue["taxonomy"] = {"values": (), "methods": (), "parts": ()}
     (table,) = (one for one in survey.tables(grid, catalogue, {"bert": "m"}) if one["number"] == 3)
     (row,) = (row for row in table["rows"] if row["cells"][0] == "PD")
@@ -276,3 +276,5 @@ def test_the_surveys_table_3_has_our_figures_beside_its_own(grid):
     assert title == "BERT (tiny · pre-trained · distillation from bert-mini)"
     assert re.fullmatch(r"[\d.]+ % \([\d.]+ to [\d.]+\), speed × 4, size ÷ 3.3", figures)
     assert len(row["cells"]) == len(table["heads"])
+    (q8bert,) = (row for row in table["rows"] if row["cells"][0] == "Q8BERT")
+    assert q8bert["here"] == [{"text": "qat, no row here", "id": ""}]

@@ -9,6 +9,7 @@ import pytest
 
 from ptmbench import tasks
 from ptmbench.bench import environment
+from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import inference, suites
 from ptmbench.bench.runs.artefacts import Cell
@@ -122,3 +123,21 @@ def test_shapes_of_table_3_are_sizes_of_its_model():
 
     sizes = models.load(table3.MODEL).SIZES
     assert isinstance(sizes[table3.TEACHER], Size) and isinstance(sizes[table3.STUDENT], Size)
+
+
+def test_the_plan_of_table_3_makes_only_what_its_cells_need(planned):
+    asked = {"suite": "table3", "models": None, "tasks": ["sst2"], "budget": Budget(), "recipe": {}}
+    plan = planned(**asked, transforms=["int8"], adaptations=["finetune", table3.ALONE])
+    made = sorted((one.size, one.budget.flops) for one in plan.pretrainings)
+    once, twice = table3.BUDGET.flops, table3.TWICE.flops
+    assert made == [("mini", once), ("tiny", once), ("tiny", twice)]
+    rows = {(cell.row.name, cell.row.size, cell.treatment, cell.chosen_by) for cell in plan.cells if cell.row.model}
+    first, second = table3.BUDGET.short(), table3.TWICE.short()
+    assert rows == {
+        ("bert", "mini", "finetune", ""), ("bert", "mini", "finetune>int8", ""),
+        ("bert", "tiny", "finetune", first), ("bert", "tiny", table3.ALONE, first),
+        ("bert", "tiny", table3.ALONE, second), ("random-bert", "tiny", "finetune", ""),
+    }  # fmt: skip
+    adapted = [one for one in plan.artefacts if one.kind in ("adapted", "transformed")]
+    needed = {key for cell in plan.artefacts for key in cell.needs}
+    assert adapted and all(one.key in needed for one in adapted)

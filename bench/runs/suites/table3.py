@@ -13,8 +13,8 @@ that the teacher's pre-training takes, and beside pre-trained students with twic
 many epochs as pay for the teacher's and the student's training. No training stops early, so costs are as planned.
 
 The teacher needs the budget: after 1e12 FLOPs on the microworld, BERT mini had an F1 of 26 on CoNLL-2003, and a plain
-BERT tiny of the same cost 36 (three seeds). --flops gives all models one budget, so pre-trained students then have no plain model of
-their cost.
+BERT tiny of the same cost 36 (three seeds). --flops gives all models one budget, so pre-trained students then have no
+plain model of their cost.
 
 Latency at batch 1, 8 and 32 and memory are measured for every model. docs/compression.md says how to read the board.
 """

@@ -283,7 +283,8 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
     taught = context.teacher
     teacher = {**taught.about, "pretraining": _pretraining(taught.weights)} if taught else {}
     more = {"neighbours": found, "intermediate": dict(context.intermediate), "teacher": teacher}
-    more |= {"tuning": dict(cell.tuning), "compression": load(cell.method).compression}
+    more["tuning"] = dict(cell.tuning)
+    more["compression"] = load(cell.method).compression if cell.row.model else ""  # a baseline has no adaptation
     return about | {name: value for name, value in more.items() if value}
 
 

@@ -19,7 +19,15 @@ from ptmbench.bench.errors import UsageError
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 RUNTIMES = ("tensorflow", "pjrt")
-CHOICES = {"executor": ("local", "ray"), "tokenizer": KINDS, "strategy": STRATEGIES, "runtime": RUNTIMES}
+FORMATS = ("transformers", "saved_model", "litert", "onnx")
+CHOICES = {
+    "executor": ("local", "ray"),
+    "tokenizer": KINDS,
+    "strategy": STRATEGIES,
+    "runtime": RUNTIMES,
+    "format": FORMATS,
+    "quantize": ("int8",),
+}
 """The values that an option may have, by its name."""
 BOUNDS = {
     "seeds": (1, 1000),
@@ -33,6 +41,8 @@ BOUNDS = {
     "trials": (2, 10_000),
     "factor": (2, 1000),
     "held_out": (1, 10**12),
+    "batch": (1, 10**6),
+    "length": (1, 2**17),
 }
 """Minimum and maximum of whole numbers. A plan holds a cell for each seed in memory; Keras and NumPy take seeds of 32
 bits; several thousand threads stall a machine."""
@@ -330,6 +340,35 @@ class PredictOptions(Checked):
     split: str = "test"
     out: Path | None = None
     """Folder for files of the predictions; None writes none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(Checked):
+    """A checkpoint as files of another program: transformers, TensorFlow, LiteRT or onnxruntime."""
+
+    checkpoint: Path
+    format: str = "transformers"
+    out: Path | None = None
+    """Output folder; None for ``exports/NAME-FORMAT``, after the checkpoint."""
+    quantize: str | None = None
+    """"int8" for kernels as 8-bit integers; only LiteRT and ONNX."""
+    batch: int = 1
+    """Rows of an input of LiteRT; other formats take any number."""
+    length: int | None = None
+    """Tokens of the longest input; None for the length that the model was adapted with."""
+    data: Path | None = None
+    """Data folder with the examples that the export is checked on; None for random token ids."""
+    tolerance: float | None = None
+    """Largest difference from the model as a share of its largest output; None for the format's own."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.quantize and self.format not in ("litert", "onnx"):
+            raise UsageError(f"--quantize is for --format litert and onnx, not {self.format}.")
+        if self.tolerance is not None and not 0 < self.tolerance < math.inf:
+            raise UsageError(f"tolerance is a number above 0, not {self.tolerance!r}.")
+        if self.out is None:
+            object.__setattr__(self, "out", Path("exports") / f"{self.checkpoint.name}-{self.format}")
 
 
 def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, more: Sequence[str]) -> str:

@@ -41,10 +41,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ptmbench.bench.engine.checkpoint import Checkpoint
-    from ptmbench.bench.options import EvaluateOptions, PredictOptions, PretrainOptions, RunOptions, TuneOptions
+    from ptmbench.bench.options import (
+        EvaluateOptions,
+        ExportOptions,
+        PredictOptions,
+        PretrainOptions,
+        RunOptions,
+        TuneOptions,
+    )
     from ptmbench.bench.runs.external.options import AdapterOptions, RecordOptions
 
-__all__ = ["encode", "evaluate", "load", "predict", "pretrain", "record", "results", "run", "score", "tune"]
+__all__ = ["encode", "evaluate", "export", "load", "predict", "pretrain", "record", "results", "run", "score", "tune"]
 
 
 def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
@@ -180,6 +187,29 @@ def load(source: "str | PathLike[str]") -> "keras.Model":
         from ptmbench.bench.runs import keras_model
 
         return keras_model.load(Path(source))
+
+
+def export(
+    checkpoint: "str | PathLike[str] | ExportOptions", *, verbose: bool = True, **options: Any
+) -> "dict[str, Any]":
+    """Export a checkpoint for another program; returns the manifest of the export, which is also in its folder.
+
+    ``options`` are those of `ptmbench.bench.options.ExportOptions`, such as ``format`` ("saved_model", "litert" or
+    "onnx"), ``out``, ``quantize`` and ``data``. The manifest names the file with its shapes, labels and hash, and says
+    how far its outputs are from the model's. For the format "transformers" it has "format" and "out" alone.
+    """
+    from ptmbench.bench.options import ExportOptions
+
+    asked = _asked(ExportOptions, checkpoint, options, "checkpoint")
+    with _working(verbose, asked):
+        if asked.format == "transformers":
+            from ptmbench.bench.runs.published import export_checkpoint
+
+            export_checkpoint(checkpoint=asked.checkpoint, out=asked.out)
+            return {"format": asked.format, "out": str(asked.out)}
+        from ptmbench.bench.runs.exports.export import export as work
+
+        return work(asked)
 
 
 def encode(

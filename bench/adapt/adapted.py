@@ -229,7 +229,7 @@ class Adapted:
             return self.decoding.written(batch, write)
         if self._forward is None:
             specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
-            self._forward = _traced(self._predicted, specs)
+            self._forward = _traced(self.predicted, specs)
         return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
     def answered(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -341,7 +341,8 @@ class Adapted:
         """What of ``batch`` the encoder reads."""
         return {name: value for name, value in batch.items() if name in CHANNELS}
 
-    def _predicted(self, batch: Mapping[str, Any]) -> Any:
+    def predicted(self, batch: Mapping[str, Any]) -> Any:
+        """What `forward` computes, of tensors."""
         return self.head.predicted(self._outputs(batch, None), batch)
 
 

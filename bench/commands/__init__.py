@@ -25,7 +25,7 @@ COMMANDS = {
     "predict": Command("commands.files", "Write predictions of adapted checkpoints, for `score` and for test servers."),
     "encode": Command("commands.files", "Write the hidden vectors of a text file's lines."),
     "import": Command("commands.published", "Make a checkpoint of a published model (Hugging Face layout)."),
-    "export": Command("commands.published", "Write a checkpoint as a folder in Hugging Face layout."),
+    "export": Command("commands.published", "Write a checkpoint for transformers, TensorFlow, LiteRT or onnxruntime."),
     "board": Command("commands.files", "Build the board from the records of one or more runs."),
     "gate": Command("commands.gate", "Compare a run with a baseline: regression, pass or inconclusive."),
     "accept": Command("commands.gate", "Make a run's records the baseline that gate compares with."),

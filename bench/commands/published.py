@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from ptmbench.bench import environment
-from ptmbench.bench.commands.options import EXAMPLES, Existing, Location
+from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, EXAMPLES, LENGTH, Existing, Location
+from ptmbench.bench.options import CHOICES, FORMATS, ExportOptions
 
 
 @click.command("import")
@@ -32,17 +33,51 @@ def import_(**options: Any) -> int:
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"))
 @click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="Program that reads the export: transformers, TensorFlow (saved_model), LiteRT or onnxruntime (onnx).",
+)
+@click.option(
     "--out",
     type=Location("folder"),
-    required=True,
-    help="Output folder, new or empty; for word vectors, the output file.",
+    help="Output folder, new, empty or an older export (default: exports/NAME-FORMAT); for word vectors in the format "
+    "transformers, the output file.",
+)
+@click.option(
+    "--quantize", type=click.Choice(CHOICES["quantize"]), help="Store kernels as 8-bit integers (LiteRT and ONNX)."
+)
+@click.option("--batch", type=BATCH, default=1, show_default=True, help="Rows of an input of LiteRT.")
+@click.option(
+    "--length", type=LENGTH, help="Tokens of the longest input (default: the length that the model was adapted with)."
+)
+@click.option(
+    "--data",
+    type=Existing("data folder", folder=True),
+    help="Data folder with the examples that the export is checked on (default: random token ids).",
+)
+@click.option(
+    "--tolerance",
+    type=ABOVE_ZERO,
+    help="Largest difference from the model, as a share of its largest output (default: 1e-4 for float32, 0.02 for "
+    "models that round activations, 0.05 with --quantize).",
 )
 def export(**options: Any) -> int:
-    """Write CHECKPOINT as a folder that transformers loads: config.json, model.safetensors, tokenizer.json.
+    """Write CHECKPOINT as files that another program reads without ptmbench.
 
-    Word vectors are written as a text in the layout of word2vec's program, which gensim loads.
+    The format transformers is config.json, model.safetensors and tokenizer.json of a pre-trained model; word vectors
+    are written as a text in the layout of word2vec's program, which gensim loads.
+
+    The other formats take adapted models of classification, regression and tagging, also transformed ones, and
+    encoders of pre-trained checkpoints. The written file is run and compared with the model before it is kept.
     """
     environment.prepare()
-    from ptmbench.bench.runs.published import export_checkpoint
+    asked = ExportOptions(**options)
+    if asked.format == FORMATS[0]:
+        from ptmbench.bench.runs.published import export_checkpoint
 
-    return export_checkpoint(**options)
+        return export_checkpoint(checkpoint=asked.checkpoint, out=asked.out)
+    from ptmbench.bench.runs.exports.export import export_command
+
+    return export_command(asked)

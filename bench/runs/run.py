@@ -100,7 +100,6 @@ def run_suite(options: RunOptions) -> int:
     whole = Plan((*(training_of.artefacts if training_of else ()), *made, *cells))
     from ptmbench.bench.runs import outlook
 
-
     if options.dry_run:
         outlook.dry_run(whole, data)
         return OK

@@ -1,0 +1,200 @@
+"""Files of engines: SavedModel, LiteRT and ONNX. Each is written from an `Exportable` and run again from the file.
+
+The packages of an engine are imported when it is asked for. LiteRT is in TensorFlow; the package ai-edge-litert has a
+newer interpreter, which is used where it is installed. ONNX needs the optional packages of ``ptmbench[onnx]``.
+"""
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.errors import EnvironmentProblem
+from ptmbench.bench.runs.exports import portable
+from ptmbench.bench.runs.exports.network import Exportable
+from ptmbench.models.channels import TEXT
+
+Engine = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+"""Inputs "tokens" and "segments" int32 [B, T] to the outputs by name."""
+ONNX = ("onnx", "onnxruntime", "tf2onnx")
+"""The packages that ONNX needs."""
+OPSET = 17
+"""Version of ONNX's operators."""
+
+
+class SavedModel:
+    """A folder that `tf.saved_model.load` and TensorFlow Serving read; batch size and length are free."""
+
+    path = "saved_model"
+    static = False
+    packages: tuple[str, ...] = ()
+
+    def write(self, source: Exportable, path: Path, batch: int, quantize: str | None) -> None:
+        module, function = _module(source, None, None)
+        tf.saved_model.save(module, str(path), signatures={"serving_default": function})
+
+    def engine(self, path: Path, threads: int = 1) -> Engine:
+        loaded = tf.saved_model.load(str(path))
+        serve = loaded.signatures["serving_default"]
+
+        def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            given = serve(**{name: tf.constant(inputs[name]) for name in TEXT})
+            return {name: array.numpy() for name, array in given.items()}
+
+        run.model = loaded  # or its variables would be collected
+        return run
+
+
+class LiteRt:
+    """A file of LiteRT, formerly TensorFlow Lite, for one batch size and one length."""
+
+    path = "model.tflite"
+    static = True
+    packages: tuple[str, ...] = ()
+
+    def write(self, source: Exportable, path: Path, batch: int, quantize: str | None) -> None:
+        graph, inputs, outputs, names = _portable(source, batch, source.length)
+        module = tf.Module()
+
+        def serve(tokens: tf.Tensor, segments: tf.Tensor) -> dict[str, tf.Tensor]:
+            given = dict(zip(inputs, (tokens, segments), strict=True))
+            return dict(zip(names, tf.graph_util.import_graph_def(graph, given, outputs, name=""), strict=True))
+
+        specs = [tf.TensorSpec([batch, source.length], tf.int32, name=name) for name in TEXT]
+        module.serve = tf.function(serve, autograph=False, input_signature=specs)
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([module.serve.get_concrete_function()], module)
+        if quantize:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]  # int8 weights, ranges of activations as they come
+        try:
+            path.write_bytes(converter.convert())
+        except Exception as error:  # its errors have several types
+            raise _unwritten(source, "LiteRT", error) from error
+
+    def engine(self, path: Path, threads: int = 1) -> Engine:
+        runner = _interpreter(path, threads).get_signature_runner()
+        return lambda inputs: runner(**{name: inputs[name] for name in TEXT})
+
+
+class Onnx:
+    """A file of ONNX, which onnxruntime runs; batch size and length are free."""
+
+    path = "model.onnx"
+    static = False
+    packages = ONNX
+
+    def write(self, source: Exportable, path: Path, batch: int, quantize: str | None) -> None:
+        check_packages(ONNX)
+        import onnx
+        import tf2onnx
+
+        graph, inputs, outputs, names = _portable(source, None, None)
+        told = StringIO()
+        try:
+            with redirect_stdout(told), redirect_stderr(told):
+                model, _ = tf2onnx.convert.from_graph_def(
+                    graph,
+                    input_names=inputs,
+                    output_names=outputs,
+                    opset=OPSET,
+                    tensors_to_rename=dict(zip([*inputs, *outputs], [*TEXT, *names], strict=True)),
+                )
+                onnx.checker.check_model(model)
+        except Exception as error:
+            raise _unwritten(source, "ONNX", error) from error
+        onnx.save(model, path)
+        if quantize:
+            _quantize(path)
+
+    def engine(self, path: Path, threads: int = 1) -> Engine:
+        check_packages(("onnxruntime",))
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        names = [one.name for one in session.get_outputs()]
+        read = {one.name for one in session.get_inputs()}
+
+        def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            given = {name: inputs[name] for name in TEXT if name in read}
+            return dict(zip(names, session.run(names, given), strict=True))
+
+        return run
+
+
+FORMATS = {"saved_model": SavedModel(), "litert": LiteRt(), "onnx": Onnx()}
+
+
+def missing(packages: tuple[str, ...]) -> list[str]:
+    """Those of ``packages`` that are not installed."""
+    return [name for name in packages if importlib.util.find_spec(name) is None]
+
+
+def check_packages(packages: tuple[str, ...]) -> None:
+    """Raises `EnvironmentProblem` if one of ``packages`` is not installed."""
+    if absent := missing(packages):
+        raise EnvironmentProblem(
+            f"The format onnx needs {' and '.join(absent)}, which is not installed. "
+            "Install the optional packages with `pip install 'ptmbench[onnx]'`."
+        )
+
+
+def _module(source: Exportable, batch: int | None, length: int | None) -> tuple[tf.Module, Any]:
+    """A module with the variables of ``source`` and its function, which has the attribute `get_concrete_function`."""
+    module = tf.Module()
+    module.layers = list(source.layers)
+    specs = [tf.TensorSpec([batch, length], tf.int32, name=name) for name in TEXT]
+    module.serve = tf.function(source.function, autograph=False, input_signature=specs)
+    return module, module.serve
+
+
+def _portable(source: Exportable, batch: int | None, length: int | None) -> tuple[Any, list[str], list[str], list[str]]:
+    """The portable graph of ``source``, the names of its inputs and outputs in the graph, and the outputs' own
+    names."""
+    module, function = _module(source, batch, length)
+    concrete = function.get_concrete_function()
+    graph, inputs, outputs = portable.graph_of(concrete)
+    return graph, inputs, outputs, sorted(concrete.structured_outputs)  # as tf.nest flattens a dict
+
+
+def _interpreter(path: Path, threads: int) -> Any:
+    if missing(("ai_edge_litert",)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it announces its removal in a version that is already out
+            return tf.lite.Interpreter(model_path=str(path), num_threads=threads)
+    from ai_edge_litert.interpreter import Interpreter
+
+    return Interpreter(model_path=str(path), num_threads=threads)
+
+
+def _quantize(path: Path) -> None:
+    """Quantises the products in the ONNX file ``path``: weights as int8 codes, ranges of activations as they come.
+
+    Codes have 7 bits (``reduce_range``): with 8, processors without VNNI add pairs of products in 16 bits, which
+    overflow. Tables of vectors have 8.
+    """
+    import logging
+
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    logging.disable(logging.WARNING)  # it recommends a preparation that gains nothing for these graphs
+    try:
+        quantize_dynamic(path, path, weight_type=QuantType.QInt8, reduce_range=True)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _unwritten(source: Exportable, engine: str, error: Exception) -> EnvironmentProblem:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    wrong = next((line for line in lines if "is neither a custom op" in line or "not supported" in line), "")
+    wrong = wrong or (lines[0] if lines else type(error).__name__)
+    return EnvironmentProblem(
+        f"{source.found.folder} cannot be written for {engine}: the converter says '{wrong[-200:]}'. "
+        "Use --format saved_model, which has all operators of TensorFlow."
+    )

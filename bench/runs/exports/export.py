@@ -129,7 +129,7 @@ def _manifest(
         "format": options.format,
         "quantize": options.quantize,
         "file": path.name,
-        "bytes": _bytes(path),
+        "bytes": bytes_of(path),
         "sha256": _digest(path),
         "weights_sha256": source.found.files["weights.safetensors"],
         "model": about["model"],
@@ -147,7 +147,8 @@ def _manifest(
     }
 
 
-def _bytes(path: Path) -> int:
+def bytes_of(path: Path) -> int:
+    """The size of a file, or of all files of a folder."""
     return sum(file.stat().st_size for file in _files(path))
 
 

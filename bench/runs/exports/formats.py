@@ -183,7 +183,7 @@ def _quantize(path: Path) -> None:
 
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    logging.disable(logging.WARNING)  # it recommends a preparation that gains nothing for these graphs
+    logging.disable(logging.WARNING)  # it recommends that the file be prepared by another of its tools
     try:
         quantize_dynamic(path, path, weight_type=QuantType.QInt8, reduce_range=True)
     finally:

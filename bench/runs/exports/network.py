@@ -73,6 +73,11 @@ class Exportable:
             rows.append(InputRow(layout(vocabulary, [ids], self.length), number))
         return rows, "random token ids"
 
+    def inputs(self, arrays: Mapping[str, np.ndarray]) -> list[InputRow]:
+        """The rows of a batch, "tokens" and "segments" [B, T], without padding."""
+        sizes = np.count_nonzero(arrays["tokens"], axis=1)
+        return [InputRow({name: arrays[name][n, :size] for name in TEXT}, n) for n, size in enumerate(sizes.tolist())]
+
     def batches(self, rows: Sequence[InputRow], batch: int, length: int | None) -> list[dict[str, np.ndarray]]:
         """``rows`` as inputs of an engine, ``batch`` rows each; the last one is repeated to fill a batch. They are
         padded to ``length`` tokens, or to the longest of the batch."""

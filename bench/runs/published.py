@@ -89,7 +89,7 @@ def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
     if found.about.get("kind") != "pretrained":
         raise CheckpointError(
             f"{checkpoint} holds a model that is {found.about.get('kind')}, not pretrained, "
-            "and layouts of heads are not written."
+            "and layouts of heads are not written. Export it with --format saved_model, litert or onnx."
         )
     tokenizer, arrays = Tokenizer.load(found.path("tokenizer.json")), found.arrays()
     if vectors.TABLE in arrays:

@@ -121,7 +121,7 @@ def compare(
             spent = in_turns(list(workers.values()), str(batch), rounds, seconds)
             for name, worker in workers.items():
                 each = [1000 * one for one in worker.seconds[str(batch)]]
-                low, median, high = statistics.quantiles(each, n=4)
+                low, median, high = statistics.quantiles(each, n=4, method="inclusive")
                 yield {
                     "batch": batch,
                     "engine": name,

@@ -151,6 +151,7 @@ def test_a_file_of_int8_is_smaller_and_says_how_far_it_is_off(adapted, tmp_path)
     assert sizes[1] < sizes[0] and differences[0] < 1e-5 < differences[1]
 
 
+@pytest.mark.slow
 def test_a_model_of_int8_is_exported_with_its_codes(adapted, tmp_path):
     engines.save_int8(network.of(adapted("sst2")), tmp_path / "int8")
     assert network.of(tmp_path / "int8").rounds
@@ -205,7 +206,7 @@ def test_a_file_that_differs_from_the_model_is_not_kept(adapted, tmp_path, monke
 
     def wrong(self, path, threads=1):
         run = right(self, path, threads)
-        return lambda inputs: {name: array + 0.01 for name, array in run(inputs).items()}
+        return lambda inputs: {name: 1.01 * array for name, array in run(inputs).items()}
 
     monkeypatch.setattr(formats.SavedModel, "engine", wrong)
     with pytest.raises(EnvironmentProblem, match=r"differ from the model's by .* tolerance of 0\.0001, on 64 inputs"):

@@ -164,7 +164,7 @@ def test_a_model_of_int8_is_exported_with_its_codes(adapted, tmp_path):
 def test_transformed_models_are_exported(context, tmp_path):
     cell = make("sst2", "bert", "finetune")
     plain = kept(cell, dataclasses.replace(context, shape=dataclasses.replace(SHAPE, layers=2)))
-    for asked in ("heads", "ffn", "layers", "prune:max_steps=2", "qat:max_steps=2", "qbert:max_steps=2"):
+    for asked in ("heads", "ffn", "layers", "prune:frequency=1+max_steps=2", "qat:max_steps=2", "qbert:max_steps=2"):
         _, given = transformed(asked, cell, plain)
         out = tmp_path / asked
         manifest = ptmbench.export(given.predictor, format="litert", out=out, verbose=False)

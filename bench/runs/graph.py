@@ -87,3 +87,15 @@ def _lineage(node: Node, known: Mapping[str, Node]) -> list[str]:
             waiting.append((key, True))
             waiting += ((need, False) for need in reversed(known[key].needs))
     return list(found)
+
+
+def behind(nodes: Iterable[Node], ends: Iterable[Node]) -> set[str]:
+    """Keys of the ``nodes`` that ``ends`` need, and of what these need in their turn."""
+    by_key = {one.key: one for one in nodes}
+    waiting, found = [key for one in ends for key in one.needs], set()
+    while waiting:
+        key = waiting.pop()
+        if key in by_key and key not in found:
+            found.add(key)
+            waiting += by_key[key].needs
+    return found

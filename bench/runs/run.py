@@ -14,7 +14,7 @@ from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import EvaluateOptions, RunOptions
-from ptmbench.bench.runs import plan, suites
+from ptmbench.bench.runs import graph, plan, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
 from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.plan import Plan
@@ -95,9 +95,11 @@ def run_suite(options: RunOptions) -> int:
     draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model, row.size)]
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
     cells = tuple({cell.key: cell for cell in planned if chosen.keeps(cell)}.values())  # twins come with every draw
-    made = adapted.behind(cells)
-    check_lengths([*cells, *(one.cell for one in made)], trained)
-    whole = Plan((*(training_of.artefacts if training_of else ()), *made, *cells))
+    made = (*(training_of.artefacts if training_of else ()), *adapted.models)
+    unwanted = graph.behind(made, planned) - graph.behind(made, cells)
+    made = [one for one in made if one.key not in unwanted]
+    check_lengths([*cells, *(one.cell for one in made if isinstance(one, AdaptedModel))], trained)
+    whole = Plan((*made, *cells))
     from ptmbench.bench.runs import outlook
 
     if options.dry_run:
@@ -218,16 +220,6 @@ class AdaptedModels:
     @property
     def models(self) -> tuple[AdaptedModel, ...]:
         return tuple(self._planned.values())
-
-    def behind(self, cells: Sequence[Cell]) -> tuple[AdaptedModel, ...]:
-        """The planned models that ``cells`` need, and those that these need in their turn."""
-        waiting, found = [key for cell in cells for key in cell.needs], set()
-        while waiting:
-            key = waiting.pop()
-            if key in self._planned and key not in found:
-                found.add(key)
-                waiting += self._planned[key].needs
-        return tuple(one for key, one in self._planned.items() if key in found)
 
     def __call__(self, cell: Cell) -> str:
         """The key of the adapted model of ``cell``, or of the transformed model if it has transforms. Each transform of

@@ -38,6 +38,7 @@ class LayerDrop(FineTuning):
     summary = "all weights learn while whole layers are left out at random, so that layers can be removed afterwards"
     systems = ()
     settings = Own
+    compression = "pruning"
 
     def extend(self, network: Any, decoding: Any, settings: Any) -> Any:
         from ptmbench.bench.adapt.layerdrop.network import LeavingOut

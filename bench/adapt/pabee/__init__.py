@@ -41,6 +41,7 @@ class Own(Learning):
 class Pabee(Adaptation):
     summary = "classifiers at all layers learn together, and texts leave when layers in a row agree"
     settings = Own
+    compression = "exit"
     heads = {Form.CLASSIFICATION: "fastbert.head"}
 
     def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:

@@ -57,6 +57,7 @@ class Sparse(FineTuning):
     summary = "the smallest pre-trained weights become zero and stay zero while the others are fine-tuned"
     systems = ()
     settings = Own
+    compression = "pruning"
 
     def step(self, loss: Any, variables: Sequence[Any], **options: Any) -> Any:
         from ptmbench.bench.adapt.sparse.network import SparseStep

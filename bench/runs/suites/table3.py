@@ -5,7 +5,7 @@
 
 The second line runs on the embedded microworld. The teacher is BERT mini. It is fine-tuned, and each of `TRANSFORMS`
 and `ADAPTATIONS` compresses it. Each of `STUDENTS` is BERT tiny, which learns from it: from random weights, and
-pre-trained.
+pre-trained. `OTHERS` learn from the teacher in pre-training, and some of them again from its fine-tuned self.
 
 A student may be good because of its teacher, or because of what the teacher cost. So a plain BERT tiny of the same
 total cost in FLOPs stands beside every student. Beside students with random weights it is pre-trained with the FLOPs
@@ -46,6 +46,10 @@ TRANSFORMS = (
     "ffn:by=random",
     "layers",
     "layers:epochs=1",
+    "layers:by=alternate",
+    "theseus",
+    "theseus:replacing=1",  # its small layers trained as long, without those that they replace
+    "gates",
     "int8",
     "qat",
     "qbert",
@@ -54,14 +58,26 @@ TRANSFORMS = (
     "layers:epochs=1+int8",
 )
 """What compresses the teacher, with controls."""
-ADAPTATIONS = ("fastbert",)
-"""Adaptations of the teacher's model that compress it while they train it."""
+DROPPED = "layerdrop"
+ADAPTATIONS = ("fastbert", "pabee", DROPPED, "sparse", "sparse:by=random")
+"""Adaptations of the teacher's model that compress it while they train it, with a control. After `DROPPED` every other
+layer is taken out, as after plain fine-tuning."""
 STUDENTS = (
     f"distil:{_TAUGHT}",
     f"distil:{_TAUGHT}+match=logits",
     f"distil:{_TAUGHT}+shuffle=labels",
 )
 """How students learn, with controls."""
+INNER = (
+    f"pkd:{_TAUGHT}",
+    f"pkd:{_TAUGHT}+shuffle=labels",
+    f"tinybert:{_TAUGHT}+inner_epochs={EPOCHS}",
+    f"tinybert:{_TAUGHT}+inner_epochs={EPOCHS}+shuffle=labels",
+)
+"""How students learn from hidden states and attention, with controls."""
+OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": ()}
+"""Models whose pre-training has the teacher too, at the teacher's size, and how they learn tasks besides
+fine-tuning."""
 
 
 def _epochs() -> int:
@@ -82,9 +98,16 @@ ALONE = f"finetune:epochs={_epochs()}"
 def keeps(cell: "Cell") -> bool:
     """Whether ``cell`` is part of the table: the teacher is transformed, the small model is taught or learns alone."""
     row, adaptation = cell.row, cell.adaptation
+    if row.model in OTHERS:
+        there = row.kind == "pretrained" and row.size == TEACHER and not cell.transforms
+        return there and adaptation in ("finetune", *OTHERS[row.model])
+    if adaptation in INNER:
+        return False
     if row.size == TEACHER:
-        plain = adaptation == "finetune"
-        return row.kind == "pretrained" and (plain or (adaptation in ADAPTATIONS and not cell.transforms))
+        if adaptation == "finetune":
+            return row.kind == "pretrained"
+        without = not cell.transforms or (adaptation == DROPPED and cell.transform == "layers:by=alternate")
+        return row.kind == "pretrained" and adaptation in ADAPTATIONS and without
     if row.size != STUDENT:
         return True
     if cell.transforms or adaptation in ADAPTATIONS:
@@ -96,10 +119,10 @@ def keeps(cell: "Cell") -> bool:
 
 SUITE = Suite(
     summary="the survey's table 3: a fine-tuned BERT compressed in every way, and small models of the same cost",
-    models=(MODEL,),
+    models=(MODEL, *OTHERS),
     sizes=(TEACHER, STUDENT),
     tasks=("sst2", "mrpc", "rte", "conll2003"),
-    adaptations=("finetune", ALONE, *ADAPTATIONS, *STUDENTS),
+    adaptations=("finetune", ALONE, *ADAPTATIONS, *STUDENTS, *INNER),
     transforms=TRANSFORMS,
     budget=BUDGET,
     budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ptmbench import models
-from ptmbench.bench.adapt import built, loop
+from ptmbench.bench.adapt import built, first, loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.effort import Network
@@ -182,7 +182,7 @@ def test_a_language_model_that_was_stopped_goes_on_and_ends_the_same(reader, tmp
 def test_a_language_model_whose_loop_ends_early_gives_no_result(reader, monkeypatch):
     made, weights, rows = reader
     made.reset(weights, 1)
-    monkeypatch.setattr(ulmfit, "Stop", Quiet)
+    monkeypatch.setattr(first, "Stop", Quiet)
     with pytest.raises(Unfinished, match="ended after 1 of 30 steps"):
         loop.prepare(made, rows, Own(lm_epochs=8, batch=4, length=16), 1, None)
 

@@ -11,11 +11,11 @@ import tensorflow as tf
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.course import Bookmark, Course
 from ptmbench.bench.adapt.distil import targets
+from ptmbench.bench.adapt.first import FirstStage
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.tinybert import Own
 from ptmbench.bench.engine.step import TrainStep
-from ptmbench.bench.engine.stopping import Stop, check_finished
-from ptmbench.bench.errors import Diverged, NotApplicable
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.channels import CHANNELS
 from ptmbench.models.layers.config import LinearConfig
 from ptmbench.models.layers.core import built
@@ -44,15 +44,14 @@ def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[I
         raise NotApplicable("other-tokens", "because student and teacher mark the texts of an example differently.")
 
 
-class First:
+class First(FirstStage):
     """Training of the encoder of ``network`` on the teacher's hidden states and attention scores, by a step that is
-    traced once. `bench.adapt.course.Bookmark` keeps the encoder's weights and those of the projection."""
+    traced once. Encoder and projection learn."""
 
     def __init__(self, network: Any, **options: Any):
         self.network, self.options = network, options
         self.fit: Any = None
         """The projection from the student's vectors to the teacher's."""
-        self.step: Any = None
 
     def __call__(
         self,
@@ -69,45 +68,23 @@ class First:
         course, _ = bookmark.begin(self)
         steps = math.ceil(len(rows) / settings.batch) * settings.inner_epochs
         steps = min(steps, settings.max_steps or steps)
-        if course.steps == steps:
-            return course
         # The row whose states each row imitates: its own, but in controls.
         order = targets.dealing(rows, settings.shuffle, seed)
         others = {id(row): rows[place] for row, place in zip(rows, order, strict=True)}
         epochs = (loop.epoch_batches(rows, settings.batch, seed, epoch) for epoch in range(settings.inner_epochs))
-        batches = (batch for epoch in epochs for batch in epoch)
-        with Stop() as stop:
-            for chosen in islice(batches, course.steps, steps):
-                asked = [others[id(row)] for row in chosen]
-                batch = with_states(stack(chosen), stack(asked), teacher.network.run(self._ask, stack(asked)))
-                loss = float(self.step(batch, (seed, course.steps), settings.learning_rate)["loss"])
-                course.steps += 1
-                course.tokens += sum(row.tokens for row in chosen)
-                asking = teacher.network.forward_flops(asked)
-                course.asked += asking
-                course.flops += asking + 3 * (adapted.encoder_flops(chosen) + self._fit_flops(chosen))
-                if not np.isfinite(loss):
-                    raise Diverged(course.steps, seed)
-                course.finished = course.steps == steps
-                if stop.signal or bookmark.due(course):
-                    bookmark.save(self, course, ())
-                if stop.signal:
-                    break
-        check_finished(course.steps, steps)
-        return course
+        batches = islice((batch for epoch in epochs for batch in epoch), course.steps, None)
 
-    def state(self) -> list[np.ndarray]:
-        return [v.numpy() for v in self.step.variables]
+        def one_step(number: int) -> float:
+            chosen = next(batches)
+            asked = [others[id(row)] for row in chosen]
+            batch = with_states(stack(chosen), stack(asked), teacher.network.run(self._ask, stack(asked)))
+            course.tokens += sum(row.tokens for row in chosen)
+            asking = teacher.network.forward_flops(asked)
+            course.asked += asking
+            course.flops += asking + 3 * (adapted.encoder_flops(chosen) + self._fit_flops(chosen))
+            return float(self.step(batch, (seed, number), settings.learning_rate)["loss"])
 
-    def restore(self, state: Sequence[np.ndarray]) -> None:
-        for variable, value in zip(self.step.variables, state, strict=True):
-            variable.assign(value)
-
-    def memory(self) -> list[np.ndarray]:
-        return []
-
-    def recall(self, memory: Sequence[np.ndarray]) -> None:
-        """Nothing but weights and the optimizer is what the next steps depend on."""
+        return self.train(course, steps, seed, bookmark, one_step)
 
     def _begin(self, teacher: Any, settings: Own, seed: int) -> None:
         """An empty optimizer, and a projection drawn from ``seed`` as BERT's weights are: N(0, 0.02), a bias of 0."""

@@ -11,11 +11,11 @@ from keras import ops
 
 from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.course import Bookmark, Course
+from ptmbench.bench.adapt.first import FirstStage
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.ulmfit import Own
-from ptmbench.bench.engine.stopping import Stop, check_finished
-from ptmbench.bench.errors import Diverged, NotApplicable
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import HIDDEN
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -68,9 +68,9 @@ def rate(step: RatedStep, number: int, steps: int, settings: Own, output: str | 
     return settings.learning_rate * (slanted(number, steps) if settings.slanted else 1.0)
 
 
-class First:
-    """The language model's own objective on the texts of the training set, by a step that is traced once. What
-    `bench.adapt.course.Bookmark` keeps of it are all weights of the language model."""
+class First(FirstStage):
+    """The language model's own objective on the texts of the training set, by a step that is traced once. All weights
+    of the language model learn."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, form: Form, **options: Any):
         if network.log_likelihood is None:
@@ -96,36 +96,14 @@ class First:
         whole = corpus.tokens + 2 * (len(corpus.documents) - 1)  # with the marks around each text
         steps = math.ceil(whole * settings.lm_epochs / per_step)
         steps = min(steps, settings.max_steps or steps)
-        if course.steps == steps:
-            return course
         make = self.network.batches(corpus, settings.batch, settings.length)
-        with Stop() as stop:
-            for number in range(course.steps, steps):
-                now = rate(self.step, number, steps, settings, self.output)
-                loss = float(self.step(make(number, seed), (seed, number), now)["loss"])
-                course.steps, course.tokens = course.steps + 1, course.tokens + per_step
-                if not np.isfinite(loss):
-                    raise Diverged(number + 1, seed)
-                course.finished = course.steps == steps
-                if stop.signal or bookmark.due(course):
-                    bookmark.save(self, course, ())
-                if stop.signal:
-                    break
-        check_finished(course.steps, steps)
-        return course
 
-    def state(self) -> list[np.ndarray]:
-        return [v.numpy() for v in self.step.variables]
+        def one_step(number: int) -> float:
+            now = rate(self.step, number, steps, settings, self.output)
+            course.tokens += per_step
+            return float(self.step(make(number, seed), (seed, number), now)["loss"])
 
-    def restore(self, state: Sequence[np.ndarray]) -> None:
-        for variable, value in zip(self.step.variables, state, strict=True):
-            variable.assign(value)
-
-    def memory(self) -> list[np.ndarray]:
-        return []
-
-    def recall(self, memory: Sequence[np.ndarray]) -> None:
-        """Nothing but weights and the optimizer is what the next steps depend on."""
+        return self.train(course, steps, seed, bookmark, one_step)
 
 
 def corpus_of(rows: Sequence[InputRow], vocabulary: Vocabulary) -> Corpus:

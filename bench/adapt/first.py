@@ -1,0 +1,54 @@
+"""A training of the encoder before the one that learns the task: `Adaptation.first`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ptmbench.bench.adapt.course import Bookmark, Course
+from ptmbench.bench.engine.stopping import Stop, check_finished
+from ptmbench.bench.errors import Diverged
+
+
+class FirstStage:
+    """Base of first stages: `train` runs their steps, and saves and stops as asked.
+
+    `bench.adapt.course.Bookmark` keeps the variables of ``step``, a `bench.engine.step.TrainStep` that subclasses set:
+    nothing else is what the next steps depend on.
+    """
+
+    step: Any = None
+
+    def train(
+        self, course: Course, steps: int, seed: int, bookmark: Bookmark, one_step: Callable[[int], float]
+    ) -> Course:
+        """``course`` after ``steps`` steps. ``one_step(number)`` takes a step, counts its cost in ``course``, and
+        returns the loss. Raises `Diverged` for a loss that is not finite."""
+        if course.steps == steps:
+            return course
+        with Stop() as stop:
+            for number in range(course.steps, steps):
+                loss = one_step(number)
+                course.steps += 1
+                if not np.isfinite(loss):
+                    raise Diverged(course.steps, seed)
+                course.finished = course.steps == steps
+                if stop.signal or bookmark.due(course):
+                    bookmark.save(self, course, ())
+                if stop.signal:
+                    break
+        check_finished(course.steps, steps)
+        return course
+
+    def state(self) -> list[np.ndarray]:
+        return [v.numpy() for v in self.step.variables]
+
+    def restore(self, state: Sequence[np.ndarray]) -> None:
+        for variable, value in zip(self.step.variables, state, strict=True):
+            variable.assign(value)
+
+    def memory(self) -> list[np.ndarray]:
+        return []
+
+    def recall(self, memory: Sequence[np.ndarray]) -> None:
+        """There is no memory."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,6 +179,9 @@ def test_carried_away_and_back_it_is_the_same_checkpoint(text, here, tmp_path):
     carried(text, out, folder, "has no states yet")
     with pytest.raises(UsageError, match="steps is 12 there and 14 here. Give another folder to --carry"):
         pretrain(text, tmp_path / "other", steps=14, carry=folder)
+    shutil.copytree(folder, tmp_path / "measured", ignore=shutil.ignore_patterns("first"))
+    assert "steps/s" in drive(tmp_path / "measured", "--measure", "14")
+    assert not (tmp_path / "measured" / "states").exists()
     assert "12 steps" in drive(folder)
     assert "finished before" in drive(folder)
     there = pretrain(text, out, carry=folder)

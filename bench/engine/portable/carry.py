@@ -114,6 +114,7 @@ def _write(
         "batch": {name: str(array.dtype) for name, array in first.items()},
         "rates": [rate(index) for index in range(course.step, course.steps)],
         "flops_per_step": flops_per_step,
+        "state": [[name, str(array.dtype), list(array.shape)] for name, array in found.state.items()],
         **found.about,
     }
     (fresh / driver.PLAN).write_text(json.dumps(plan))

@@ -243,7 +243,6 @@ def run(
     spent["compile"] = spent.get("compile", 0.0) + time.perf_counter() - started
     program.begin(arrays)
     batches, pending, first = Batches(folder / BATCHES, plan), [], step
-    memory = getattr(program.device, "memory_stats", lambda: None)
     stop = Signals()
 
     def settle() -> dict[str, float]:
@@ -262,7 +261,7 @@ def run(
             raise Stopped(f"{title} diverged: the weights are not finite after step {step}.")
         now = {**spent, "train": spent.get("train", 0.0) + time.perf_counter() - timed}
         said = {"step": step, "curve": curve, "spent": now, "device": device_of(program.device)}
-        said |= {"peak_memory_bytes": (memory() or {}).get("peak_bytes_in_use", 0)}
+        said |= {"peak_memory_bytes": _memory(program.device)}
         write_state(out / f"step-{step:09d}", said, state, piece)
         for old in sorted(out.glob("step-*"))[:-2]:
             shutil.rmtree(old, ignore_errors=True)
@@ -291,10 +290,46 @@ def run(
     save()
     seconds = time.perf_counter() - steady
     rate = (step - first - 1) / seconds if step - first > 1 else 0.0
+    say(f"{title}: {steps} steps, {_speed(rate, plan, peak)}, loss {curve[-1]['loss']:.3f}.")
+
+
+def measure(folder: Path, steps: int, *, peak: float | None = None, say: Callable[[str], object] = print) -> None:
+    """Takes ``steps`` steps after the first one from random weights, which needs no ``first``, and says how fast they
+    are and how much memory they take. Writes nothing."""
+    plan, rng = read_plan(folder), np.random.default_rng(0)
+    started = time.perf_counter()
+    program = Program(gzip.decompress((folder / PROGRAM).read_bytes()).decode(), plan)
+    compiled = time.perf_counter() - started
+
+    def drawn(name: str, dtype: str, shape: list[int]) -> np.ndarray:
+        if name.startswith("optimizer/") or not dtype.startswith("float"):
+            return np.zeros(shape, dtype)
+        return (0.02 * rng.standard_normal(shape)).astype(dtype)
+
+    program.begin({name: drawn(name, dtype, shape) for name, dtype, shape in plan["state"]})
+    batches, scalars = Batches(folder / BATCHES, plan), {}
+    there = min(plan["steps_per_file"], plan["steps"] - plan["first_step"])
+    for number in range(steps + 1):
+        scalars = program(batches[plan["first_step"] + number % there], (plan["seed"], number), plan["rates"][0])
+        if number == 0:
+            float(scalars["loss"])  # waits for the step
+            begun = time.perf_counter()
+    float(scalars["loss"])
+    say(f"{plan['title']}: {_speed(steps / (time.perf_counter() - begun), plan, peak)}, compiled in {compiled:.1f} s.")
+    taken = _memory(program.device)
+    if taken:
+        say(f"{plan['title']}: {taken / 2**30:.2f} GiB of the device at most.")
+
+
+def _speed(rate: float, plan: dict, peak: float | None) -> str:
     flops = rate * plan["flops_per_step"]
     use = f", {flops / peak:.1%} of a product of matrices" if peak else ""
-    loss = curve[-1]["loss"]
-    say(f"{title}: {steps} steps, {rate:.1f} steps/s, {flops / 1e12:.3g} TFLOP/s{use}, loss {loss:.3f}.")
+    return f"{rate:.1f} steps/s, {flops / 1e12:.3g} TFLOP/s{use}"
+
+
+def _memory(device: Any) -> int:
+    """The most bytes that were in use on ``device``; 0 where it does not say."""
+    return (getattr(device, "memory_stats", lambda: None)() or {}).get("peak_bytes_in_use", 0)
 
 
 def device_of(device: Any) -> str:
@@ -347,6 +382,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="save and end after so many minutes")
     parser.add_argument("--piece", type=int, default=15, metavar="MIB", help="size of the files of a state")
     parser.add_argument("--utilisation", action="store_true", help="measure a product of matrices in bfloat16 first")
+    parser.add_argument("--measure", type=int, metavar="STEPS", help="only measure the speed of so many steps")
     chosen = parser.parse_args(arguments)
     here = Path(__file__).resolve().parent
     found = chosen.folders or sorted(plan.parent for plan in [*here.glob(PLAN), *here.glob(f"*/{PLAN}")])
@@ -357,6 +393,9 @@ def main(arguments: list[str] | None = None) -> int:
     for folder in found:
         out = chosen.out / folder.resolve().name if chosen.out else folder / STATES
         try:
+            if chosen.measure:
+                measure(folder, chosen.measure, peak=peak)
+                continue
             run(folder, out, save_every=chosen.save_every, until=until, piece=chosen.piece * _MIB, peak=peak)
         except (Damaged, Stopped) as error:
             print(error, file=sys.stderr, flush=True)

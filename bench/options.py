@@ -19,7 +19,7 @@ from ptmbench.bench.errors import UsageError
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
 RUNTIMES = ("tensorflow", "pjrt")
-FORMATS = ("transformers", "saved_model", "litert", "onnx")
+FORMATS = ("transformers", "keras_hub", "saved_model", "litert", "onnx")
 CHOICES = {
     "executor": ("local", "ray"),
     "tokenizer": KINDS,
@@ -344,7 +344,7 @@ class PredictOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Checked):
-    """A checkpoint as files of another program: transformers, TensorFlow, LiteRT or onnxruntime."""
+    """A checkpoint as files of another program: transformers, keras-hub, TensorFlow, LiteRT or onnxruntime."""
 
     checkpoint: Path
     format: str = "transformers"

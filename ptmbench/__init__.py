@@ -194,9 +194,10 @@ def export(
 ) -> "dict[str, Any]":
     """Export a checkpoint for another program; returns the manifest of the export, which is also in its folder.
 
-    ``options`` are those of `ptmbench.bench.options.ExportOptions`, such as ``format`` ("saved_model", "litert" or
-    "onnx"), ``out``, ``quantize`` and ``data``. The manifest names the file with its shapes, labels and hash, and says
-    how far its outputs are from the model's. For the format "transformers" it has "format" and "out" alone.
+    ``options`` are those of `ptmbench.bench.options.ExportOptions`, such as ``format`` ("keras_hub", "saved_model",
+    "litert" or "onnx"), ``out``, ``quantize`` and ``data``. The manifest names the file with its
+    shapes, labels and hash, and says how far its outputs are from the model's. For the formats "transformers" and
+    "keras_hub" it has "format" and "out" alone.
     """
     from ptmbench.bench.options import ExportOptions
 
@@ -206,6 +207,11 @@ def export(
             from ptmbench.bench.runs.published import export_checkpoint
 
             export_checkpoint(checkpoint=asked.checkpoint, out=asked.out)
+            return {"format": asked.format, "out": str(asked.out)}
+        if asked.format == "keras_hub":
+            from ptmbench.bench.runs.published import export_preset
+
+            export_preset(checkpoint=asked.checkpoint, out=asked.out, tolerance=asked.tolerance)
             return {"format": asked.format, "out": str(asked.out)}
         from ptmbench.bench.runs.exports.export import export as work
 

@@ -37,7 +37,8 @@ def import_(**options: Any) -> int:
     type=click.Choice(FORMATS),
     default=FORMATS[0],
     show_default=True,
-    help="Program that reads the export: transformers, TensorFlow (saved_model), LiteRT or onnxruntime (onnx).",
+    help="Program that reads the export: transformers, keras-hub (keras_hub), TensorFlow (saved_model), LiteRT or "
+    "onnxruntime (onnx).",
 )
 @click.option(
     "--out",
@@ -60,14 +61,17 @@ def import_(**options: Any) -> int:
 @click.option(
     "--tolerance",
     type=ABOVE_ZERO,
-    help="Largest difference from the model, as a share of its largest output (default: 1e-4 for float32, 0.02 for "
-    "models that round activations, 0.05 with --quantize).",
+    help="Largest difference from the model, as a share of its largest output (default: 1e-4 for float32, 2e-5 for "
+    "keras_hub, 0.02 for models that round activations, 0.05 with --quantize).",
 )
 def export(**options: Any) -> int:
     """Write CHECKPOINT as files that another program reads without ptmbench.
 
     The format transformers is config.json, model.safetensors and tokenizer.json of a pre-trained model; word vectors
     are written as a text in the layout of word2vec's program, which gensim loads.
+
+    The format keras_hub is a preset of DistilBERT, RoBERTa, ALBERT, GPT-2, BART or T5: `from_preset` of keras-hub's
+    backbone and tokenizer load it.
 
     The other formats take adapted models of classification, regression and tagging, also transformed ones, and
     encoders of pre-trained checkpoints. The written file is run and compared with the model before it is kept.
@@ -78,6 +82,10 @@ def export(**options: Any) -> int:
         from ptmbench.bench.runs.published import export_checkpoint
 
         return export_checkpoint(checkpoint=asked.checkpoint, out=asked.out)
+    if asked.format == "keras_hub":
+        from ptmbench.bench.runs.published import export_preset
+
+        return export_preset(checkpoint=asked.checkpoint, out=asked.out, tolerance=asked.tolerance)
     from ptmbench.bench.runs.exports.export import export_command
 
     return export_command(asked)

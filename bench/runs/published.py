@@ -10,13 +10,16 @@ from ptmbench import models
 from ptmbench.bench.console import say
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.engine.checkpoint import CheckpointError
-from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
 from ptmbench.models.card import Size
-from ptmbench.models.published import PublishedError, vectors
+from ptmbench.models.published import PublishedError, presets, vectors
 from ptmbench.models.published import folder as folders
 from ptmbench.models.text.tokenizers import Tokenizer
 
 _SHOWN = 4  # names in a message
+_PRESET_TOLERANCE = 2e-5
+_PRESET_LENGTH = 32
+"""Tokens of the rows on which a preset is checked."""
 _MORE = 4
 """Maximum number of the network's weights per stored byte: heads may be missing, but not most of the network."""
 
@@ -83,15 +86,7 @@ def _read(source: Path, model: str | None, most: int | None) -> folders.Folder |
 def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
     """Writes the pre-trained model in ``checkpoint`` in the layout of `models.published`, and word vectors in the text
     format of word2vec."""
-    from ptmbench.bench.engine.checkpoint import read
-
-    found = read(checkpoint)
-    if found.about.get("kind") != "pretrained":
-        raise CheckpointError(
-            f"{checkpoint} holds a model that is {found.about.get('kind')}, not pretrained, "
-            "and layouts of heads are not written. Export it with --format saved_model, litert or onnx."
-        )
-    tokenizer, arrays = Tokenizer.load(found.path("tokenizer.json")), found.arrays()
+    found, tokenizer, arrays = _pretrained(checkpoint)
     if vectors.TABLE in arrays:
         vectors.write(out, tokenizer, arrays)
     else:
@@ -99,6 +94,80 @@ def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
         folders.write(out, model=found.about["model"], size=size, tokenizer=tokenizer, arrays=arrays)
     print(out)
     return OK
+
+
+def export_preset(*, checkpoint: Path, out: Path, tolerance: float | None = None) -> int:
+    """Writes the pre-trained model in ``checkpoint`` as a preset of keras-hub.
+
+    keras-hub loads the preset before it is kept. Raises `EnvironmentProblem` where its outputs differ from the
+    network's by more than ``tolerance``, a share of the largest output (None for 2e-5).
+    """
+    found, tokenizer, arrays = _pretrained(checkpoint)
+    model, size = found.about["model"], Size(**found.about["shape"])
+    network = networks.build(model, size, tokenizer, 0)
+    networks.assign(network.loss.variables, arrays)
+    with folders.new_folder(out) as fresh:
+        written = presets.write(fresh, model=model, size=size, tokenizer=tokenizer, arrays=arrays)
+        difference = _difference(fresh, written, network, tokenizer)
+        if difference > (tolerance or _PRESET_TOLERANCE):
+            raise EnvironmentProblem(
+                f"The outputs of keras-hub's {written.backbone} differ from the model's by {difference:.2g} of the "
+                f"largest output, more than the tolerance of {tolerance or _PRESET_TOLERANCE:g}. Nothing was written. "
+                "Export with --format transformers, or allow more with --tolerance."
+            )
+    say(f"keras-hub's {written.backbone} loads it; its outputs differ by at most {difference:.2g} of the largest one.")
+    if written.unwritten:
+        say(f"A backbone has no place for the objective's weights: {_some(written.unwritten)}.")
+    if written.deviations:
+        say(f"keras-hub's tokenizer gives other ids for texts with: {', '.join(written.deviations)}.")
+    print(out)
+    return OK
+
+
+def _pretrained(path: Path) -> tuple[Any, Tokenizer, dict[str, np.ndarray]]:
+    """The checkpoint at ``path``, its tokenizer and its arrays; `CheckpointError` where it is not pretrained."""
+    found = checkpoint.read(path)
+    if found.about.get("kind") != "pretrained":
+        raise CheckpointError(
+            f"{path} holds a model that is {found.about.get('kind')}, not pretrained, "
+            "and layouts of heads are not written. Export it with --format saved_model, litert or onnx."
+        )
+    return found, Tokenizer.load(found.path("tokenizer.json")), found.arrays()
+
+
+def _difference(preset: Path, written: presets.Written, network: Any, tokenizer: Tokenizer) -> float:
+    """How far the outputs of the ``preset`` in keras-hub are from those of ``network``, as a share of the largest one,
+    for two rows of random tokens, of which the second is padded: the hidden states, and the decoder's logits."""
+    import keras_hub
+
+    backbone = getattr(keras_hub.models, written.backbone).from_preset(str(preset), dtype="float32")
+    length = min(network.encoder.length or _PRESET_LENGTH, _PRESET_LENGTH)
+    known = np.array([number for number in range(len(written.places)) if written.places[number] is not None])
+    ours = np.random.default_rng(0).choice(known[known > tokenizer.vocabulary.mask], (2, length))
+    present = np.arange(length) < np.array([[length], [length * 2 // 3]])
+    theirs = np.array([-1 if place is None else place for place in written.places])[ours] * present
+    ours = (ours * present).astype(np.int32)
+    segments = (np.arange(length) > length // 3) & present
+    rows = {"token_ids": theirs, "padding_mask": present, "segment_ids": segments}
+    given = {
+        name: rows[name.removeprefix("encoder_").removeprefix("decoder_")].astype(np.int32) for name in backbone.input
+    }
+    answer = backbone(given)
+    answer = answer if isinstance(answer, dict) else {"sequence_output": answer}
+    segments = segments.astype(np.int32) if "segment_ids" in given else np.zeros_like(ours)
+    hidden = np.asarray(network.encoder({"tokens": ours, "segments": segments}).tokens)
+    pairs = [(answer.get("encoder_sequence_output", answer.get("sequence_output")), hidden)]
+    if "decoder_sequence_output" in answer:
+        states = np.asarray(answer["decoder_sequence_output"])
+        scale = states.shape[-1] ** -0.5 if written.backbone == "T5Backbone" else 1.0  # its language model scales
+        table = np.asarray(backbone.token_embedding.embeddings)[[written.places[number] for number in known]]
+        logits = np.asarray(network.decode({"tokens": ours, "targets": ours}))[..., known]
+        pairs.append((states @ table.T * scale, logits))
+    shares = []
+    for theirs, ours in pairs:
+        apart = np.abs(np.asarray(theirs) - ours)[present]
+        shares.append(float(apart.max() / np.abs(ours[present]).max()))
+    return max(shares)
 
 
 def _size_name(module: Any, size: Size) -> str:

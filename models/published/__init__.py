@@ -1,6 +1,7 @@
 """Published weights: how each model's variables are named and laid out in Hugging Face folders, one file per model.
 
-`models.published.folder` reads and writes such folders, `models.published.vectors` files of word vectors.
+`models.published.folder` reads and writes such folders, `models.published.presets` writes presets of keras-hub, and
+`models.published.vectors` reads and writes files of word vectors.
 
 A file ``models/published/NAME.py`` belongs to ``models/NAME.py`` and defines
 
@@ -32,7 +33,7 @@ class Unsupported(PublishedError):
 def names() -> tuple[str, ...]:
     """The models that can be read from and written to Hugging Face folders, sorted; imports nothing."""
     files = Path(__file__).parent.glob("[!_]*.py")
-    return tuple(sorted(file.stem for file in files if file.stem not in ("folder", "vectors", "weight")))
+    return tuple(sorted(file.stem for file in files if file.stem not in ("folder", "presets", "vectors", "weight")))
 
 
 def load(name: str) -> ModuleType:

@@ -218,6 +218,53 @@ def _t5(file: File, config: Mapping[str, Any]) -> dict[str, Maker]:
     return found
 
 
+@dataclass(frozen=True)
+class _Numbered(File):
+    """A file whose arrays are read as the numbers of their places: 1, 2, ... over all arrays, 0 for none."""
+
+    first: Mapping[str, int]
+
+    def _plain(self, file: Any, name: str) -> np.ndarray:
+        array = super()._plain(file, name)
+        return np.arange(array.size).reshape(array.shape) + self.first[name]
+
+
+def fill(path: Path, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """Writes ``arrays``, by their names in `transformers`, into the file of a preset, which Keras has saved before.
+
+    Returns the names of those that the backbone has no place for. The tables of this file are run backwards: they read
+    the number of each place, and the numbers then say where each weight belongs. Raises `PublishedError` for a place
+    that none of ``arrays`` fills.
+    """
+    import h5py
+
+    first: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    total = 1
+
+    def count(name: str, part: Any) -> None:
+        nonlocal total
+        if name.startswith("layers/") and isinstance(part, h5py.Dataset) and part.dtype.kind == "f":
+            first[name], shapes[name] = total, part.shape
+            total += part.size
+
+    with h5py.File(path) as file:
+        file.visititems(count)
+    flat, filled, used = np.zeros(total, np.float32), np.zeros(total, bool), set()
+    for name, make in LAYOUTS[config["model_type"]](_Numbered(path, first), config).items():
+        places = make()
+        if places.dtype.kind == "i" and name in arrays:
+            flat[places], filled[places] = arrays[name], True
+            used.add(name)
+    for name, start in first.items():
+        if not filled[start : start + np.prod(shapes[name], dtype=int)].all():
+            raise PublishedError(f"The backbone of keras-hub has the weights {name}, and the model here has none.")
+    with h5py.File(path, "r+") as file:
+        for name, start in first.items():
+            file[name][...] = flat[start : start + file[name].size].reshape(shapes[name])
+    return sorted(set(arrays) - used)
+
+
 LAYOUTS = {
     "roberta": _roberta,
     "distilbert": _distilbert,

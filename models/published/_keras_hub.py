@@ -99,15 +99,41 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def backbone_of(model: str, config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The inverse of `settings`: the class of the backbone, and its arguments, for what config.json would say in
+    `transformers`. `Unsupported` where keras-hub has no backbone for ``model``."""
+    model_type = config["model_type"]
+    name = next((name for name, (kind, *_) in _BACKBONES.items() if kind == model_type), None)
+    if name is None:
+        known = ", ".join(sorted(LAYOUTS))
+        raise Unsupported(f"keras-hub has no backbone for {model}. Presets are written of {known}.")
+    _, names, _ = _BACKBONES[name]
+    found = {ours: config[theirs] for ours, theirs in names.items() if theirs in config}
+    if model_type == "roberta":
+        found["max_sequence_length"] -= 2
+    if model_type == "bart":
+        found |= {"num_layers": config["encoder_layers"], "num_heads": config["encoder_attention_heads"]}
+        found["intermediate_dim"] = config["encoder_ffn_dim"]
+    if model_type == "t5":
+        gate, _, activation = config["feed_forward_proj"].rpartition("-")
+        found |= {"activation": activation, "use_gated_activation": bool(gate), "key_value_dim": config["d_kv"]}
+    return name, found
+
+
 def tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
     """The preset's tokenizer, renumbered; ``config`` is what `settings` gives."""
     place, given = folder / "assets" / "tokenizer", {}
     if (folder / "tokenizer.json").is_file():
         given = _vocabulary.json_of(folder / "tokenizer.json").get("config") or {}
-    lower = {"do_lower_case": bool(given.get("lowercase", False))}
+    words = {
+        "do_lower_case": bool(given.get("lowercase", False)),
+        "strip_accents": given.get("strip_accents") or None,  # False would leave accents in uncased vocabularies
+        "tokenize_chinese_chars": bool(given.get("split_on_cjk", True)),
+    }
+    spaces = {"add_prefix_space": bool(given.get("add_prefix_space", False))}
     files = {
-        "vocabulary.txt": partial(_slow.wordpiece, settings=lower),
-        "vocabulary.json": partial(_slow.bpe, merges=place / "merges.txt", settings={}),
+        "vocabulary.txt": partial(_slow.wordpiece, settings=words),
+        "vocabulary.json": partial(_slow.bpe, merges=place / "merges.txt", settings=spaces),
         "vocabulary.spm": partial(_slow.sentencepiece, model_type=config["model_type"], settings={}),
     }
     for name, reader in files.items():

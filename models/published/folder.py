@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -305,11 +306,26 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
     """
     from safetensors.numpy import save
 
+    tokenizer, config, found = in_their_layout(model, size, tokenizer, arrays)
+    weights = published.load(model).weights(size)
+    segmented = any("segment" in weight.ours and len(arrays[weight.ours]) > 1 for weight in weights)
+    with new_folder(path) as fresh:
+        (fresh / "model.safetensors").write_bytes(save(found, metadata={"format": "pt"}))
+        (fresh / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        for name, text in _vocabulary.texts(tokenizer, size.length, segmented).items():
+            (fresh / name).write_text(text, encoding="utf-8")
+
+
+def in_their_layout(
+    model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]
+) -> tuple[Tokenizer, dict[str, Any], dict[str, np.ndarray]]:
+    """The vocabulary with its original ids, what config.json says, and the arrays by their names in `transformers`.
+
+    Raises what `write` raises.
+    """
     if model not in published.names():
         names = ", ".join(published.names())
         raise PublishedError(f"There is no published layout for {model}. There is one for {names}.")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise PublishedError(f"{path} is there already and not empty, so it is not overwritten. Give another folder.")
     table = published.load(model)
     if tokenizer.imported is None:
         padding = table.config(size, tokenizer.vocabulary).get("pad_token_id", 0)
@@ -322,22 +338,25 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
             f"positions by the id {config['pad_token_id']}. Train it with a vocabulary made here, which is renumbered."
         )
     found: dict[str, np.ndarray] = {}
-    weights = table.weights(size)
-    segmented = any("segment" in weight.ours and len(arrays[weight.ours]) > 1 for weight in weights)
-    for weight in weights:
+    for weight in table.weights(size):
         written = weight.write(np.asarray(arrays[weight.ours], np.float32))
         if weight.vocabulary:
             written = {name: _vocabulary.to_theirs(array, tokenizer) for name, array in written.items()}
         # One copy of what is used twice, as `save_pretrained` does; whoever loads it ties them again.
         found |= {name: array for name, array in written.items() if name not in weight.copies}
+    return tokenizer, config, found
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder that becomes ``path`` at the end, and is deleted after an error. ``path`` is new or an empty folder."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise PublishedError(f"{path} is there already and not empty, so it is not overwritten. Give another folder.")
     fresh = path.with_name(f".{path.name}.tmp")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
-        (fresh / "model.safetensors").write_bytes(save(found, metadata={"format": "pt"}))
-        (fresh / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        for name, text in _vocabulary.texts(tokenizer, size.length, segmented).items():
-            (fresh / name).write_text(text, encoding="utf-8")
+        yield fresh
         if path.exists():
             path.rmdir()
         fresh.rename(path)

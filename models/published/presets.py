@@ -1,0 +1,174 @@
+"""Writes our networks and vocabularies as presets of keras-hub, which its classes load with ``from_preset``.
+
+`ptmbench export --format keras_hub` calls it. `models.published._keras_hub` reads such folders, and its tables are run
+backwards here. A preset holds a backbone: the heads of the objective have no place in it. keras-hub builds the network
+and writes its files; this file fills in the weights. Whether keras-hub then computes the same vectors is checked in
+`bench.runs.published`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench.models import published
+from ptmbench.models.card import Size
+from ptmbench.models.published import Unsupported, _keras_arrays, _keras_hub, _vocabulary, folder
+from ptmbench.models.text.tokenizers import Tokenizer
+
+_NAMES = {
+    "DistilBertTokenizer": {},
+    "RobertaTokenizer": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+    "BartTokenizer": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+    "GPT2Tokenizer": {"sep": "<|endoftext|>"},
+}
+"""The classes of tokenizers that are written, and the spellings that keras-hub requires of special tokens, by role."""
+_ELSEWHERE = "Export with --format transformers."
+_ROLES = ("pad", "unk", "cls", "sep", "mask")
+_PROBES = {
+    "spaces at the ends of a text": " the  dog\n",
+    "spaces beyond ASCII": "the\u00a0dog\u3000and",
+    "control and format characters": "do\u200bg and\x07 the\ufeffdog",
+    "words of more than 100 bytes": "dog" * 40,
+    "composed and decomposed accents": "caf\u00e9 cafe\u0301 Z\u00fcrich",
+    "ligatures and compatibility characters": "\ufb01ne \u2460 \u212b",
+    "upper case beyond ASCII": "STRASSE \u00c5NGSTR\u00d6M \u0130",
+    "Chinese characters": "\u6771\u4eac\u90fd",
+    "Emoji": "the\U0001f600dog \U0001f468\u200d\U0001f469",
+    "spelled special tokens": "[MASK] the[SEP] <s> dog</s> <mask> <|endoftext|>",
+}
+"""Texts that keras-hub may cut otherwise, by what is special about them."""
+_PLAIN = "The quick dog, 12 of it: it's walking!"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What is in a new preset."""
+
+    backbone: str
+    """The name of its class in ``keras_hub.models``."""
+    places: list[int | None]
+    """The id in the preset of each id here; None for those that it lacks."""
+    unwritten: list[str]
+    """Weights that the backbone has no place for, by their names in `transformers`."""
+    deviations: list[str]
+    """Kinds of text that keras-hub's tokenizer cuts otherwise."""
+
+
+def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) -> Written:
+    """Writes ``arrays``, by path of variable, and ``tokenizer`` as a preset into the empty folder ``path``.
+
+    `Unsupported` for a model or a vocabulary that keras-hub does not compute as we do, and `PublishedError` for a model
+    without a layout.
+    """
+    import keras_hub
+
+    tokenizer, config, found = folder.in_their_layout(model, size, tokenizer, arrays)
+    name, settings = _keras_hub.backbone_of(model, config)
+    spelled = {"registered_name": f"keras_hub>{name}", "config": {"activation": "relu"} | settings}
+    table = published.load(model)
+    try:
+        table.size(_keras_hub.settings(spelled))
+    except Unsupported as error:
+        raise Unsupported(f"keras-hub's {name} computes another network than {model}: {error} {_ELSEWHERE}") from error
+    prefix = table.PREFIX
+    found = {key.removeprefix(prefix): array for key, array in found.items()}
+    if model == "roberta":
+        _fold_segments(found)
+    theirs = _tokenizer(keras_hub.models, name.replace("Backbone", "Tokenizer"), tokenizer)
+    backbone = getattr(keras_hub.models, name)(**settings, dtype="float32")
+    backbone.save_to_preset(str(path))
+    unwritten = _keras_arrays.fill(path / "model.weights.h5", config, found)
+    theirs.save_to_preset(str(path))
+    places, _ = _vocabulary.permutation(tokenizer)
+    return Written(backbone=name, places=places, unwritten=unwritten, deviations=_deviations(tokenizer, theirs, places))
+
+
+def _fold_segments(arrays: dict[str, np.ndarray]) -> None:
+    """Adds RoBERTa's only segment to all positions: keras-hub has no segments in it."""
+    segment = arrays.pop("embeddings.token_type_embeddings.weight")
+    arrays["embeddings.position_embeddings.weight"] = arrays["embeddings.position_embeddings.weight"] + segment
+
+
+def _tokenizer(classes: Any, name: str, tokenizer: Tokenizer) -> Any:
+    """keras-hub's tokenizer of the class ``name`` with the pieces of ``tokenizer``, which has its original ids."""
+    spec, kinds = tokenizer.imported["pieces"], {"DistilBertTokenizer": "wordpiece"}
+    if name not in _NAMES:
+        raise Unsupported(f"Vocabularies of keras-hub's {name} are not written here, only {', '.join(_NAMES)}.")
+    kind = kinds.get(name, "bpe")
+    if tokenizer.kind != kind:
+        raise Unsupported(
+            f"keras-hub's {name} reads vocabularies of the kind {kind}, and this one is {tokenizer.kind}. Pre-train "
+            f"with --tokenizer {kind}, or export with --format transformers."
+        )
+    pieces = _pieces(tokenizer, _NAMES[name])
+    arguments = _wordpiece(spec) if kind == "wordpiece" else _bpe(spec)
+    if kind == "wordpiece":
+        numbers = {number: piece for piece, number in pieces.items()}  # each id has a line, also those without a piece
+        arguments["vocabulary"] = [numbers.get(i, f"[none{i}]") for i in range(max(numbers) + 1)]
+    else:
+        arguments["vocabulary"] = pieces
+    try:
+        return getattr(classes, name)(**arguments)
+    except ValueError as error:
+        raise Unsupported(f"keras-hub's {name} does not take this vocabulary: {error}") from error
+
+
+def _pieces(tokenizer: Tokenizer, names: Mapping[str, str]) -> dict[str, int]:
+    """Every piece with its original id; special tokens are spelled as in ``names``, by role."""
+    spec, rows = tokenizer.imported["pieces"], tokenizer.imported["rows"]
+    found = dict(spec["model"]["vocab"]) | {t["content"]: t["id"] for t in spec.get("added_tokens") or ()}
+    renamed = {rows[_ROLES.index(role)]: name for role, name in names.items()}
+    renamed.pop(None, None)
+    spelled = {renamed.get(number, piece): number for piece, number in found.items()}
+    if len(spelled) != len(found):
+        raise Unsupported(f"The vocabulary has one of {', '.join(names.values())} twice.")
+    return spelled
+
+
+def _wordpiece(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of keras-hub's WordPiece that stand for the normalizer of ``spec``."""
+    normal = spec.get("normalizer") or {}
+    lower = normal.get("lowercase")
+    strips = normal.get("strip_accents")
+    usual = normal.get("type") == "BertNormalizer" and normal.get("clean_text")
+    if not usual or (spec.get("pre_tokenizer") or {}).get("type") != "BertPreTokenizer":
+        raise Unsupported(f"The vocabulary's texts are not normalised as keras-hub's WordPiece does. {_ELSEWHERE}")
+    return {
+        "lowercase": bool(lower),
+        "strip_accents": bool(lower if strips is None else strips),
+        "split_on_cjk": bool(normal.get("handle_chinese_chars")),
+    }
+
+
+def _bpe(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of keras-hub's BPE that stand for the steps of ``spec``; no text can spell a special token."""
+    normal, cut = spec.get("normalizer") or {"type": "Strip"}, spec.get("pre_tokenizer") or {}
+    steps = [step["type"] for step in normal.get("normalizers", [normal])]
+    if set(steps) - {"Strip"}:
+        raise Unsupported(
+            f"The vocabulary's texts are normalised ({', '.join(steps)}), and keras-hub's BPE takes them as they are. "
+            "Pre-train with a vocabulary that keeps upper case."
+        )
+    if cut.get("type") != "ByteLevel" or not cut.get("use_regex", True) or spec["model"].get("end_of_word_suffix"):
+        raise Unsupported("The vocabulary is no BPE over bytes that is cut into words as GPT-2's, as keras-hub's is.")
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in spec["model"]["merges"]]
+    return {
+        "merges": merges,
+        "add_prefix_space": bool(cut.get("add_prefix_space")),
+        "unsplittable_tokens": [],
+    }
+
+
+def _deviations(tokenizer: Tokenizer, theirs: Any, places: list[int | None]) -> list[str]:
+    """The kinds of text that ``theirs`` cuts otherwise; `Unsupported` where it is plain text."""
+
+    def same(text: str) -> bool:
+        (ours,) = tokenizer.encode([text])
+        return [places[number] for number in ours] == np.asarray(theirs(text)).tolist()
+
+    if not same(_PLAIN):
+        raise Unsupported(f"keras-hub's {type(theirs).__name__} cuts plain text otherwise than this vocabulary does.")
+    return [kind for kind, text in _PROBES.items() if not same(text)]

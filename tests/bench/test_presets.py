@@ -1,0 +1,141 @@
+"""Checkpoints as presets of keras-hub: loaded by its own classes, and imported again."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from ptmbench.bench.__main__ import main
+from ptmbench.bench.engine import checkpoint, networks
+from ptmbench.models.card import Size
+from ptmbench.models.published import PublishedError, _keras_arrays
+from ptmbench.models.text.tokenizers import Tokenizer
+from tests.models.published import made
+
+SIZE = Size(layers=2, width=16, heads=2, inner=24, length=400)
+TEXTS = [*made.HARD, *made.SPELLED]
+DEVIATIONS = {
+    "wordpiece": (
+        "spaces beyond ASCII, control and format characters, words of more than 100 bytes, Emoji",
+        {5, 7, 9, 10},
+    ),
+    "bpe": ("spaces at the ends of a text", {2, 3, 7}),
+}
+"""What the export says of vocabularies of a kind, and the `TEXTS` to which keras-hub gives other ids."""
+FAMILIES = [
+    pytest.param("distilbert", "wordpiece", "DistilBert"),
+    pytest.param("gpt2", "bpe", "GPT2"),
+    pytest.param("roberta", "bpe", "Roberta", marks=pytest.mark.slow),
+    pytest.param("bart", "bpe", "Bart", marks=pytest.mark.slow),
+]
+
+
+def save(path, model, kind, lowercase=False, size=320):
+    """A checkpoint of random weights at ``path``; returns its tokenizer and its network."""
+    tokenizer = Tokenizer.train(kind, made.TEXT, size, lowercase=lowercase)
+    network = networks.build(model, SIZE, tokenizer, 3)
+    rng = np.random.default_rng(1)
+    found = networks.weights(network.loss.variables)
+    arrays = {name: rng.normal(0, 0.3, array.shape).astype(np.float32) for name, array in found.items()}
+    networks.assign(network.loss.variables, arrays)
+    about = {"kind": "pretrained", "model": model, "shape": asdict(SIZE)}
+    checkpoint.write(path, about=about, arrays={"weights": arrays}, texts={"tokenizer.json": tokenizer.to_json()})
+    return tokenizer, network
+
+
+def export(path, out, *more):
+    return main(["export", str(path), "--format", "keras_hub", "--out", str(out), *more])
+
+
+@pytest.mark.parametrize(("model", "kind", "family"), FAMILIES)
+def test_keras_hub_gives_the_same_ids_and_vectors(model, kind, family, tmp_path, capsys):
+    import keras_hub
+
+    tokenizer, network = save(tmp_path / "c", model, kind)
+    assert export(tmp_path / "c", tmp_path / "p") == 0
+    said, deviating = DEVIATIONS[kind]
+    assert f"keras-hub's tokenizer gives other ids for texts with: {said}." in capsys.readouterr().err
+    theirs = getattr(keras_hub.models, f"{family}Tokenizer").from_preset(str(tmp_path / "p"))
+    ids = [np.asarray(theirs(text)).tolist() for text in TEXTS]
+    swapped = {0: 1, 1: 0} if model == "roberta" else {}
+    ours = [[swapped.get(number, number) for number in row] for row in tokenizer.encode(TEXTS)]
+    assert {n for n, (a, b) in enumerate(zip(ids, ours, strict=True)) if a != b} == deviating
+    assert theirs.end_token_id == tokenizer.vocabulary.sep
+    assert model == "gpt2" or theirs.start_token_id == tokenizer.vocabulary.cls
+
+    backbone = getattr(keras_hub.models, f"{family}Backbone").from_preset(str(tmp_path / "p"))
+    row = tokenizer.vocabulary.template.lay(tokenizer.encode(["The dog sleeps in K\u00f6ln."]))[0]
+    tokens = np.array([row], np.int32)
+    answer = backbone({name: np.ones_like(tokens) if "mask" in name else tokens for name in backbone.input})
+    answer = answer if isinstance(answer, dict) else {"sequence_output": answer}
+    vectors = np.asarray(answer.get("encoder_sequence_output", answer.get("sequence_output")))
+    expected = np.asarray(network.encoder({"tokens": tokens, "segments": tokens * 0}).tokens)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("model", "kind", "family"), FAMILIES)
+def test_a_preset_becomes_the_same_checkpoint_again(model, kind, family, tmp_path, capsys):
+    """All weights of the encoder and the decoder; the heads of the objective have no place in a preset. RoBERTa's only
+    segment is in its positions then, and stays there."""
+    tokenizer, _ = save(tmp_path / "c", model, kind)
+    names = "cdef" if model == "roberta" else "cd"
+    for before, after in zip(names, names[1:], strict=False):
+        assert export(tmp_path / before, tmp_path / f"p{after}") == 0
+        assert main(["import", str(tmp_path / f"p{after}"), "--out", str(tmp_path / after)]) == 0
+    first, last = (checkpoint.read(tmp_path / name) for name in names[-2:])
+    again = Tokenizer.load(last.path("tokenizer.json"))
+    assert again.vocabulary.size == tokenizer.vocabulary.size
+    same = [text for n, text in enumerate(TEXTS) if n not in DEVIATIONS[kind][1]]
+    assert again.encode(same) == tokenizer.encode(same)
+    before, after = first.arrays(), last.arrays()
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert all(name.startswith("mlm/") for name in changed)
+    if model in ("gpt2", "bart"):  # without heads
+        assert first.weights_sha256 == last.weights_sha256
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "reason"),
+    [
+        ("bert", "wordpiece", "BertBackbone computes another network than bert: its hidden_act is 'gelu_new'"),
+        ("t5_1_1", "wordpiece", "T5Backbone computes another network than t5_1_1: its feed_forward_proj"),
+        ("mpnet", "wordpiece", "keras-hub has no backbone for mpnet. Presets are written of albert, bart, distilbert"),
+        ("elmo", "wordpiece", "There is no published layout for elmo"),
+        ("gpt2", "wordpiece", "GPT2Tokenizer reads vocabularies of the kind bpe, and this one is wordpiece"),
+    ],
+)
+def test_what_keras_hub_cannot_hold_is_refused(model, kind, reason, tmp_path, capsys):
+    save(tmp_path / "c", model, kind)
+    assert export(tmp_path / "c", tmp_path / "p") == 4
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "p").exists()
+
+
+def test_lower_case_is_refused_for_bytes_and_kept_for_words(tmp_path, capsys):
+    import keras_hub
+
+    save(tmp_path / "b", "gpt2", "bpe", lowercase=True)
+    assert export(tmp_path / "b", tmp_path / "p") == 4
+    assert "normalised (Lowercase, Strip), and keras-hub's BPE takes them as they are" in capsys.readouterr().err
+    tokenizer, _ = save(tmp_path / "w", "distilbert", "wordpiece", lowercase=True)
+    assert export(tmp_path / "w", tmp_path / "q") == 0
+    assert "ligatures and compatibility characters" in capsys.readouterr().err
+    theirs = keras_hub.models.DistilBertTokenizer.from_preset(str(tmp_path / "q"))
+    text = "Cr\u00e8me in Z\u00dcRICH"
+    assert np.asarray(theirs(text)).tolist() == tokenizer.encode([text])[0]
+
+
+def test_a_preset_that_computes_something_else_is_not_kept(tmp_path, capsys, monkeypatch):
+    save(tmp_path / "c", "distilbert", "wordpiece")
+    fill, name = _keras_arrays.fill, "transformer.layer.1.ffn.lin1.weight"
+    with monkeypatch.context() as patch:
+        wrong = lambda path, config, arrays: fill(path, config, arrays | {name: arrays[name] * 1.01})  # noqa: E731
+        patch.setattr(_keras_arrays, "fill", wrong)
+        assert export(tmp_path / "c", tmp_path / "p") == 4
+    assert "more than the tolerance of 2e-05. Nothing was written." in capsys.readouterr().err
+    assert not (tmp_path / "p").exists()
+    assert export(tmp_path / "c", tmp_path / "p") == 0
+    file, config = tmp_path / "p" / "model.weights.h5", {"model_type": "distilbert", "n_layers": 2}
+    with pytest.raises(PublishedError, match="has the weights layers/.*, and the model here has none"):
+        _keras_arrays.fill(file, config, {})

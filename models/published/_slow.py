@@ -15,6 +15,8 @@ from ptmbench.models.published import PublishedError
 _LARGEST = 1 << 26
 """Bytes of a vocabulary."""
 _MOST_EXTRA = 1 << 16
+MADE_HERE = "ptmbench"
+"""The name of the normalizer in models of the sentencepiece package that `models.published.presets` writes."""
 SLOW = ("vocab.txt", "prophetnet.tokenizer", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
 
 
@@ -138,7 +140,9 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
     unk, before = proto.trainer_spec.unk_id, []
     marked = [piece.piece for piece in proto.pieces if piece.type in (piece.CONTROL, piece.USER_DEFINED)]
     marked.append(pieces[unk][0])
-    if model_type == "t5":
+    if proto.normalizer_spec.name == MADE_HERE:  # its table and pieces are whole
+        before = [normalizers.Strip()]
+    elif model_type == "t5":
         extra = [f"<extra_id_{i}>" for i in reversed(range(_few(settings, "extra_ids", 100)))]
         pieces, marked = [*pieces, *((piece, 0.0) for piece in extra)], [*marked, *extra]
     elif model_type == "pegasus":  # padding and end, then room up to 103, then the text

@@ -63,7 +63,7 @@ def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, A
     """The tokenizer ``spec`` of ``folder``, renumbered; ``settings`` are those of tokenizer_config.json."""
     try:
         _check_charsmaps(spec.get("normalizer"))
-        ids = _ids(spec)
+        ids = numbers_of(spec)
         rows = [_role(name, ids, settings, config) for name in _ROLES] + _sentinels(ids)
         template = _templates.found(spec, rows, str(config.get("model_type")))
         size = _size(ids, rows, config)
@@ -207,7 +207,7 @@ def _ours(tokenizer: Tokenizer, rows: Sequence[int]) -> dict[str, Any]:
     return spec
 
 
-def _ids(spec: Mapping[str, Any]) -> dict[str, int]:
+def numbers_of(spec: Mapping[str, Any]) -> dict[str, int]:
     """Every token's id in the original, added tokens included."""
     vocab = spec["model"]["vocab"]
     pieces = {piece: i for i, (piece, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)

@@ -6,6 +6,8 @@ and writes its files; this file fills in the weights. Whether keras-hub then com
 `bench.runs.published`.
 """
 
+import base64
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ import numpy as np
 
 from ptmbench.models import published
 from ptmbench.models.card import Size
-from ptmbench.models.published import Unsupported, _keras_arrays, _keras_hub, _vocabulary, folder
+from ptmbench.models.published import Unsupported, _keras_arrays, _keras_hub, _slow, _vocabulary, folder
 from ptmbench.models.text.tokenizers import Tokenizer
 
 _NAMES = {
@@ -23,8 +25,12 @@ _NAMES = {
     "RobertaTokenizer": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
     "BartTokenizer": {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
     "GPT2Tokenizer": {"sep": "<|endoftext|>"},
+    "AlbertTokenizer": {"pad": "<pad>", "unk": "<unk>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
+    "T5Tokenizer": {"pad": "<pad>", "unk": "<unk>", "sep": "</s>"},
 }
-"""The classes of tokenizers that are written, and the spellings that keras-hub requires of special tokens, by role."""
+"""The spellings that keras-hub's classes of tokenizers require of special tokens, by role."""
+_KINDS = {"DistilBertTokenizer": "wordpiece", "AlbertTokenizer": "unigram", "T5Tokenizer": "unigram"}
+"""The kind of a class's vocabularies; BPE for all others."""
 _ELSEWHERE = "Export with --format transformers."
 _ROLES = ("pad", "unk", "cls", "sep", "mask")
 _PROBES = {
@@ -35,6 +41,7 @@ _PROBES = {
     "composed and decomposed accents": "caf\u00e9 cafe\u0301 Z\u00fcrich",
     "ligatures and compatibility characters": "\ufb01ne \u2460 \u212b",
     "upper case beyond ASCII": "STRASSE \u00c5NGSTR\u00d6M \u0130",
+    "the sign for spaces (U+2581)": "the \u2581\u2581 dog",
     "Chinese characters": "\u6771\u4eac\u90fd",
     "Emoji": "the\U0001f600dog \U0001f468\u200d\U0001f469",
     "spelled special tokens": "[MASK] the[SEP] <s> dog</s> <mask> <|endoftext|>",
@@ -94,22 +101,21 @@ def _fold_segments(arrays: dict[str, np.ndarray]) -> None:
 
 def _tokenizer(classes: Any, name: str, tokenizer: Tokenizer) -> Any:
     """keras-hub's tokenizer of the class ``name`` with the pieces of ``tokenizer``, which has its original ids."""
-    spec, kinds = tokenizer.imported["pieces"], {"DistilBertTokenizer": "wordpiece"}
-    if name not in _NAMES:
-        raise Unsupported(f"Vocabularies of keras-hub's {name} are not written here, only {', '.join(_NAMES)}.")
-    kind = kinds.get(name, "bpe")
+    spec, kind = tokenizer.imported["pieces"], _KINDS.get(name, "bpe")
     if tokenizer.kind != kind:
         raise Unsupported(
             f"keras-hub's {name} reads vocabularies of the kind {kind}, and this one is {tokenizer.kind}. Pre-train "
             f"with --tokenizer {kind}, or export with --format transformers."
         )
     pieces = _pieces(tokenizer, _NAMES[name])
-    arguments = _wordpiece(spec) if kind == "wordpiece" else _bpe(spec)
+    numbers = {number: piece for piece, number in pieces.items()}
+    lines = [numbers.get(i, f"[none{i}]") for i in range(max(numbers) + 1)]  # also for ids without a piece
     if kind == "wordpiece":
-        numbers = {number: piece for piece, number in pieces.items()}  # each id has a line, also those without a piece
-        arguments["vocabulary"] = [numbers.get(i, f"[none{i}]") for i in range(max(numbers) + 1)]
+        arguments = {"vocabulary": lines, **_wordpiece(spec)}
+    elif kind == "bpe":
+        arguments = {"vocabulary": pieces, **_bpe(spec)}
     else:
-        arguments["vocabulary"] = pieces
+        arguments = {"proto": _unigram(tokenizer, lines)}
     try:
         return getattr(classes, name)(**arguments)
     except ValueError as error:
@@ -118,10 +124,9 @@ def _tokenizer(classes: Any, name: str, tokenizer: Tokenizer) -> Any:
 
 def _pieces(tokenizer: Tokenizer, names: Mapping[str, str]) -> dict[str, int]:
     """Every piece with its original id; special tokens are spelled as in ``names``, by role."""
-    spec, rows = tokenizer.imported["pieces"], tokenizer.imported["rows"]
-    found = dict(spec["model"]["vocab"]) | {t["content"]: t["id"] for t in spec.get("added_tokens") or ()}
+    rows = tokenizer.imported["rows"]
+    found = _vocabulary.numbers_of(tokenizer.imported["pieces"])
     renamed = {rows[_ROLES.index(role)]: name for role, name in names.items()}
-    renamed.pop(None, None)
     spelled = {renamed.get(number, piece): number for piece, number in found.items()}
     if len(spelled) != len(found):
         raise Unsupported(f"The vocabulary has one of {', '.join(names.values())} twice.")
@@ -160,6 +165,58 @@ def _bpe(spec: Mapping[str, Any]) -> dict[str, Any]:
         "add_prefix_space": bool(cut.get("add_prefix_space")),
         "unsplittable_tokens": [],
     }
+
+
+def _unigram(tokenizer: Tokenizer, lines: list[str]) -> bytes:
+    """A model of the sentencepiece package with the pieces ``lines``. No text can spell a special token.
+
+    The package's rule nmt_nfkc stands for NFKC and one space for any white space; a table of characters that the
+    vocabulary was imported with stays.
+    """
+    from sentencepiece import sentencepiece_model_pb2
+
+    spec, rows = tokenizer.imported["pieces"], tokenizer.imported["rows"]
+    normal = spec.get("normalizer") or {"type": "none"}
+    steps = normal.get("normalizers", [normal])
+    if others := {step["type"] for step in steps} - {"NFKC", "Precompiled", "Replace", "Strip"}:
+        raise Unsupported(
+            f"The vocabulary's texts are normalised ({', '.join(sorted(others))}), which keras-hub's tokenizer does "
+            f"not do. {_ELSEWHERE}"
+        )
+    model = sentencepiece_model_pb2.ModelProto()
+    model.normalizer_spec.name = _slow.MADE_HERE
+    tables = [base64.b64decode(step["precompiled_charsmap"]) for step in steps if step["type"] == "Precompiled"]
+    model.normalizer_spec.precompiled_charsmap = tables[0] if tables else _nfkc()
+    trainer = model.trainer_spec
+    trainer.model_type, trainer.vocab_size = trainer.UNIGRAM, len(lines)
+    pad, unk, cls, sep, *_ = (-1 if row is None else row for row in rows)
+    trainer.pad_id, trainer.unk_id, trainer.bos_id, trainer.eos_id = pad, unk, cls, sep
+    special = {row for row in rows if row is not None}
+    special |= {token["id"] for token in spec.get("added_tokens") or () if token["special"]}
+    scores = [score for _, score in spec["model"]["vocab"]]
+    for number, line in enumerate(lines):
+        piece = model.pieces.add(piece=line, score=scores[number] if number < len(scores) else 0.0)
+        known = number not in special and not line.startswith("[none")
+        piece.type = piece.UNKNOWN if number == unk else piece.NORMAL if known else piece.CONTROL
+    return model.SerializeToString()
+
+
+def _nfkc() -> bytes:
+    """The sentencepiece package's table of characters for nmt_nfkc, which it puts into every model that it trains."""
+    from sentencepiece import SentencePieceTrainer, sentencepiece_model_pb2
+
+    trained = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(["a"]),
+        model_writer=trained,
+        model_type="char",
+        vocab_size=8,
+        hard_vocab_limit=False,
+        normalization_rule_name="nmt_nfkc",
+        minloglevel=2,
+    )
+    model = sentencepiece_model_pb2.ModelProto.FromString(trained.getvalue())
+    return model.normalizer_spec.precompiled_charsmap
 
 
 def _deviations(tokenizer: Tokenizer, theirs: Any, places: list[int | None]) -> list[str]:

@@ -142,7 +142,8 @@ def _difference(preset: Path, written: presets.Written, network: Any, tokenizer:
 
     backbone = getattr(keras_hub.models, written.backbone).from_preset(str(preset), dtype="float32")
     length = min(network.encoder.length or _PRESET_LENGTH, _PRESET_LENGTH)
-    known = np.array([number for number in range(len(written.places)) if written.places[number] is not None])
+    absent = tokenizer.vocabulary.absent  # their logits are far below all others here
+    known = np.array([n for n, place in enumerate(written.places) if place is not None and n not in absent])
     ours = np.random.default_rng(0).choice(known[known > tokenizer.vocabulary.mask], (2, length))
     present = np.arange(length) < np.array([[length], [length * 2 // 3]])
     theirs = np.array([-1 if place is None else place for place in written.places])[ours] * present

@@ -123,14 +123,12 @@ def _tokenizer(classes: Any, name: str, tokenizer: Tokenizer) -> Any:
 
 
 def _pieces(tokenizer: Tokenizer, names: Mapping[str, str]) -> dict[str, int]:
-    """Every piece with its original id; special tokens are spelled as in ``names``, by role."""
+    """Every piece with its original id; special tokens are spelled as in ``names``, by role, which the vocabulary may
+    have already."""
     rows = tokenizer.imported["rows"]
     found = _vocabulary.numbers_of(tokenizer.imported["pieces"])
-    renamed = {rows[_ROLES.index(role)]: name for role, name in names.items()}
-    spelled = {renamed.get(number, piece): number for piece, number in found.items()}
-    if len(spelled) != len(found):
-        raise Unsupported(f"The vocabulary has one of {', '.join(names.values())} twice.")
-    return spelled
+    renamed = {rows[_ROLES.index(role)]: name for role, name in names.items() if name not in found}
+    return {renamed.get(number, piece): number for piece, number in found.items()}
 
 
 def _wordpiece(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,8 +183,10 @@ def _unigram(tokenizer: Tokenizer, lines: list[str]) -> bytes:
         )
     model = sentencepiece_model_pb2.ModelProto()
     model.normalizer_spec.name = _slow.MADE_HERE
-    tables = [base64.b64decode(step["precompiled_charsmap"]) for step in steps if step["type"] == "Precompiled"]
-    model.normalizer_spec.precompiled_charsmap = tables[0] if tables else _nfkc()
+    for step in steps:
+        if step["type"] in ("NFKC", "Precompiled"):
+            table = base64.b64decode(step["precompiled_charsmap"]) if step["type"] == "Precompiled" else _nfkc()
+            model.normalizer_spec.precompiled_charsmap = table
     trainer = model.trainer_spec
     trainer.model_type, trainer.vocab_size = trainer.UNIGRAM, len(lines)
     pad, unk, cls, sep, *_ = (-1 if row is None else row for row in rows)

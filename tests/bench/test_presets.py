@@ -2,15 +2,17 @@
 
 from dataclasses import asdict
 
+import h5py
 import numpy as np
 import pytest
 
+import ptmbench
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, _keras_arrays
 from ptmbench.models.text.tokenizers import Tokenizer
-from tests.models.published import made
+from tests.models.published import made, presets
 
 SIZE = Size(layers=2, width=16, heads=2, inner=24, length=400)
 TEXTS = [*made.HARD, *made.SPELLED]
@@ -100,6 +102,39 @@ def test_a_preset_becomes_the_same_checkpoint_again(model, kind, family, tmp_pat
         assert first.weights_sha256 == last.weights_sha256
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["distilbert", "gpt2", "roberta", "bart", "t5"])
+def test_a_preset_by_keras_hub_comes_back_bit_for_bit(model, tmp_path):
+    presets.save(model, tmp_path / "p")
+    assert main(["import", str(tmp_path / "p"), "--out", str(tmp_path / "c")]) == 0
+    assert export(tmp_path / "c", tmp_path / "q") == 0
+    arrays = [{}, {}]
+    for found, name in zip(arrays, "pq", strict=True):
+        with h5py.File(tmp_path / name / "model.weights.h5") as file:
+            file.visititems(
+                lambda key, part, found=found: found.update({key: part[()]} if hasattr(part, "shape") else {})
+            )
+    before, after = ({key: array for key, array in found.items() if array.dtype.kind == "f"} for found in arrays)
+    assert before.keys() == after.keys()
+    assert [key for key in before if not np.array_equal(before[key], after[key])] == []
+    tokenizer = Tokenizer.load(tmp_path / "c" / "tokenizer.json")
+    assert main(["import", str(tmp_path / "q"), "--out", str(tmp_path / "d")]) == 0
+    again = Tokenizer.load(tmp_path / "d" / "tokenizer.json")
+    assert again.encode(TEXTS) == tokenizer.encode(TEXTS)
+    assert again.vocabulary == tokenizer.vocabulary
+    first, last = (checkpoint.read(tmp_path / name) for name in "cd")
+    assert first.weights_sha256 == last.weights_sha256
+
+
+@pytest.mark.slow
+def test_normalisation_that_keras_hub_lacks_is_refused(tmp_path, capsys):
+    presets.save("albert", tmp_path / "p")
+    assert main(["import", str(tmp_path / "p"), "--out", str(tmp_path / "c")]) == 0
+    assert export(tmp_path / "c", tmp_path / "q") == 4
+    said = "normalised (Lowercase, NFKD, StripAccents), which keras-hub's tokenizer does not do. Export with"
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("model", "kind", "reason"),
     [
@@ -140,7 +175,8 @@ def test_a_preset_that_computes_something_else_is_not_kept(tmp_path, capsys, mon
         assert export(tmp_path / "c", tmp_path / "p") == 4
     assert "more than the tolerance of 2e-05. Nothing was written." in capsys.readouterr().err
     assert not (tmp_path / "p").exists()
-    assert export(tmp_path / "c", tmp_path / "p") == 0
+    answer = ptmbench.export(tmp_path / "c", format="keras_hub", out=tmp_path / "p")
+    assert answer == {"format": "keras_hub", "out": str(tmp_path / "p")}
     file, config = tmp_path / "p" / "model.weights.h5", {"model_type": "distilbert", "n_layers": 2}
     with pytest.raises(PublishedError, match="has the weights layers/.*, and the model here has none"):
         _keras_arrays.fill(file, config, {})

@@ -34,6 +34,9 @@ _KINDS = {"DistilBertTokenizer": "wordpiece", "AlbertTokenizer": "unigram", "T5T
 _ELSEWHERE = "Export with --format transformers."
 _ROLES = ("pad", "unk", "cls", "sep", "mask")
 _PROBES = {
+    "no characters": "",
+    "numbers of more than three digits": "in 2024 12345 it",
+    "upper case before an apostrophe": "DON'T WE'LL",
     "spaces at the ends of a text": " the  dog\n",
     "spaces beyond ASCII": "the\u00a0dog\u3000and",
     "control and format characters": "do\u200bg and\x07 the\ufeffdog",
@@ -220,11 +223,15 @@ def _nfkc() -> bytes:
 
 
 def _deviations(tokenizer: Tokenizer, theirs: Any, places: list[int | None]) -> list[str]:
-    """The kinds of text that ``theirs`` cuts otherwise; `Unsupported` where it is plain text."""
+    """The kinds of text that ``theirs`` cuts otherwise, called directly or in `tf.data`, for which keras-hub has one
+    implementation each. Raises `Unsupported` where plain text is cut otherwise."""
+    import tensorflow as tf
+
+    traced = tf.function(theirs, input_signature=[tf.TensorSpec((), tf.string)])
 
     def same(text: str) -> bool:
-        (ours,) = tokenizer.encode([text])
-        return [places[number] for number in ours] == np.asarray(theirs(text)).tolist()
+        ours = [places[number] for number in tokenizer.encode([text])[0]]
+        return ours == np.asarray(theirs(text)).tolist() == traced(tf.constant(text)).numpy().tolist()
 
     if not same(_PLAIN):
         raise Unsupported(f"keras-hub's {type(theirs).__name__} cuts plain text otherwise than this vocabulary does.")

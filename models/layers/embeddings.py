@@ -98,7 +98,7 @@ class Embeddings(Layer):
         """``positions`` [B, T], or [T], are 0 to T - 1 where not given; ``table`` are another layer's token vectors;
         ``batch`` has the channels of the configuration, int32 [B, T]."""
         config = self.config
-        x = self.tokens(tokens) if config.tokens is not None else tf.gather(table, tokens)  # [B, T, E]
+        x = self.words(tokens, table, batch)  # [B, T, E]
         if config.scale != 1.0:
             x *= config.scale
         if config.positions is not None:
@@ -113,6 +113,10 @@ class Embeddings(Layer):
         for name, _ in config.channels:
             x += tf.reshape(getattr(self, name)(tf.abs(batch[name])), [-1, x.shape[-1]])
         return self.ended(x, drop, batch)
+
+    def words(self, tokens: tf.Tensor, table: Any = None, batch: Any = None) -> tf.Tensor:
+        """The vectors [B, T, E] of tokens alone; the arguments are those of `call`."""
+        return self.tokens(tokens) if self.config.tokens is not None else tf.gather(table, tokens)
 
     def ended(self, x: tf.Tensor, drop: Drop = NO_DROP, batch: Any = None) -> tf.Tensor:
         """The sum x [N, E], normalised."""

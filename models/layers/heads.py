@@ -17,6 +17,7 @@ from ptmbench.models.layers.config import (
     EncoderConfig,
     LinearConfig,
     NormConfig,
+    OutputConfig,
     Shape,
     StackConfig,
     Start,
@@ -88,6 +89,18 @@ class MaskedLmConfig(HeadConfig):
 
     def row_flops(self, length: int) -> float:
         return self.predicted_flops(predicted(self.rate, length))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WidenedLmConfig(MaskedLmConfig):
+    """MobileBERT's: token vectors are ``embedding`` dimensions wide, and a table of the output layer's own has the
+    other columns, up to ``inner``."""
+
+    embedding: int
+
+    def parts(self) -> Iterator[tuple[str, Config]]:
+        yield from super().parts()
+        yield "extra", OutputConfig(rows=self.vocabulary, width=self.inner - self.embedding)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers.blocks import ACTIVATIONS
 from ptmbench.models.layers.core import Layer, made_from
-from ptmbench.models.layers.heads import MaskedLmConfig, PseudoMaskedConfig, TiedLmConfig
+from ptmbench.models.layers.heads import MaskedLmConfig, PseudoMaskedConfig, TiedLmConfig, WidenedLmConfig
 from ptmbench.models.layers.products import product
 from ptmbench.models.objective import Part
 from ptmbench.models.objectives import _absent
@@ -127,8 +127,12 @@ class MaskedLm(Part, Layer):
         """Scores [N, V] of every piece from the ``vectors`` [N, D] of N places."""
         x = ACTIVATIONS[self.config.activation](self.transform(vectors))
         x = self.norm(x)  # [N, E]
-        logits = tf.nn.bias_add(product(x, self.owner.token_embedding, transposed=True), self.output_bias)
+        logits = tf.nn.bias_add(product(x, self.output_table(), transposed=True), self.output_bias)
         return _absent.masked(tf.cast(logits, tf.float32), self.config.absent)
+
+    def output_table(self) -> Any:
+        """The kernel of the output layer, [V, E]."""
+        return self.owner.token_embedding
 
     def fill(self, encoding: Any, places: tf.Tensor) -> tf.Tensor:
         """Scores [B, V] of every piece at one place [B] of each row."""
@@ -151,6 +155,15 @@ class MaskedLm(Part, Layer):
 
     def call(self, encoding: Any, batch: dict[str, Any], totals: dict[str, Any]) -> dict[str, Any]:
         return self.score(self.logits(encoding.tokens, batch["masked_positions"]), batch, totals)
+
+
+@made_from(WidenedLmConfig)
+class WidenedLm(MaskedLm):
+    """A head whose output layer has the token embedding [V, E] and further columns of its own."""
+
+    def output_table(self) -> tf.Tensor:
+        """The kernel of the output layer, [V, I]."""
+        return tf.concat([tf.convert_to_tensor(self.owner.token_embedding), self.extra.whole()], axis=1)
 
 
 @made_from(TiedLmConfig)

@@ -89,6 +89,12 @@ HAND = {
         2 * LAYER + 2 * 32 + 2 * 64 / 10,
         2 * LAYER + 2 * 32 + 2 * 64 / 10 + 2 * (8 * 4 + 4 * 100) * 2 / 10 + 2 * 16 / 10,
     ),
+    # Inside of a layer 2 dimensions: three products from or to 8, values from 8, 4 x 16; queries and keys 2 x 4, output
+    # 2 x 2; 2 x 10 x 2 over the keys; four times 2 x 2 x 16. Trigrams of vectors of 2: 6 x 8.
+    "mobilebert": (
+        2 * 2 * (64 + 12 + 40 + 256) + 2 * 48,
+        2 * 2 * (64 + 12 + 40 + 256) + 2 * 48 + MASKED + 2 * 16 / 10,
+    ),
     # Two heads reach the vocabulary; that of the edges reads 3 x 8 numbers, and has a second layer.
     "spanbert": (2 * LAYER, 2 * LAYER + MASKED + 2 * (3 * 64 + 64 + 800) * 2 / 10),
     # A trigram is shuffled besides the 2 masked tokens, and there are three classes.

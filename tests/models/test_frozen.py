@@ -4,6 +4,7 @@ import pytest
 
 from tests.models import frozen
 from tests.models.frozen import (
+    bottleneck,
     distillation,
     ernie_thu,
     inner_distillation,
@@ -15,7 +16,18 @@ from tests.models.frozen import (
     xlm,
 )
 
-_MODULES = (distillation, ernie_thu, inner_distillation, keras_hub, networks, recurrent, regions, word_vectors, xlm)
+_MODULES = (
+    bottleneck,
+    distillation,
+    ernie_thu,
+    inner_distillation,
+    keras_hub,
+    networks,
+    recurrent,
+    regions,
+    word_vectors,
+    xlm,
+)
 OURS = {name: compute for module in _MODULES for name, compute in module.OURS.items()}
 
 

@@ -50,6 +50,8 @@ def extension(encoder: Any, settings: Own) -> Extension:
     blocks = [layer for layer in layers if isinstance(layer, Block)]
     if not blocks:
         raise NotApplicable("no-seams", "because this model's layers have no places for adapters.")
+    if any(block.config.attention.width != encoder.width for block in blocks):
+        raise NotApplicable("no-seams", "because adapters have one width, and this model's layers are narrower inside.")
     new = []
     for block in blocks:
         for seam in SEAMS:

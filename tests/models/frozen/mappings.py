@@ -160,3 +160,52 @@ def elmo_shapes(network: Any) -> dict[str, tuple[int, ...]]:
             found[f"{place}/B"] = (4 * layer.config.cells,)
             found[f"{place}/W_P_0"] = (layer.config.cells, network.state)
     return found
+
+
+def mobilebert(weights: Arrays, settings: Any) -> dict[str, np.ndarray]:
+    """`transformers.MobileBertModel` with or without the heads of `MobileBertForPreTraining`, by the paths of our
+    variables; ``settings`` is our encoder's configuration. The vector of padding is zeros on both sides."""
+    values, start = {}, "mobilebert." if any(name.startswith("mobilebert.") for name in weights) else ""
+
+    def linear(ours: str, *theirs: str) -> None:
+        values[f"{ours}/kernel"] = np.concatenate([weights[f"{one}.weight"].T for one in theirs], axis=1)
+        values[f"{ours}/bias"] = np.concatenate([weights[f"{one}.bias"] for one in theirs])
+
+    def norm(ours: str, theirs: str) -> None:
+        values[f"{ours}/scale"], values[f"{ours}/bias"] = weights[f"{theirs}.weight"], weights[f"{theirs}.bias"]
+
+    given = f"{start}embeddings."
+    for ours, theirs in (("tokens", "word"), ("positions", "position"), ("segments", "token_type")):
+        values[f"encoder/embeddings/{ours}/table"] = weights[f"{given}{theirs}_embeddings.weight"].copy()
+    values["encoder/embeddings/tokens/table"][0] = 0.0
+    linear("encoder/embeddings/trigrams", f"{given}embedding_transformation")
+    norm("encoder/embeddings/norm", f"{given}LayerNorm")
+    block = settings.stack.block
+    for index in range(settings.stack.layers):
+        layer, place = f"{start}encoder.layer.{index}.", f"encoder/stack/layer_{index}/"
+        entries = {"entry": "input"} | ({"query_entry": "attention"} if block.reads == "shared" else {})
+        for ours, theirs in entries.items():
+            linear(f"{place}{ours}", f"{layer}bottleneck.{theirs}.dense")
+            norm(f"{place}{ours}_norm", f"{layer}bottleneck.{theirs}.LayerNorm")
+        linear(f"{place}attention/query_key", f"{layer}attention.self.query", f"{layer}attention.self.key")
+        linear(f"{place}attention/value", f"{layer}attention.self.value")
+        linear(f"{place}attention/projection", f"{layer}attention.output.dense")
+        norm(f"{place}attention_norm", f"{layer}attention.output.LayerNorm")
+        fed = {f"feed_forward_{number}": f"{layer}ffn.{number}." for number in range(block.feed_forwards - 1)}
+        for ours, theirs in (fed | {"feed_forward": layer}).items():
+            linear(f"{place}{ours}/inner", f"{theirs}intermediate.dense")
+            linear(f"{place}{ours}/outer", f"{theirs}output.dense")
+            norm(f"{place}{ours}_norm", f"{theirs}output.LayerNorm")
+        linear(f"{place}exit", f"{layer}output.bottleneck.dense")
+        norm(f"{place}norm", f"{layer}output.bottleneck.LayerNorm")
+    if settings.pooler is not None:
+        linear("encoder/pooler", f"{start}pooler.dense")
+    if "cls.predictions.bias" in weights:
+        linear("mlm/transform", "cls.predictions.transform.dense")
+        norm("mlm/norm", "cls.predictions.transform.LayerNorm")
+        values["mlm/extra/table"] = weights["cls.predictions.dense.weight"].T
+        values["mlm/output_bias"] = weights["cls.predictions.bias"]
+        linear("nsp/scores", "cls.seq_relationship")
+        for name in ("nsp/scores/kernel", "nsp/scores/bias"):  # their class 1 is a random second text
+            values[name] = values[name][..., ::-1]
+    return values

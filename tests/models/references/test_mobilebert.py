@@ -1,8 +1,8 @@
 """MobileBERT, MobileBERT-tiny and IB-BERT against `transformers`: layers, pooled vector, both heads and the loss.
 
 The vector of padding is set to zeros on both sides. The reference begins with it and never changes it; here it does not
-reach a trigram, whatever it is. All layer norms have the configuration's epsilon of 1e-12: the class forgets it in two of
-seven places, where it has torch's 1e-5, which moves IB-BERT's vectors by up to 2e-4.
+reach a trigram, whatever it is. All layer norms have the configuration's epsilon of 1e-12: the class forgets it in two
+of seven places, where it has torch's 1e-5, which moves IB-BERT's vectors by up to 2e-4.
 """
 
 import numpy as np

@@ -8,7 +8,12 @@ Source: Sun et al. (2020), and the configurations of the authors' code (google-r
     MobileBERT-tiny  D / 4   "narrow"  2                    "no_norm"     "relu"      L-24_H-128_B-512_A-4_F-2_tiny_OPT
     IB-BERT          2 D     "wide"    1                    "layer_norm"  "gelu"      L-24_H-1024_B-512_A-4
 
-None of them has a pooler for MobileBERT: the first token's vector is the pooled one.
+Both MobileBERTs have no pooler: the first token's vector is the pooled one.
+
+The products into and inside of a block begin with Glorot's deviations, not with the authors' 0.02. Nothing normalises
+the vectors there, so 0.02 leaves scores of attention of about 1e-7 in narrow networks, which float32 can not train. The
+authors have the teacher's layers to imitate, one after the other. MobileBERT-mini (B 16, T 32, rate 1e-3) after 300
+steps: loss 7.00 and 7.36 for two seeds, and 7.14 and 7.50 with 0.02 everywhere.
 """
 
 from ptmbench.models.architectures.encoders import SINUSOIDS

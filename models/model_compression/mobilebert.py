@@ -38,6 +38,7 @@ CARD = Card(
     representation=Representation.CONTEXTUAL,
     architecture=Architecture.TRANSFORMER_ENCODER,
     objectives=("mlm", "nsp"),
+    extensions=("distillation",),
     loss="L_MLM + L_NSP (the paper adds feature map transfer, attention transfer and distillation)",
     tokenizer="wordpiece",
     corpus="BooksCorpus and English Wikipedia",

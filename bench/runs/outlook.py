@@ -4,6 +4,7 @@ pre-training takes far longer than the rest. `bench.runs.estimate` makes the est
 An estimate never stops a run: if it fails, the run starts without it.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from ptmbench.bench.runs.results import settled
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.models.card import Size
 
+PATIENCE = 30.0
+"""Seconds after which a run starts without an estimate."""
 LONG = 1800.0
 """Seconds of a pre-training below which nobody is warned."""
 FAR = 5
@@ -36,13 +39,22 @@ def tell(
     plan: Plan, data: Path, out: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None
 ) -> None:
     """Says how long the part of ``plan`` takes that the run folder ``out`` does not have yet."""
-    try:
-        rate, there = _rate(), settled(out, plan)
-        left = [one for one in estimate.estimates(plan, data, rate, shape, neighbours) if one.piece.key not in there]
-    except Exception as error:  # what is wrong is reported by the cell that needs it
-        say(f"The time of this run cannot be estimated: {type(error).__name__}.")
-        return
-    for sentence in sentences(left, rate):
+    told: list[str] = []
+
+    def estimated() -> None:
+        try:
+            rate, there = _rate(), settled(out, plan)
+            found = estimate.estimates(plan, data, rate, shape, neighbours)
+            told.extend(sentences([one for one in found if one.piece.key not in there], rate))
+        except Exception as error:  # what is wrong is reported by the cell that needs it
+            told.append(f"The time of this run cannot be estimated: {type(error).__name__}.")
+
+    thread = threading.Thread(target=estimated, daemon=True)  # it reads data as cells do, and may hang as they do
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        told = [f"The time of this run was not estimated within {duration(PATIENCE)}: its data take long to read."]
+    for sentence in told:
         say(sentence)
 
 

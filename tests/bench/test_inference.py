@@ -128,15 +128,17 @@ def test_shapes_of_table_3_are_sizes_of_its_model():
 def test_the_plan_of_table_3_makes_only_what_its_cells_need(planned):
     asked = {"suite": "table3", "models": None, "tasks": ["sst2"], "budget": Budget(), "recipe": {}}
     plan = planned(**asked, transforms=["int8"], adaptations=["finetune", table3.ALONE])
-    made = sorted((one.size, one.budget.flops) for one in plan.pretrainings)
+    made = {(one.model, one.size, one.budget.flops) for one in plan.pretrainings}
     once, twice = table3.BUDGET.flops, table3.TWICE.flops
-    assert made == [("mini", once), ("tiny", once), ("tiny", twice)]
+    taught = {(model, "mini", once) for model in table3.OTHERS}
+    assert made == {("bert", "mini", once), ("bert", "tiny", once), ("bert", "tiny", twice)} | taught
     rows = {(cell.row.name, cell.row.size, cell.treatment, cell.chosen_by) for cell in plan.cells if cell.row.model}
     first, second = table3.BUDGET.short(), table3.TWICE.short()
     assert rows == {
         ("bert", "mini", "finetune", ""), ("bert", "mini", "finetune>int8", ""),
         ("bert", "tiny", "finetune", first), ("bert", "tiny", table3.ALONE, first),
         ("bert", "tiny", table3.ALONE, second), ("random-bert", "tiny", "finetune", ""),
+        *((model, "mini", "finetune", "") for model in table3.OTHERS),
     }  # fmt: skip
     adapted = [one for one in plan.artefacts if one.kind in ("adapted", "transformed")]
     needed = {key for cell in plan.artefacts for key in cell.needs}

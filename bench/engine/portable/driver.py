@@ -51,9 +51,6 @@ class Stopped(Exception):
     """A pre-training that ended before its last step, or was refused."""
 
 
-# Training states
-
-
 def write_state(folder: Path, about: dict, arrays: dict[str, np.ndarray], piece: int = 15 * _MIB) -> None:
     """Writes ``arrays`` {name: array} and ``about`` (JSON) to ``folder``, whole or not at all, in files of about
     ``piece`` bytes at most."""
@@ -93,17 +90,15 @@ def read_state(folder: Path) -> tuple[dict, dict[str, np.ndarray]]:
         told = json.loads((folder / STATE).read_bytes())
         seal = told.pop("seal")
         contents = {name: (folder / name).read_bytes() for name in told["files"]}
-        if seal != _seal(told):
-            raise Damaged(f"{folder / STATE} is damaged: its seal does not fit its content.")
-        for name, content in contents.items():
-            if hashlib.sha256(content).hexdigest() != told["files"][name]:
-                raise Damaged(f"{folder / name} is damaged: its SHA-256 is not the one in {STATE}.")
     except OSError as error:
         raise Damaged(f"{error.filename} cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, Damaged):
-            raise
         raise Damaged(f"{folder / STATE} is damaged: it cannot be read.") from error
+    if seal != _seal(told):
+        raise Damaged(f"{folder / STATE} is damaged: its seal does not fit its content.")
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != told["files"][name]:
+            raise Damaged(f"{folder / name} is damaged: its SHA-256 is not the one in {STATE}.")
     content = b"".join(zlib.decompress(contents[name]) for name in sorted(contents))
     offset, arrays = 0, {}
     for name, dtype, shape in told["arrays"]:
@@ -122,9 +117,6 @@ def newest_state(folder: Path, warn: Callable[[str], object] = print) -> tuple[d
         except Damaged as error:
             warn(f"{error} Going back to the state before it.")
     return None
-
-
-# The program
 
 
 class Program:
@@ -202,9 +194,6 @@ class Batches:
                 return {name: file[name].astype(dtype) for name, dtype in self.plan["batch"].items()}
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise Damaged(f"{path} cannot be read: {error}. Carry the folder again.") from error
-
-
-# The run
 
 
 def read_plan(folder: Path) -> dict:

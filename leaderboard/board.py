@@ -44,6 +44,8 @@ _STYLES = ("board.css", "lessons.css")
 _SCRIPTS = ("logic.js", "board.js", "texts.js", "compare.js")
 PAGE = "index.html"
 MODELS = "models.html"
+LARGE = 100
+"""Cells of a board from which on the lessons on models are a page of their own."""
 TABLES = {
     "scores": tables.scores,
     "average": tables.macro,
@@ -97,7 +99,8 @@ def build(
     (`leaderboard.page.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
 
     A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them. The
-    ``catalogue`` is then a page of its own, ``out``/models.html. Predictions that a run kept come along as
+    ``catalogue`` is then a page of its own, ``out``/models.html, and so are its sheets of models and objectives where a
+    board is `LARGE`. Predictions that a run kept come along as
     ``out``/examples/*.js, which the page loads when a reader asks.
 
     Each file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
@@ -107,14 +110,17 @@ def build(
     runs = _runs(folders)
     with _uncollected():
         if len(runs) < 2:
-            return _write(out / PAGE, _page(folders, out, catalogue, texts)[0])
+            page, facts = _page(folders, out, catalogue, texts)
+            if facts["home"]:
+                _write(out / MODELS, _models(catalogue, "The board"))
+            return _write(out / PAGE, page)
         listed, files = [], _files(runs)
         for run in runs:
             page, facts = _page([run], out, None, texts, run.name)
             _write(out / files[run], page)
             listed.append({"file": files[run], "title": run.name} | facts)
         if catalogue:
-            _write(out / MODELS, _models(catalogue))
+            _write(out / MODELS, _models(catalogue, "All boards"))
         return _write(out / PAGE, _overview(listed, bool(catalogue)))
 
 
@@ -143,15 +149,16 @@ def _page(
     scripts, notes = examples.write_all(store.records, folders, out, texts)
     shown = _shown(store.records, scripts, catalogue, courses.load(folders, store.records), history.read(folders))
     facts = {name: shown["facts"][name] for name in ("rows", "tasks", "records")}
-    facts |= {"headline": shown["story"]["headline"], "damaged": len(store.damaged)}
+    facts |= {"headline": shown["story"]["headline"], "home": shown["home"], "damaged": len(store.damaged)}
     return _rendered(shown, store.damaged, notes, title), facts
 
 
-def _models(catalogue: Catalogue) -> str:
-    """The page of the ``catalogue``: the survey's figure and tables, models and objectives, without any record."""
+def _models(catalogue: Catalogue, back: str) -> str:
+    """The page of the ``catalogue``: the survey's figure and tables, models and objectives, without any record.
+    ``back`` are the words of the link to `PAGE`."""
     style = "\n".join(map(_site, _STYLES))
     shown = view.board(arrange([]), [], {}, catalogue)
-    return _template("models.html.jinja").render(policy=_policy(style), style=Markup(style), board=shown)
+    return _template("models.html.jinja").render(policy=_policy(style), style=Markup(style), board=shown, back=back)
 
 
 def _overview(pages: Sequence[Mapping[str, Any]], models: bool) -> str:
@@ -266,8 +273,10 @@ def _shown(
 ) -> dict[str, Any]:
     """What the template writes."""
     grid = arrange(records)
-    shown = view.board(grid, records, scripts, catalogue, history.markup(grid, past))
-    return shown | {"courses": courses_section.section(grid, found), "past": past.notes}
+    home = MODELS if catalogue and len(grid.cells) > LARGE else ""
+    shown = view.board(grid, records, scripts, catalogue, history.markup(grid, past), home)
+    shown |= {"courses": courses_section.section(grid, found), "past": past.notes, "commits": history.SHOWN}
+    return shown
 
 
 def _rendered(shown: dict[str, Any], damaged: Sequence[Damaged], notes: Sequence[str], title: str = "") -> str:

@@ -59,13 +59,17 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[str, str], drawn: str
     ran = _inert("; ".join(_seed(one, cell.pretrainings > 1) for one in cell.records))
     shared = _inert(overlap.cell_line(cell.ok))
     ran += f"<small>{shared}</small>" if shared else ""
-    course = f"<td class=seeds>{ran or sentence}<td>{_curve(cell)}"
-    commands = "".join(f"<code>{_inert(one)}</code>" for one in cell.commands)
-    head = f"<th scope=row><a href=#{at[1]}><bdi>{_inert(column.title)}</bdi></a>"
+    course = f"<td class=seeds>{ran or sentence}<td class=course>{_curve(cell)}"
+    commands = [_inert(one) for one in cell.commands]
+    if len(commands) == 1:  # without an element of its own: pages have hundreds
+        again = f"<td class=command>{commands[0]}"
+    else:
+        again = f"<td>{''.join(f'<code>{one}</code>' for one in commands)}"
+    head = f"<th scope=row><a href=#{at[1]} dir=auto>{_inert(column.title)}</a>"
     return Places(
         score=score,
-        sheet=f"<tr id={anchor}>{head}<td class=num>{mean}{numbers}{course}<td>{commands}\n",
-        task=f"<tr data-of={at[0]}><td><a href=#{anchor}><bdi>{_inert(row.title)}</bdi></a>"
+        sheet=f"<tr id={anchor}>{head}<td class=num>{mean}{numbers}{course}{again}\n",
+        task=f"<tr data-of={at[0]}><td><a href=#{anchor} dir=auto>{_inert(row.title)}</a>"
         f"<td class=num>{task}{numbers}\n\n",
     )
 
@@ -137,7 +141,7 @@ def _curve(cell: Cell) -> str:
     points = [(float(step), _mean([one.get(name) for one in steps[step]])) for step in common]
     every = max(1, -(-len(points) // _POINTS))
     text = ", ".join(f"{step:g}: {value:.4g}" for step, value in (*points[:-1:every], points[-1]))
-    return f"{charts.curve(points)}<small>{name} {text}</small>"
+    return f"{charts.curve(points)}{name} {text}"
 
 
 def _mean(values: Sequence[Any]) -> float:

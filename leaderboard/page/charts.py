@@ -101,12 +101,12 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
         if dot.front
     )
     parts.append(f'<polyline class="front" points="{steps}"/>')
+    parts.append(whiskers([(place[dot.number][0], dot.interval) for dot in dots], up))
+    parts.append(_discs("off", 4, [place[dot.number] for dot in dots if not dot.front]))
+    parts.append(_discs("on", 5, [place[dot.number] for dot in dots if dot.front]))
     for dot in dots:
-        x, y = place[dot.number]
-        parts.append(whisker(x, dot.interval, up))
-        kind = "on" if dot.front else "off"
-        parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if dot.front else 4}"/>')
         if dot.front or len(dots) <= 20:
+            x, y = place[dot.number]
             parts.append(f'<text class="label" x="{x + 7:.1f}" y="{y - 5:.1f}">{dot.number}</text>')
     return Markup(f'<svg class="plane" viewBox="0 0 {_PLANE[0]} {_PLANE[1]}" aria-hidden="true">{"".join(parts)}</svg>')
 
@@ -239,6 +239,20 @@ def whisker(x: float, span: Interval, up: Callable[[float], float]) -> str:
     if not math.isfinite(sum(span)):
         return ""
     return f'<line class="range" x1="{x:.1f}" x2="{x:.1f}" y1="{up(span.low):.1f}" y2="{up(span.high):.1f}"/>'
+
+
+def whiskers(spans: Sequence[tuple[float, Interval]], up: Callable[[float], float]) -> str:
+    """The `whisker` of each (x, interval), all as one element; nothing where no interval is known."""
+    known = [(x, span) for x, span in spans if math.isfinite(sum(span))]
+    drawn = "".join(f"M{x:.1f} {up(span.low):.1f}V{up(span.high):.1f}" for x, span in known)
+    return f'<path class="range" d="{drawn}"/>' if drawn else ""
+
+
+def _discs(kind: str, radius: int, places: Sequence[tuple[float, float]]) -> str:
+    """A circle at each of ``places``, all as one element."""
+    half = f"a{radius} {radius} 0 1 0"
+    drawn = "".join(f"M{x - radius:.1f} {y:.1f}{half} {2 * radius} 0{half} {-2 * radius} 0" for x, y in places)
+    return f'<path class="{kind}" d="{drawn}"/>' if drawn else ""
 
 
 def _marker(shape: Sequence[tuple[float, float]], x: float, y: float, kind: str) -> str:

@@ -17,6 +17,10 @@ from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.history import Point, lines, points
 from ptmbench.leaderboard.text import clean
 
+SHOWN = 5
+"""Commits that are listed for a cell, the newest ones: a page stays small, however old its baseline is."""
+_LEAST = 3
+"""Scores from which on there is a picture of them."""
 _STEP, _HEIGHT, _LEFT = 28, 72, 46
 
 
@@ -55,9 +59,11 @@ def markup(grid: Grid, past: Past) -> dict[tuple[Row, Column], str]:
 
 
 def _details(column: Column, changes: Sequence[Point]) -> str:
-    told = "".join(_item(line) for line in lines(changes, column.decimals))
-    summary = f"<summary>History: {len(changes)} commits changed this cell</summary>"
-    return f"<tr class=past><td colspan=7><details>{summary}{_picture(changes)}<ol>\n{told}</ol></details>\n"
+    shown = changes[-SHOWN:]
+    told = "".join(_item(line) for line in lines(shown, column.decimals))
+    count = f"{len(changes)} commits changed this cell" + (f", the newest {SHOWN}" if len(shown) < len(changes) else "")
+    summary = f"<summary>History: {count}</summary>"
+    return f"<tr class=past><td colspan=7><details>{summary}{_picture(shown)}<ol>\n{told}</ol></details>\n"
 
 
 def _item(line: Mapping[str, str]) -> str:
@@ -75,25 +81,20 @@ def _inert(text: str) -> str:
 
 
 def _picture(changes: Sequence[Point]) -> str:
-    """Score with interval at each commit; nothing for fewer than two scores."""
+    """Score with interval at each commit; nothing for fewer than `_LEAST` scores."""
     scored = {i: one.cell for i, one in enumerate(changes) if one.cell is not None and one.cell.ok}
     known = {i: cell for i, cell in scored.items() if math.isfinite(cell.summary.mean)}
-    if len(known) < 2:
+    if len(known) < _LEAST:
         return ""
     ends = [x for cell in known.values() for x in (cell.summary.mean, *cell.interval) if math.isfinite(x)]
     levels = charts.round_levels(min(ends), max(ends))
     levels = [levels[0], levels[-1]]
     up, width = charts.scale(levels, _HEIGHT - 10, 10), _LEFT + _STEP * len(changes)
     at = {i: _LEFT + _STEP * (i + 0.5) for i in known}
-    whiskers = [
-        f"M{at[i]:.0f} {up(cell.interval.low):.1f}V{up(cell.interval.high):.1f}"
-        for i, cell in known.items()
-        if all(map(math.isfinite, cell.interval))
-    ]
     means = [f"{at[i]:.0f} {up(cell.summary.mean):.1f}" for i, cell in known.items()]
     parts = [
         *charts.rules(levels, up, _LEFT, width),
-        f'<path class=range d="{"".join(whiskers)}"/>',
+        charts.whiskers([(at[i], cell.interval) for i, cell in known.items()], up),
         f'<path class=front d="M{"L".join(means)}"/>',
         f'<path class=dots d="{"".join(f"M{one}h0" for one in means)}"/>',
     ]

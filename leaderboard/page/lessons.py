@@ -30,7 +30,7 @@ def model_of(name: str, card: Mapping[str, Any], catalogue: Catalogue) -> str:
 
 
 def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[str, Any]:
-    """What the sheet of the model ``name`` teaches; ``links`` are ids on the page, {model: id}."""
+    """What the sheet of the model ``name`` teaches; ``links`` are the addresses of sheets, {model: href}."""
     entry = catalogue["models"][name]
     relatives: dict[str, list[dict[str, Any]]] = {}
     for one in entry["relatives"]:
@@ -38,7 +38,7 @@ def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[st
         relatives.setdefault(_RELATIONS[one["relation"]], []).append(
             {
                 "title": catalogue["models"][one["name"]]["title"],
-                "id": links[one["name"]],
+                "href": links[one["name"]],
                 "difference": _linked(told, catalogue, links) if one["relation"] != "nearest" else "",
             }
         )
@@ -75,7 +75,7 @@ def objectives(catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str,
             "text": [_linked(text, catalogue, links) for text in told["text"]],
             "code": told["code"],
             "models": [
-                {"title": entry["title"], "id": links[one]}
+                {"title": entry["title"], "href": links[one]}
                 for one, entry in catalogue["models"].items()
                 if name in entry["objectives"]
             ],
@@ -103,10 +103,10 @@ def _term(
     term: Mapping[str, Any], known: Mapping[str, Any], links: Mapping[str, str], measured: set[str]
 ) -> dict[str, Any]:
     def built(name: str, title: str) -> dict[str, Any]:
-        return {"title": title, "id": links[name], "measured": name in measured, "summary": known[name]["summary"]}
+        return {"title": title, "href": links[name], "measured": name in measured, "summary": known[name]["summary"]}
 
     systems = [
-        {"title": one["name"], "id": "", "method": one["method"]}
+        {"title": one["name"], "href": "", "method": one["method"]}
         if not one["models"]
         else built(one["models"][0], one["name"]) | {"method": ""}
         for one in term["systems"]
@@ -127,7 +127,7 @@ def _linked(text: str, catalogue: Catalogue, links: Mapping[str, str]) -> Markup
     def shown(found: re.Match[str]) -> str:
         name = found[1]  # escaped with the text
         if name in links and name in catalogue["models"]:
-            return f'<a href="#{escape(links[name])}"><code>{name}</code></a>'
+            return f'<a href="{escape(links[name])}"><code>{name}</code></a>'
         return f"<code>{name}</code>"
 
     return Markup(re.sub(r"`([^`]+)`", shown, str(escape(clean(text)))))

@@ -73,9 +73,12 @@ def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
     }
 
 
-def models(grid: Grid, rows: Sequence[dict[str, Any]], catalogue: lessons.Catalogue) -> list[dict[str, Any]]:
+def models(
+    grid: Grid, rows: Sequence[dict[str, Any]], catalogue: lessons.Catalogue, home: str = ""
+) -> list[dict[str, Any]]:
     """One sheet per name: its card, if it has one, and the rows that stand for it. Each model of the ``catalogue`` has
-    a sheet with its lesson, also without rows."""
+    a sheet with its lesson, also without rows. Where the catalogue is on the page ``home``, models without rows have
+    no sheet here, and the others have the address of their lesson ("about")."""
     sheets: dict[str, dict[str, Any]] = {}
     for row, shown in zip(grid.rows, rows, strict=True):
         sheet = sheets.setdefault(row.name, _blank(row.name, row.label))
@@ -84,7 +87,7 @@ def models(grid: Grid, rows: Sequence[dict[str, Any]], catalogue: lessons.Catalo
             sheet["card"] = _card(row.card)
             sheet["title"] = sheet["card"]["title"] or row.label
             sheet["model"] = lessons.model_of(row.name, row.card, catalogue)
-    for name, entry in catalogue.get("models", {}).items():
+    for name, entry in {} if home else catalogue.get("models", {}).items():
         if name not in sheets:
             sheets[name] = _blank(name, entry["title"]) | {"model": name, "card": _card(entry)}
     ordered = sorted(sheets.items(), key=lambda item: (item[1]["card"] is None, item[0]))
@@ -93,16 +96,25 @@ def models(grid: Grid, rows: Sequence[dict[str, Any]], catalogue: lessons.Catalo
         sheet | {"id": f"model-{slug(name)}" + (f"-{i}" if names[slug(name)] > 1 else "")}
         for i, (name, sheet) in enumerate(ordered)
     ]
-    links = links_of(found)
+    if home:
+        return [sheet | {"lesson": None, "about": sheet["model"] and _address(sheet["model"], home)} for sheet in found]
+    links = links_of(found, catalogue)
     return [
-        sheet | {"lesson": lessons.lesson(sheet["model"], catalogue, links) if sheet["model"] else None}
+        sheet | {"lesson": lessons.lesson(sheet["model"], catalogue, links) if sheet["model"] else None, "about": ""}
         for sheet in found
     ]
 
 
-def links_of(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """{model of the catalogue: the id of its sheet}."""
-    return {sheet["name"]: sheet["id"] for sheet in found if sheet["model"] == sheet["name"]}
+def links_of(found: Sequence[Mapping[str, Any]], catalogue: lessons.Catalogue, home: str = "") -> dict[str, str]:
+    """{model of the ``catalogue``: the address of its sheet}. Models without a sheet in ``found`` have one on the page
+    ``home``."""
+    others = {name: _address(name, home) for name in catalogue.get("models", {})}
+    return others | {sheet["name"]: f"#{sheet['id']}" for sheet in found if sheet["model"] == sheet["name"]}
+
+
+def _address(model: str, home: str) -> str:
+    """The address of the lesson of ``model`` on the page ``home``."""
+    return f"{home}#model-{slug(model)}"
 
 
 def _blank(name: str, title: str) -> dict[str, Any]:

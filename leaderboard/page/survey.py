@@ -14,10 +14,10 @@ from ptmbench.leaderboard.survey.rows import COMPRESSED, LOSSES, MODELS, TRANSFE
 ABSENT = "not built yet"
 
 
-def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str, Any]]:
+def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str], home: str = "") -> list[dict[str, Any]]:
     """{"number", "title", "heads", "rows"} for each table; a row is {"cells", "here"}, and "here" a list of
-    {"text", "id"}, with an id where it leads somewhere on the page. [] without a catalogue, which alone knows what is
-    built."""
+    {"text", "href"}, with an address where it leads somewhere. ``home`` is the page of the objectives, "" for this one.
+    [] without a catalogue, which alone knows what is built."""
     if not catalogue.get("models"):
         return []
     rows = [row for row in grid.rows if row.kind in ("pretrained", "published")]
@@ -27,7 +27,9 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[d
             "number": 1,
             "title": "loss functions of pre-training tasks",
             "heads": ("Task", "Loss"),
-            "rows": [{"cells": (one.task, one.loss), "here": _objectives(one.objectives, catalogue)} for one in LOSSES],
+            "rows": [
+                {"cells": (one.task, one.loss), "here": _objectives(one.objectives, catalogue, home)} for one in LOSSES
+            ],
         },
         {
             "number": 2,
@@ -45,7 +47,7 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[d
                     "here": _measured(one.methods, measured)
                     or _built(one.methods, catalogue)
                     or _model(one.name, rows, catalogue, links)
-                    + [{"text": f"transform {name} has this type", "id": ""} for name in methods.get(one.kind, ())],
+                    + [{"text": f"transform {name} has this type", "href": ""} for name in methods.get(one.kind, ())],
                 }
                 for one in COMPRESSED
             ],
@@ -61,9 +63,9 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str]) -> list[d
     ]
 
 
-def _objectives(names: Sequence[str], catalogue: Catalogue) -> list[dict[str, str]]:
+def _objectives(names: Sequence[str], catalogue: Catalogue, home: str) -> list[dict[str, str]]:
     known = [name for name in names if name in catalogue["objectives"]]
-    return [{"text": name, "id": f"o-{name}"} for name in known] or [{"text": ABSENT, "id": ""}]
+    return [{"text": name, "href": f"{home}#o-{name}"} for name in known] or [{"text": ABSENT, "href": ""}]
 
 
 def _model(name: str, rows: Sequence[Row], catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str, str]]:
@@ -74,11 +76,11 @@ def _model(name: str, rows: Sequence[Row], catalogue: Catalogue, links: Mapping[
     here = [row for row in rows if row.name == found]
     if found:
         count = f"{len(here)} {'row' if len(here) == 1 else 'rows'} here" if here else "no row here"
-        return [{"text": catalogue["models"][found]["title"], "id": links[found]}, {"text": count, "id": ""}]
+        return [{"text": catalogue["models"][found]["title"], "href": links[found]}, {"text": count, "href": ""}]
     published = [row for row in rows if row.division == "published" and _fold(row.label).startswith(wanted)]
     if published:
-        return [{"text": f"published checkpoint {row.label}", "id": ""} for row in published]
-    return [{"text": ABSENT, "id": ""}]
+        return [{"text": f"published checkpoint {row.label}", "href": ""} for row in published]
+    return [{"text": ABSENT, "href": ""}]
 
 
 def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[str, str]]:
@@ -90,14 +92,14 @@ def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[s
         name, _, settings = (transform or adaptation).partition(":")
         usual = not settings or settings.startswith("teacher=") and "+" not in settings
         if name in methods and usual and row.kind != "random":
-            found.append({"text": f"{row.label} ({row.words}): {phrase}", "id": "compression"})
+            found.append({"text": f"{row.label} ({row.words}): {phrase}", "href": "#compression"})
     return found
 
 
 def _built(methods: Sequence[str], catalogue: Catalogue) -> list[dict[str, str]]:
     """Those of the ``methods`` that are built, without a row on this board."""
     known = [name for name in methods if name in catalogue.get("methods", ())]
-    return [{"text": f"{name}, no row here", "id": ""} for name in known]
+    return [{"text": f"{name}, no row here", "href": ""} for name in known]
 
 
 def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:
@@ -105,8 +107,8 @@ def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:
     names = [_fold(name) for name in one.models]
     here = [row for row in rows if row.adaptation in one.adaptations and _fold(row.label) in names]
     labels = list(dict.fromkeys(row.label for row in here))
-    told = [{"text": f"--adaptation {name}", "id": ""} for name in one.adaptations]
-    return [*told, {"text": f"rows here: {', '.join(labels)}" if labels else "no row here", "id": ""}]
+    told = [{"text": f"--adaptation {name}", "href": ""} for name in one.adaptations]
+    return [*told, {"text": f"rows here: {', '.join(labels)}" if labels else "no row here", "href": ""}]
 
 
 def _methods(term: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -37,10 +37,12 @@ def board(
     scripts: Mapping[str, str],
     catalogue: lessons.Catalogue | None = None,
     past: Mapping[tuple[Row, Column], str] | None = None,
+    home: str = "",
 ) -> dict[str, Any]:
     """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}, ``catalogue``
-    tells about models beyond their records (`leaderboard.page.lessons`), and ``past`` is the markup of the histories of
-    cells (`leaderboard.page.history`)."""
+    tells about models beyond their records (`leaderboard.page.lessons`), ``past`` is the markup of the histories of
+    cells (`leaderboard.page.history`), and ``home`` is the page of the catalogue's lessons and objectives, "" for this
+    one."""
     past = past or {}
     catalogue = catalogue or {}
     scale = _scale(grid)
@@ -66,8 +68,8 @@ def board(
         for i, row in enumerate(grid.rows)
     ]
     rows = [external.marked(row, shown) for row, shown in zip(grid.rows, rows, strict=True)]
-    models = sheets.models(grid, rows, catalogue)
-    links = sheets.links_of(models)
+    models = sheets.models(grid, rows, catalogue, home)
+    links = sheets.links_of(models, catalogue, home)
     columns = [
         sheets.column(grid, column, j)
         | {"id": column_ids[column], "key": column_ids[column].removeprefix("task-"), "scored": filled[j]}
@@ -81,8 +83,9 @@ def board(
         "blank": _blank(grid, rows, columns),
         "twins": _twins(grid, columns),
         "models": models,
-        "survey": survey_tables.tables(grid, catalogue, links),
-        "objectives": lessons.objectives(catalogue, links),
+        "survey": survey_tables.tables(grid, catalogue, links, home),
+        "objectives": [] if home else lessons.objectives(catalogue, links),
+        "home": home,
         "figure": lessons.figure(catalogue, links, [sheet["model"] for sheet in models if sheet["rows"]]),
         "planes": sheets.planes(grid, costs),
         "ladder": ladder_page.section(grid),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ptmbench.bench.runs.catalogue import catalogue
 from ptmbench.leaderboard import board
 from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import record, world
@@ -383,12 +384,15 @@ RESULTS = Path(board.__file__).parent / "results"
 
 @pytest.mark.slow
 def test_the_published_results_fit_on_small_pages(tmp_path):
-    """At most 20,000 elements a page, and six printed pages."""
+    """At most 18,500 elements a page, and six printed pages. The largest results have all that a board of one run has
+    too."""
     board.build([RESULTS], tmp_path)
+    for name in ("table2", "table4"):
+        board.build([RESULTS / name], tmp_path / name, catalogue())
     with browser() as driver:
-        for path in sorted(tmp_path.glob("*.html")):
+        for path in sorted(tmp_path.rglob("*.html")):
             driver.get(path.as_uri())
-            assert driver.execute_script("return document.getElementsByTagName('*').length") <= 20_000, path.name
+            assert driver.execute_script("return document.getElementsByTagName('*').length") <= 18_500, path
             printed = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
             assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 6, path.name
             assert complaints(driver) == []

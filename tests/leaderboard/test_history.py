@@ -9,6 +9,7 @@ import pytest
 
 from ptmbench.bench.__main__ import main
 from ptmbench.leaderboard import board, past
+from ptmbench.leaderboard.page import history as history_page
 from ptmbench.leaderboard.records import history as histories
 from ptmbench.leaderboard.records.baseline import accept
 from ptmbench.leaderboard.records.history import HistoryError, history
@@ -112,6 +113,27 @@ def test_the_drill_down_shows_cells_that_several_commits_changed(baseline, tmp_p
     assert re.search(r"<li>2026-01-02 [0-9a-f]{10}: <b>50.5</b> \(.* to .*\), 2 seeds; 2 seeds added", part)
     assert part.count("h0") == 3  # the dots of the picture
     assert board.build([baseline], tmp_path / "again").read_text() == source
+
+
+def test_the_page_lists_the_newest_commits_of_a_long_history(baseline, tmp_path):
+    for seed in range(3, 3 + history_page.SHOWN):
+        accepted(baseline, f"Seed {seed}", record(value=55.0, seed=seed), add=True, message="Another")
+    source = board.build([baseline], tmp_path / "site").read_text()
+    part = source[source.index("<tr class=past>") :].partition("</details>")[0]
+    count = 3 + history_page.SHOWN
+    assert f"History: {count} commits changed this cell, the newest {history_page.SHOWN}</summary>" in part
+    assert part.count("<li>") == part.count("h0") == history_page.SHOWN
+    assert f"Seed {count - 1}" in part and "First scores" not in part
+    assert f"The page lists the newest {history_page.SHOWN} of each cell" in source
+    assert len(past.cells(baseline, CELL).lines) == 1 + count  # the command lists all
+
+
+def test_two_commits_need_no_picture(baseline, tmp_path):
+    newer = record(task="sst2", value=81.0, finished="2026-11-22T03:00:00Z", key="e" * 64)
+    accepted(baseline, "SST-2 again", newer, add=True, message="Four")
+    source = board.build([baseline], tmp_path / "site").read_text()
+    parts = [part.partition("</details>")[0] for part in source.split("<tr class=past>")[1:]]
+    assert [(part.count("<li>"), "<svg" in part) for part in parts] == [(3, True), (2, False)]
 
 
 def test_reasons_are_text_on_the_page(baseline, tmp_path):

@@ -1,5 +1,7 @@
 """What a catalogue adds to the board: lessons on the sheets, objectives, and the survey's figure 3."""
 
+import re
+
 from ptmbench.leaderboard import board
 from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import record
@@ -119,6 +121,24 @@ def test_the_surveys_tables_have_every_row_with_what_is_here(tmp_path):
     assert "transform int8 has this type" in found[3][2] and "transform" not in found[3][4]
     assert found[1][1].endswith("mlm") and "not built yet" in found[1][5]
     assert "rows here: BERT" in found[4][1] and "no row here" in found[4][0]  # the record is fine-tuned
+
+
+def test_a_large_board_has_its_lessons_on_a_page_of_their_own(tmp_path, monkeypatch):
+    write(tmp_path / "run", record(name="bert"))
+    write(tmp_path / "run", record(name="bert", task="sst2"))
+    monkeypatch.setattr(board, "LARGE", 1)
+    board.build([tmp_path / "run"], tmp_path / "site", catalogue())
+    source, models = ((tmp_path / "site" / name).read_text(encoding="utf-8") for name in ("index.html", "models.html"))
+    assert 'id="model-bert"' in source and 'href="models.html#model-bert"' in source
+    assert 'id="model-gpt"' not in source and 'id="objectives"' not in source
+    assert 'href="models.html#model-gpt"' in source and 'href="models.html#o-mlm"' in source  # figure and tables
+    assert 'id="taxonomy"' in source and 'id="survey4"' in source and "1 row here" in source
+    assert all(f'id="{one}"' in models for one in ("model-bert", "model-gpt", "o-mlm"))
+    assert '<a href="index.html">The board</a>' in models
+    here = {found for found in re.findall(r'href="(?:models.html)?#([^"]+)"', source)}
+    assert all(f'id="{one}"' in source or f"id={one} " in source or f'id="{one}"' in models for one in here)
+    board.build([tmp_path / "run"], tmp_path / "plain")
+    assert not (tmp_path / "plain" / "models.html").exists()
 
 
 def test_a_board_of_several_runs_has_its_lessons_on_one_page(tmp_path):

@@ -123,7 +123,12 @@ def seconds_of(
     """Estimated seconds of ``cell`` on one core of this machine; infinite if it is not applicable. Arguments as in
     `estimates`; ``seen`` caches the sizes of tasks between calls, initially {}."""
     _, flops, note = cell_cost(cell, data, seen, shape, neighbours)
-    return math.inf if note else flops / (flops_per_second() * EFFICIENCY) + FIXED
+    return math.inf if note else flops / training_rate() + FIXED
+
+
+def training_rate() -> float:
+    """FLOP/s that a training reaches on one core of this machine."""
+    return flops_per_second() * EFFICIENCY
 
 
 @cache

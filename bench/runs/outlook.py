@@ -5,7 +5,7 @@ An estimate never stops a run: if it fails, the run starts without it.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ptmbench.bench.console import duration, say
@@ -28,7 +28,7 @@ FAR = 5
 def dry_run(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> None:
     """Prints the table of estimates on stdout, and what takes most of the time on stderr. Arguments as in
     `bench.runs.estimate.estimates`."""
-    rate = _rate()
+    rate = estimate.training_rate()
     found = list(estimate.estimates(plan, data, rate, shape, neighbours))
     print(estimate.table(plan, found, rate))
     for sentence in sentences(found, rate):
@@ -39,21 +39,31 @@ def tell(
     plan: Plan, data: Path, out: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None
 ) -> None:
     """Says how long the part of ``plan`` takes that the run folder ``out`` does not have yet."""
+
+    def left() -> list[str]:
+        rate, there = estimate.training_rate(), settled(out, plan)
+        found = estimate.estimates(plan, data, rate, shape, neighbours)
+        return sentences([one for one in found if one.piece.key not in there], rate)
+
+    announce("run", left)
+
+
+def announce(what: str, sentences: Callable[[], Sequence[str]]) -> None:
+    """Says ``sentences()`` before a run or a tuning, as ``what`` calls it. If they fail or take longer than `PATIENCE`,
+    a sentence says so."""
     told: list[str] = []
 
     def estimated() -> None:
         try:
-            rate, there = _rate(), settled(out, plan)
-            found = estimate.estimates(plan, data, rate, shape, neighbours)
-            told.extend(sentences([one for one in found if one.piece.key not in there], rate))
+            told.extend(sentences())
         except Exception as error:  # what is wrong is reported by the cell that needs it
-            told.append(f"The time of this run cannot be estimated: {type(error).__name__}.")
+            told.append(f"The time of this {what} cannot be estimated: {type(error).__name__}.")
 
     thread = threading.Thread(target=estimated, daemon=True)  # it reads data as cells do, and may hang as they do
     thread.start()
     thread.join(PATIENCE)
     if thread.is_alive():
-        told = [f"The time of this run was not estimated within {duration(PATIENCE)}: its data take long to read."]
+        told = [f"The time of this {what} was not estimated within {duration(PATIENCE)}: its data take long to read."]
     for sentence in told:
         say(sentence)
 
@@ -105,8 +115,3 @@ def _named(one: Estimate) -> str:
         return f"the pre-training of {who}, seed {seed},"
     kind = "cell" if what == "cell" else "adapted model"
     return f"the {kind} {' '.join((who, task, treatment))}, seed {seed},"
-
-
-def _rate() -> float:
-    """FLOP/s that a training reaches on one core of this machine."""
-    return estimate.flops_per_second() * estimate.EFFICIENCY

@@ -7,7 +7,8 @@ halving.py   successive halving: how many trials a rung has, at which budget, an
 search.py    rung after rung for each model, and what the result says
 sealed.py    JSON files with a seal
 records.py   records of trials
-tables.py    estimates and results as tables
+outlook.py   what a tuning will cost
+tables.py    results as tables
 
 Pre-trainings: tune.py (what ``ptmbench tune`` does), trials.py (one trial), tuned.py (the result, as a run reads it).
 Adaptations: adaptation.py, adaptation_trials.py, tuned_settings.py, likewise.

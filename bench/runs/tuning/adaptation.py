@@ -21,10 +21,11 @@ from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs import plan, suites
 from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, Artefact, Cell, Row
 from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.outlook import announce
 from ptmbench.bench.runs.run import AdaptedModels, check_lengths, check_rows, tasks_of, within
 from ptmbench.bench.runs.stages import Trainings
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.bench.runs.tuning import halving, sealed, search, space, tables, tuned_settings
+from ptmbench.bench.runs.tuning import halving, outlook, sealed, search, space, tables, tuned_settings
 from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.tuning.search import Search
 from ptmbench.tasks.task import Task
@@ -91,12 +92,13 @@ def tune(options: TuneOptions) -> int:
             "There is nothing to tune: no adaptation of these tasks trains weights. Choose others with --tasks or "
             "--adaptation."
         )
+    others = (*trainings.artefacts, *models.models)
     if options.dry_run:
-        print(tables.adaptation_estimate(candidates, ladder, trainings.artefacts, data))
+        outlook.dry_run(outlook.ADAPTATIONS, list(outlook.adaptations(candidates, ladder, others, data)))
         return OK
     trainings.check()
+    announce("tuning", lambda: outlook.sentences(list(outlook.adaptations(candidates, ladder, others, data, out))))
     job = search.job_of(options, data, length)
-    others = (*trainings.artefacts, *models.models)
     with alone(out):
         searches = [one.search() for one in candidates]
         search.climb(searches, ladder, others, job, options)

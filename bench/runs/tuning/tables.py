@@ -1,75 +1,19 @@
-"""A tuning as tables: what it will cost, what it found, and all trials as a pandas DataFrame. No TensorFlow."""
+"""The result of a tuning as tables, and all trials as a pandas DataFrame. No TensorFlow."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptmbench.bench.console import duration
-from ptmbench.bench.runs import estimate as estimates
-from ptmbench.bench.runs.artefacts import Artefact
-from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.tuning import tuned
-from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.tuning.tuned import Tuned
 from ptmbench.bench.runs.tuning.tuned_settings import TunedSettings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ptmbench.bench.runs.tuning.adaptation import Candidate as Adaptations
-    from ptmbench.bench.runs.tuning.tune import Candidate as Pretrainings
-
 COLUMNS = ("model", "size", "rung", "trial", *tuned.TUNED, "budget", "status", "loss", "flops", "winner")
 ADAPTED = ("row", "size", "task", "adaptation", "rung", "trial", "learning_rate", "batch", "epochs", "max_steps")
 ADAPTED += ("seeds", "status", "score", "flops", "winner")
-
-
-def estimate(candidates: Sequence["Pretrainings"], ladder: Sequence[Rung]) -> str:
-    """The rungs of each model as tab-separated lines, each with its cost estimate, and a total as the last line."""
-    rate = estimates.flops_per_second() * estimates.EFFICIENCY
-    lines, total, time = ["model\tsize\trung\ttrials\tbudget of each\tFLOPs\ttime"], 0.0, 0.0
-    for candidate in candidates:
-        for number, rung in enumerate(ladder, 1):
-            one = candidate.trial(0, rung).pretraining
-            tokens, flops, seconds = estimates.pretraining_cost(one, rate)
-            measuring = candidate.held_out * flops / tokens / 3  # a forward pass over the held-out tokens
-            flops, seconds = rung.trials * (flops + measuring), rung.trials * (seconds + measuring / rate)
-            total, time = total + flops, time + seconds
-            lines.append(
-                f"{one.model}\t{one.size}\t{number}\t{rung.trials}\t{one.budget.flag()}\t{flops:.2g}\t"
-                f"{duration(seconds)}"
-            )
-    return "\n".join([*lines, f"total\t\t\t\t\t{total:.3g}\tabout {duration(time)} of one core"])
-
-
-def adaptation_estimate(
-    candidates: Sequence["Adaptations"], ladder: Sequence[Rung], others: Sequence[Artefact], data: Path
-) -> str:
-    """As `estimate`, of adaptations: their own settings count for all trials. The pre-trainings among ``others`` come
-    first."""
-    rate = estimates.flops_per_second() * estimates.EFFICIENCY
-    lines, total, time = ["model\tsize\ttask\tadaptation\ttrainings\tFLOPs\ttime"], 0.0, 0.0
-    for one in others:
-        if isinstance(one, Pretraining):
-            _, flops, seconds = estimates.pretraining_cost(one, rate)
-            total, time = total + flops, time + seconds
-            lines.append(f"{one.model}\t{one.size}\tpre-training\t\t1\t{flops:.2g}\t{duration(seconds)}")
-    seen: dict[str, Any] = {}
-    for candidate in candidates:
-        cell, before = candidate.cells[0], 0
-        trainings = 0  # seeds of an earlier rung are not trained again
-        for rung in ladder:
-            trainings += rung.trials * (candidate.seeds(rung) - before)
-            before = candidate.seeds(rung)
-        _, flops, reason = estimates.cell_cost(cell, data, seen, None)
-        about = f"{cell.row.name}\t{cell.row.size}\t{cell.task}\t{cell.adaptation}"
-        if reason:
-            lines.append(f"{about}\tnot applicable, because {reason}")
-            continue
-        seconds = trainings * (flops / rate + estimates.FIXED)
-        total, time = total + trainings * flops, time + seconds
-        lines.append(f"{about}\t{trainings}\t{trainings * flops:.2g}\t{duration(seconds)}")
-    return "\n".join([*lines, f"total\t\t\t\t\t{total:.3g}\tabout {duration(time)} of one core"])
 
 
 def result(body: Mapping[str, Any]) -> str:

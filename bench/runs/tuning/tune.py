@@ -18,10 +18,11 @@ from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs import plan, suites
 from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.outlook import announce
 from ptmbench.bench.runs.run import check_rows
 from ptmbench.bench.runs.stages import Trainings
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.bench.runs.tuning import adaptation, halving, sealed, search, space, tables, trials, tuned
+from ptmbench.bench.runs.tuning import adaptation, halving, outlook, sealed, search, space, tables, trials, tuned
 from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.tuning.search import Search
 from ptmbench.bench.runs.tuning.trials import Trial
@@ -86,10 +87,12 @@ def tune(options: TuneOptions) -> int:
     share, rungs = options.share or SHARE, halving.rungs(options.trials, options.factor)
     ladder = [replace(rung, share=rung.share * share) for rung in rungs]
     candidates = [candidate_of(trainings(row.model, row.size), options, ladder[0]) for row in rows]
+    around = candidates, ladder, trainings.artefacts, data or out
     if options.dry_run:
-        print(tables.estimate(candidates, ladder))
+        outlook.dry_run(outlook.PRETRAININGS, list(outlook.pretrainings(*around)))
         return OK
     trainings.check()
+    announce("tuning", lambda: outlook.sentences(list(outlook.pretrainings(*around, out))))
     job = search.job_of(options, data, length)
     with alone(out):
         searches = [one.search() for one in candidates]

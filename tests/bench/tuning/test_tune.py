@@ -4,6 +4,7 @@ import pytest
 
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import CELLS_FAILED, UsageError
+from ptmbench.bench.runs import estimate
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.tuning import records, search, tables, tuned
 from ptmbench.bench.runs.tuning.tuned import Tuned
@@ -133,3 +134,28 @@ def test_the_cost_is_told_before(world, tmp_path, capsys):
     ]  # fmt: skip
     assert sum(float(line[5]) for line in lines[1:-1]) == pytest.approx(float(lines[-1][5]), rel=0.05)
     assert not (tmp_path / "out" / "trials").exists()
+
+
+def test_the_time_that_is_left_is_told_before_the_first_trial(world, tmp_path, capsys, monkeypatch):
+    """Records of trials stand for those that an earlier tuning made."""
+
+    def made(rungs):
+        def stop(searches, ladder, *_):
+            for rung in ladder[:rungs]:
+                for trial in (trial for number in range(rung.trials) for trial in searches[0].trials(number, rung)):
+                    trial.place(tmp_path / "out").parent.mkdir(exist_ok=True, parents=True)
+                    trial.place(tmp_path / "out").touch()
+            raise InterruptedError
+
+        return stop
+
+    monkeypatch.setattr(estimate, "flops_per_second", lambda: 1e7)
+    told = []
+    for rungs in (0, 1, 2, 2):
+        monkeypatch.setattr(search, "climb", made(rungs))
+        with pytest.raises(InterruptedError):
+            asking.tune(**(SMALL | {"data": world, "out": tmp_path / "out"}))
+        told.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("Estimated work")])
+    (whole,), (again,), (left,), nothing = told
+    assert "of one core" in whole and "The longest part is rung 2 of " in whole
+    assert again == whole and "longest" not in left and left != whole and nothing == []
